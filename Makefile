@@ -1,0 +1,51 @@
+# make demo, make test, make test-all, make check. The first of them makes .venv; later ones start at once.
+PYTHON ?= python3
+BIN := .venv/bin
+# The two stamps remember what was installed from which files.
+DEMO := .venv/installed-demo
+DEV := .venv/installed-dev
+
+.PHONY: demo test test-all check format clean
+
+demo: $(DEMO)
+	$(BIN)/headswap demo --out runs/demo --overwrite
+
+test: $(DEV)
+	$(BIN)/python -m pytest
+
+test-all: $(DEV)
+	$(BIN)/python -m pytest -m "slow or not slow"
+
+check: $(DEV)
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/codespell src tests benchmarks docs recipes README.md CHANGELOG.md CONTRIBUTING.md Makefile
+	$(BIN)/python tests/documented_paths.py
+
+format: $(DEV)
+	$(BIN)/ruff format src tests benchmarks
+	$(BIN)/ruff check --fix src tests benchmarks
+
+clean:
+	rm -rf .venv build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+.venv/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "headswap needs Python 3.11 or later; $(PYTHON) is older. Try: make demo PYTHON=python3.12"; exit 2; }
+	$(PYTHON) -m venv .venv
+	touch $@
+
+# torch comes first and pinned: a looser request may bring gigabytes of CUDA packages to a machine without a GPU.
+.venv/torch: constraints.txt | .venv/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	touch $@
+
+$(DEMO): .venv/torch pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[demo]'
+	touch $@
+
+$(DEV): .venv/torch pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@

@@ -1,0 +1,35 @@
+"""headswap: pre-train a Transformer on your own text, swap its head, fine-tune it, learn what pre-training bought.
+
+import headswap as hs
+run = hs.pretrain(corpus="reviews.txt", out="runs/base", max_minutes=5)
+clf = hs.finetune(base=run, train="train.csv", test="test.csv", out="runs/classifier")
+clf.predict(["a fine film"])
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "pretrain": "headswap.api",
+    "finetune": "headswap.api",
+    "load": "headswap.api",
+    "generate": "headswap.api",
+    "Bundle": "headswap.bundle",
+    "Run": "headswap.training.run",
+    "HeadswapError": "headswap.core.errors",
+}
+__all__ = ["Bundle", "HeadswapError", "Run", "__version__", "finetune", "generate", "load", "pretrain"]
+
+if TYPE_CHECKING:
+    from headswap.api import finetune, generate, load, pretrain
+    from headswap.bundle import Bundle
+    from headswap.core.errors import HeadswapError
+    from headswap.training.run import Run
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'headswap' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

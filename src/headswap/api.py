@@ -1,0 +1,107 @@
+"""The Python face: flat keyword arguments, the same code that the verbs call.
+
+Every setting of a verb is a keyword here; which section it belongs to is looked up, so a wrong name is an error that
+says what was meant.
+"""
+
+from collections.abc import Sequence
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+from headswap.bundle import Bundle
+from headswap.core.config import Recipe
+from headswap.core.errors import SettingError, did_you_mean
+from headswap.generate.config import SamplingSettings
+from headswap.generate.generator import Generator
+from headswap.training.config import FinetuneRecipe, PretrainRecipe
+from headswap.training.finetune import finetune as finetune_run
+from headswap.training.observer import Observer
+from headswap.training.pretrain import pretrain as pretrain_run
+from headswap.training.run import Run
+
+PathName = str | PathLike[str]
+
+
+def pretrain(
+    corpus: PathName | Sequence[PathName] = (),
+    *,
+    out: PathName,
+    config: PathName | None = None,
+    overwrite: bool = False,
+    resume: bool = False,
+    observer: Observer | None = None,
+    **settings: Any,
+) -> Run:
+    """Pre-train a base on a corpus; the settings are those of `headswap pretrain`."""
+    names = [corpus] if isinstance(corpus, str | PathLike) else list(corpus)
+    if names:
+        settings["corpus"] = tuple(fspath(name) for name in names)
+    sections = sort_into_sections(settings, PretrainRecipe)
+    return pretrain_run(
+        out=Path(out),
+        config=Path(config) if config else None,
+        sections=sections,
+        overwrite=overwrite,
+        resume=resume,
+        observer=observer,
+    )
+
+
+def finetune(
+    base: PathName | Run | None = None,
+    *,
+    out: PathName,
+    config: PathName | None = None,
+    overwrite: bool = False,
+    resume: bool = False,
+    observer: Observer | None = None,
+    **settings: Any,
+) -> Run:
+    """Fine-tune a base (a run, a bundle's path, or "scratch"); the settings are those of `headswap finetune`."""
+    if base is not None:
+        settings["base"] = fspath(base)
+    sections = sort_into_sections(settings, FinetuneRecipe)
+    return finetune_run(
+        out=Path(out),
+        config=Path(config) if config else None,
+        sections=sections,
+        overwrite=overwrite,
+        resume=resume,
+        observer=observer,
+    )
+
+
+def load(path: PathName) -> Bundle:
+    """Read a bundle, or the bundle of a run folder."""
+    return Bundle.load(fspath(path))
+
+
+def generate(model: PathName | Run | Bundle, prompt: str, **settings: Any) -> str:
+    """Continue a text with a causal language model; the settings are those of `headswap generate`."""
+    bundle = model if isinstance(model, Bundle) else Bundle.load(fspath(model))
+    unknown = [name for name in settings if name not in SamplingSettings.model_fields]
+    if unknown:
+        raise SettingError(f"{unknown[0]} is not a setting.{did_you_mean(unknown[0], SamplingSettings.model_fields)}")
+    return Generator(bundle).continue_text(prompt, SamplingSettings(**settings)).text
+
+
+def sort_into_sections(settings: dict[str, Any], recipe: type[Recipe]) -> dict[str, dict[str, Any]]:
+    """Flat names to the sections of a recipe that hold them."""
+    homes = section_of_setting(recipe)
+    sections: dict[str, dict[str, Any]] = {}
+    for name, value in settings.items():
+        if name not in homes:
+            raise SettingError(f"{name} is not a setting.{did_you_mean(name, homes)}")
+        sections.setdefault(homes[name], {})[name] = fspath(value) if isinstance(value, PathLike) else value
+    return sections
+
+
+def section_of_setting(recipe: type[Recipe]) -> dict[str, str]:
+    """Which section of a recipe holds a setting; no name stands in two."""
+    homes: dict[str, str] = {}
+    for section, field in recipe.model_fields.items():
+        for name in getattr(field.annotation, "model_fields", {}):
+            assert name not in homes, f"the setting {name} stands in [{homes[name]}] and [{section}]"
+            homes[name] = section
+    return homes

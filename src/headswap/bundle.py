@@ -1,0 +1,230 @@
+"""The bundle: model, tokenizer, labels and config as one folder in Hugging Face conventions.
+
+`config.json`, `model.safetensors`, `tokenizer.json`, `README.md` (the card) and `golden.json`: outputs for token ids
+drawn from a seed, so that anyone can check that a copy still computes the same. Never pickle. A run folder holds its
+bundle in `bundle/` and works wherever a bundle does.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors
+import torch
+from pydantic import ValidationError
+from safetensors.torch import load_file, save_file
+
+from headswap.core.config import problem_sentences
+from headswap.core.errors import InputError, raise_problems
+from headswap.core.files import atomic_folder, read_json, write_json
+from headswap.core.seeds import numpy_stream
+from headswap.model.account import account_of
+from headswap.model.config import BaseShape, HeadShape
+from headswap.model.text_model import ModelShape, TextModel
+from headswap.text.batch import flat_batch
+from headswap.text.tokenizer import Tokenizer
+
+FORMAT_VERSION = 1
+WEIGHTS, CONFIG, GOLDEN, CARD = "model.safetensors", "config.json", "golden.json", "README.md"
+GOLDEN_TOLERANCE = 1e-4
+ARCHITECTURES = {"lm": "HeadswapForLanguageModelling", "classify": "HeadswapForSequenceClassification"}
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A model with all that is needed to use it; one of the three parcels that cross rooms."""
+
+    model: TextModel
+    tokenizer: Tokenizer
+    labels: tuple[str, ...] = ()
+    objective: str = "causal"
+    card: Mapping[str, Any] = field(default_factory=dict)
+    path: Path | None = None
+
+    @property
+    def max_length(self) -> int:
+        """Longest sequence the base can read, `<sos>` included."""
+        return self.model.shape.base.max_position_embeddings
+
+    def save(self, folder: Path) -> None:
+        """Write the folder whole, or not at all."""
+        with atomic_folder(folder) as temporary:
+            self.write_into(temporary)
+
+    def write_into(self, folder: Path) -> None:
+        """Write the files into an existing folder."""
+        save_model(self.model, folder / WEIGHTS)
+        self.tokenizer.save(folder / "tokenizer.json")
+        write_json(folder / CONFIG, config_of(self))
+        write_json(folder / GOLDEN, golden_outputs(self.model))
+        (folder / CARD).write_text(card_text(self), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path, *, device: torch.device | str = "cpu") -> "Bundle":
+        """Read a bundle, or a run folder's bundle; all that is wrong with it is one error."""
+        folder = find_bundle(Path(path))
+        config = read_json(folder / CONFIG)
+        shape = shape_of(config, folder / CONFIG)
+        tokenizer = Tokenizer.load(folder)
+        if config.get("tokenizer_fingerprint") != tokenizer.fingerprint:
+            raise InputError(
+                f"{folder}: tokenizer.json is not the one this model was trained with (fingerprint "
+                f"{tokenizer.fingerprint}, the model's is {config.get('tokenizer_fingerprint')}). Restore the original."
+            )
+        with torch.device("meta"):
+            model = TextModel(shape)
+        load_weights(model, folder / WEIGHTS, device=device)
+        labels = tuple(config["id2label"][str(index)] for index in range(shape.num_labels or 0))
+        return cls(model.eval(), tokenizer, labels, config.get("objective", "causal"), config.get("card", {}), folder)
+
+    def verify(self) -> list[str]:
+        """What does not compute as it did when the bundle was saved; empty if all is well."""
+        assert self.path is not None
+        recorded = read_json(self.path / GOLDEN)
+        now = golden_outputs(self.model)
+        gap = float(np.abs(np.array(recorded["outputs"]) - np.array(now["outputs"])).max())
+        return [] if gap <= GOLDEN_TOLERANCE else [f"{self.path}: golden outputs differ by {gap:.3g}."]
+
+
+def find_bundle(path: Path) -> Path:
+    """The bundle folder that `path` names: itself, or the one inside a run folder."""
+    for folder in (path, path / "bundle"):
+        if (folder / CONFIG).is_file():
+            return folder
+    if (path / "checkpoints").is_dir():
+        raise InputError(
+            f"{path} is a run that has not finished, so it has no bundle yet. "
+            f"Finish it with --resume, or use {path / 'checkpoints' / 'last'}."
+        )
+    if not path.exists():
+        raise InputError(f"{path} does not exist. Give a bundle or a run folder.")
+    raise InputError(f"{path} is neither a bundle nor a run folder: it has no {CONFIG}.")
+
+
+def config_of(bundle: Bundle) -> dict[str, Any]:
+    """What stands in config.json."""
+    model_shape = bundle.model.shape
+    config: dict[str, Any] = {
+        "model_type": "headswap",
+        "architectures": [ARCHITECTURES[model_shape.head]],
+        "headswap_format": FORMAT_VERSION,
+        **model_shape.base.model_dump(),
+        "tie_word_embeddings": model_shape.base.tied_head,
+        "direction": model_shape.direction,
+        "is_decoder": model_shape.direction == "causal",
+        "objective": bundle.objective,
+        "head": model_shape.head,
+        "pad_token_id": bundle.tokenizer.pad_id,
+        "bos_token_id": bundle.tokenizer.sos_id,
+        "eos_token_id": bundle.tokenizer.eos_id,
+        "tokenizer_fingerprint": bundle.tokenizer.fingerprint,
+        "card": dict(bundle.card),
+    }
+    if model_shape.head == "classify":
+        config |= {
+            "num_labels": len(bundle.labels),
+            "problem_type": "single_label_classification",
+            "id2label": {str(index): label for index, label in enumerate(bundle.labels)},
+            "label2id": {label: index for index, label in enumerate(bundle.labels)},
+            "classifier": model_shape.classifier.model_dump(),
+        }
+    return config
+
+
+def shape_of(config: dict[str, Any], origin: Path) -> ModelShape:
+    """The model shape that a config.json describes."""
+    if config.get("model_type") != "headswap":
+        raise InputError(f"{origin} describes a model of type {config.get('model_type')!r}, not a headswap bundle.")
+    if config.get("headswap_format") != FORMAT_VERSION:
+        raise InputError(
+            f"{origin} has format {config.get('headswap_format')!r}; this version of headswap reads {FORMAT_VERSION}."
+        )
+    is_classifier = config.get("head") == "classify"
+    try:
+        shape = ModelShape(
+            base=BaseShape(**{name: config[name] for name in BaseShape.model_fields if name in config}),
+            direction=config.get("direction"),
+            head=config.get("head"),
+            num_labels=config.get("num_labels") if is_classifier else None,
+            classifier=HeadShape(**config.get("classifier", {})),
+        )
+    except ValidationError as problems:
+        raise_problems(problem_sentences(problems, ModelShape, origin=str(origin)))
+        raise
+    if is_classifier and (
+        not isinstance(shape.num_labels, int)
+        or sorted(config.get("id2label", {})) != sorted(str(index) for index in range(shape.num_labels))
+    ):
+        raise InputError(f"{origin}: id2label does not name the {shape.num_labels} labels of the head, one for each.")
+    return shape
+
+
+def save_model(model: TextModel, path: Path) -> None:
+    """Write the weights; a tied head has none of its own, so nothing is stored twice."""
+    state = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+    save_file(state, path, metadata={"format": "pt"})
+
+
+def load_weights(model: TextModel, path: Path, *, device: torch.device | str) -> None:
+    """Fill a model, which may lie on the meta device, with exactly the tensors of a file."""
+    try:
+        state = load_file(path, device=str(device))
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist, so the model has no weights.") from None
+    except safetensors.SafetensorError as problem:
+        raise InputError(f"{path} is damaged or not a safetensors file ({problem}). Restore it from a copy.") from None
+    wanted = model.state_dict()
+    problems = [f"{path}: the tensor {name} is missing." for name in wanted if name not in state]
+    problems += [f"{path}: the tensor {name} has no place in this model." for name in state if name not in wanted]
+    problems += [
+        f"{path}: {name} has shape {tuple(state[name].shape)}, wanted is {tuple(wanted[name].shape)}."
+        for name in wanted
+        if name in state and state[name].shape != wanted[name].shape
+    ]
+    raise_problems(problems)
+    model.load_state_dict(state, assign=True)
+    for tensor in model.parameters():
+        tensor.requires_grad_(True)
+
+
+@torch.no_grad()
+def golden_outputs(model: TextModel) -> dict[str, Any]:
+    """Outputs on token ids drawn from a seed, never on a user's text."""
+    shape = model.shape.base
+    stream = numpy_stream(0, "golden")
+    lengths = [min(shape.max_position_embeddings, length) for length in (3, 9, 17)]
+    sequences = [stream.integers(0, shape.vocab_size, length) for length in lengths]
+    was_training = model.training
+    model.eval()
+    batch = flat_batch(sequences).to(model.device)
+    logits = model(batch).float().cpu()
+    model.train(was_training)
+    return {"seed": 0, "lengths": lengths, "outputs": logits[:, :8].double().numpy().round(6).tolist()}
+
+
+def card_text(bundle: Bundle) -> str:
+    """The model card; it holds settings and figures, never a user's texts."""
+    shape = bundle.model.shape
+    account = account_of(bundle.model)
+    task = "text-classification" if shape.head == "classify" else "text-generation"
+    lines = [
+        "---",
+        "library_name: headswap",
+        f"pipeline_tag: {task}",
+        "tags: [headswap]",
+        "---",
+        f"# A headswap {'classifier' if shape.head == 'classify' else 'language model'}",
+        "",
+        f"- {shape.base.num_hidden_layers} layers of {shape.base.hidden_size}, {shape.direction} attention, vocabulary "
+        f"{shape.base.vocab_size:,}, at most {shape.base.max_position_embeddings} tokens",
+        f"- {account.total:,} parameters ({account.parts[0].count:,} of them in the embedding)",
+        f"- tokenizer fingerprint `{bundle.tokenizer.fingerprint}`",
+    ]
+    if bundle.labels:
+        lines.append(f"- labels: {', '.join(bundle.labels)}")
+    lines += ["", "## How it was made", ""]
+    lines += [f"- {key}: {value}" for key, value in bundle.card.items()] or ["- not recorded"]
+    lines += ["", "Use it with `headswap predict` or `headswap generate`, or `headswap.load(folder)` in Python.", ""]
+    return "\n".join(lines)

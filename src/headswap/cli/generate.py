@@ -1,0 +1,39 @@
+"""`headswap generate`."""
+
+from typing import Annotated
+
+from headswap.cli.flags import Output, OutputFlags, section
+from headswap.generate.config import SamplingSettings
+
+
+def generate(
+    bundle: str,
+    prompt: str = "",
+    /,
+    *,
+    sampling: Annotated[SamplingSettings | None, section("Sampling")] = None,
+    flags: Annotated[OutputFlags, Output] = OutputFlags(),
+) -> None:
+    """Continue a text with a causal language model.
+
+    Example: headswap generate runs/base "This film" --max-new-tokens 60 --temperature 0.8 --top-k 50
+
+    Parameters
+    ----------
+    bundle
+        Bundle or run folder of a causal language model.
+    prompt
+        Text to continue; empty starts a document.
+    """
+    from headswap.bundle import Bundle
+    from headswap.cli.display import print_json, start_messages
+    from headswap.generate.generator import Generator
+
+    start_messages(quiet=flags.quiet)
+    answer = Generator(Bundle.load(bundle)).continue_text(prompt, sampling or SamplingSettings())
+    if flags.json:
+        print_json(
+            {"prompt": answer.prompt, "text": answer.text, "num_tokens": answer.num_tokens, "ended": answer.ended}
+        )
+    else:
+        print(answer.prompt + answer.text)

@@ -1,0 +1,75 @@
+"""`headswap params`."""
+
+from typing import Annotated
+
+from headswap.cli.flags import Model, Output, OutputFlags
+from headswap.model.config import PRESET_VOCAB_SIZES, HeadName, HeadShape, ModelSettings
+
+
+def params(
+    bundle: str | None = None,
+    /,
+    *,
+    vocab_size: int | None = None,
+    max_length: int | None = None,
+    head: HeadName = "none",
+    num_labels: int = 2,
+    model: Annotated[ModelSettings | None, Model] = None,
+    head_shape: Annotated[HeadShape | None, Model] = None,
+    flags: Annotated[OutputFlags, Output] = OutputFlags(),
+) -> None:
+    """Count the parameters of a model, by formula and from its tensors; the two must agree.
+
+    Example: headswap params --preset lab --vocab-size 50001 --head classify
+
+    Parameters
+    ----------
+    bundle
+        Bundle or run folder; without it the model is the one that --preset and its like describe.
+    vocab_size
+        Vocabulary size; the preset's own by default.
+    max_length
+        Number of positions; the preset's own by default.
+    head
+        Which head to count: none is the base alone.
+    num_labels
+        Classes of a classification head.
+    """
+    from headswap.bundle import Bundle
+    from headswap.cli.display import print_json, print_table
+    from headswap.core.errors import SettingError
+    from headswap.model.account import account_of, account_of_shape
+    from headswap.model.text_model import ModelShape
+
+    if bundle is not None:
+        if model is not None or vocab_size is not None or head != "none" or head_shape is not None:
+            raise SettingError("A bundle has its own shape. Give a bundle or a preset, not both.")
+        loaded = Bundle.load(bundle)
+        account, title = account_of(loaded.model), bundle
+    else:
+        settings = model or ModelSettings()
+        for name, value, least in (
+            ("vocab-size", vocab_size, 1),
+            ("num-labels", num_labels, 2),
+            ("max-length", max_length, 1),
+        ):
+            if value is not None and value < least:
+                raise SettingError(f"--{name} {value} is not allowed: it should be at least {least}.")
+        shape = settings.shape(vocab_size=vocab_size or PRESET_VOCAB_SIZES[settings.preset], max_length=max_length)
+        whole = None
+        if head != "none":
+            labels = num_labels if head == "classify" else None
+            whole = ModelShape(base=shape, head=head, num_labels=labels, classifier=head_shape or HeadShape())
+        account = account_of_shape(shape, whole)
+        title = (
+            f"{settings.preset}, vocabulary {shape.vocab_size:,}, {'base alone' if head == 'none' else f'{head} head'}"
+        )
+    if flags.json:
+        print_json(account.as_json())
+        return
+    rows = [(part.name, part.formula, f"{part.count:,}") for part in account.parts]
+    embedding = sum(part.count for part in account.parts if part.name in ("embedding", "positions", "segments"))
+    rows.append(("total", "", f"{account.total:,}"))
+    rows.append(("without embeddings", "", f"{account.total - embedding:,}"))
+    rows.append(("trainable", "", f"{account.trainable:,}"))
+    print_table(title, ("part", "formula", "parameters"), rows)

@@ -1,0 +1,48 @@
+"""`headswap store`."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from headswap.cli.flags import Output, OutputFlags, Reading
+from headswap.text.config import ReadSettings
+
+
+def store(
+    *corpus: str,
+    tokenizer: str,
+    out: Path,
+    side: tuple[Literal["word_starts", "sentence_starts"], ...] = (),
+    read: Annotated[ReadSettings | None, Reading] = None,
+    flags: Annotated[OutputFlags, Output] = OutputFlags(),
+) -> None:
+    """Turn a corpus into a token store: ids on disk, ready for pretrain on any machine.
+
+    Example: headswap store reviews.txt --tokenizer tokenizer.json --out reviews.store
+
+    Parameters
+    ----------
+    corpus
+        Files, folders, globs, a named data set, or - for standard input.
+    tokenizer
+        A tokenizer.json, a bundle or run folder, or the lab's dict.txt.
+    out
+        Folder to write.
+    side
+        Side arrays to keep beside the ids.
+    """
+    from headswap.cli.display import print_json, start_messages
+    from headswap.core.errors import SettingError
+    from headswap.text.documents import read_documents
+    from headswap.text.store import build_store
+    from headswap.text.tokenizer import Tokenizer
+
+    console = start_messages(quiet=flags.quiet)
+    if not corpus:
+        raise SettingError("No corpus is given. Name files, folders, a data set, or - for standard input.")
+    if out.exists():
+        raise SettingError(f"--out {out} exists already. Choose another name or remove it.")
+    built = build_store(read_documents(corpus, read or ReadSettings()), Tokenizer.load(tokenizer), out, side=side)
+    if flags.json:
+        print_json({"path": str(out), "num_documents": built.num_documents, "num_tokens": built.num_tokens})
+    elif not flags.quiet:
+        console.print(f"{out}: {built.num_documents:,} documents, {built.num_tokens:,} tokens.")

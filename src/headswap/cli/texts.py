@@ -1,0 +1,34 @@
+"""Where the texts of `predict` and its like come from: arguments, a file, or standard input."""
+
+import sys
+from collections.abc import Sequence
+
+from headswap.core.errors import InputError, SettingError
+
+
+def texts_to_read(given: Sequence[str], file: str | None, text_column: str) -> list[str]:
+    """The texts in their order; blank ones in a file are an error, since answers come in input order."""
+    from headswap.text.config import ReadSettings
+    from headswap.text.documents import read_documents
+
+    if given and file is not None:
+        raise SettingError("Texts and --file are both given. Give one of them.")
+    if given:
+        return list(given)
+    if file is None and sys.stdin.isatty():
+        raise SettingError("No text is given. Pass texts, --file F, or pipe one text a line.")
+    if file in (None, "-"):
+        texts = [line.rstrip("\r\n") for line in sys.stdin]
+        name = "Standard input"
+    else:
+        assert file is not None
+        texts = [
+            document.text
+            for document in read_documents([file], ReadSettings(documents="line", text_column=text_column))
+        ]
+        name = file
+    blank = [number for number, text in enumerate(texts, 1) if not text.strip()]
+    if blank or not texts:
+        where = f" at line {blank[0]}" if blank else ""
+        raise InputError(f"{name} has no text{where}. Every line must hold a text, since answers come in input order.")
+    return texts

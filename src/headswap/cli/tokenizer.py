@@ -1,0 +1,62 @@
+"""`headswap tokenizer`."""
+
+from pathlib import Path
+from typing import Annotated
+
+from headswap.cli.flags import Output, OutputFlags, Reading
+from headswap.text.config import ReadSettings, TokenizerKind
+
+
+def tokenizer(
+    *corpus: str,
+    out: Path,
+    kind: TokenizerKind = "bpe",
+    vocab_size: int | None = None,
+    lowercase: bool = False,
+    read: Annotated[ReadSettings | None, Reading] = None,
+    flags: Annotated[OutputFlags, Output] = OutputFlags(),
+) -> None:
+    """Train a tokenizer on a corpus.
+
+    Example: headswap tokenizer reviews.txt --out tokenizer.json --vocab-size 16000
+
+    Parameters
+    ----------
+    corpus
+        Files, folders, globs, a named data set, or - for standard input.
+    out
+        File to write, tokenizer.json by custom.
+    kind
+        Byte-level BPE, unigram, WordPiece, or whole words.
+    vocab_size
+        Vocabulary size, special tokens included. By default it is fitted to the corpus.
+    lowercase
+        Lower-case all text inside the tokenizer.
+    """
+    from headswap.cli.display import print_json, start_messages
+    from headswap.core.config import Recipe, validate
+    from headswap.core.errors import SettingError
+    from headswap.text.config import TokenizerSettings
+    from headswap.text.documents import read_documents
+    from headswap.text.train_tokenizer import train_tokenizer
+
+    class Given(Recipe):
+        tokenizer: TokenizerSettings
+
+    console = start_messages(quiet=flags.quiet)
+    if not corpus:
+        raise SettingError("No corpus is given. Name files, folders, a data set, or - for standard input.")
+    if out.is_dir():
+        raise SettingError(f"--out {out} is a folder. Give a file name, for example {out / 'tokenizer.json'}.")
+    values = {"kind": kind, "vocab_size": vocab_size, "lowercase": lowercase}
+    settings = validate(Given, {"tokenizer": values}, origin=None).tokenizer
+    trained = train_tokenizer(read_documents(corpus, read or ReadSettings()), settings)
+    trained.save(out)
+    if flags.json:
+        print_json(
+            {"path": str(out), "kind": kind, "vocab_size": trained.vocab_size, "fingerprint": trained.fingerprint}
+        )
+    elif not flags.quiet:
+        console.print(
+            f"{out}: {kind}, {trained.vocab_size:,} tokens, fingerprint {trained.fingerprint}. Round trip checked."
+        )

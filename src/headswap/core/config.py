@@ -1,0 +1,105 @@
+"""Strict settings and recipes.
+
+Every setting lives once, as a field of a frozen pydantic model whose attribute docstring is its help text. A *recipe*
+is a model of such sections. Its values come from a TOML file and from flags; flags win; the whole is validated once,
+and what is wrong is worded here, all of it together.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import tomli_w
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from headswap.core.errors import SettingError, did_you_mean, listed, raise_problems
+from headswap.core.files import atomic_file
+
+
+class Settings(BaseModel):
+    """A frozen group of settings; an unknown name is an error and every field's docstring is its help."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, validate_default=True)
+
+    def changed(self, **values: Any) -> Self:
+        """A validated copy with some values replaced."""
+        return type(self)(**(self.model_dump(exclude_unset=True) | values))
+
+
+class Recipe(Settings):
+    """Sections that together reproduce a run."""
+
+    def save(self, path: Path) -> None:
+        """Write every value that is set or has a default as TOML; what is absent (None) is left out."""
+        with atomic_file(path) as temporary:
+            temporary.write_bytes(tomli_w.dumps(self.model_dump(mode="json", exclude_none=True)).encode())
+
+
+R = TypeVar("R", bound=Recipe)
+
+
+def load_recipe(kind: type[R], path: Path | None, sections: Mapping[str, Settings | Mapping | None] | None = None) -> R:
+    """The recipe in `path` (if any) with the values that `sections` set explicitly laid over it."""
+    values = read_toml(path) if path else {}
+    for section, given in (sections or {}).items():
+        if given is None:
+            continue
+        overlay = dict(given) if isinstance(given, Mapping) else given.model_dump(exclude_unset=True)
+        below = values.get(section, {})
+        values[section] = (below | overlay) if isinstance(below, dict) else overlay
+    return validate(kind, values, origin=str(path) if path else None)
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The tables of a recipe file."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise SettingError(f"The recipe {path} does not exist.") from None
+    except IsADirectoryError:
+        raise SettingError(f"The recipe {path} is a folder. Give the .toml file inside it.") from None
+    except UnicodeDecodeError:
+        raise SettingError(f"The recipe {path} is not UTF-8 text.") from None
+    except tomllib.TOMLDecodeError as problem:
+        raise SettingError(f"The recipe {path} is not valid TOML: {problem}.") from None
+
+
+def validate(kind: type[R], values: dict[str, Any], *, origin: str | None) -> R:
+    """Build the recipe or raise every problem as one `SettingError`."""
+    try:
+        return kind(**values)
+    except ValidationError as problems:
+        raise_problems(problem_sentences(problems, kind, origin=origin), error=SettingError)
+        raise
+
+
+def problem_sentences(problems: ValidationError, kind: type[BaseModel], *, origin: str | None = None) -> list[str]:
+    """One sentence for each thing that pydantic found."""
+    where = f" ({origin})" if origin else ""
+    return [_sentence(problem, kind, where) for problem in problems.errors()]
+
+
+def _sentence(problem: Any, kind: type[BaseModel], where: str) -> str:
+    path = [part for part in problem["loc"] if isinstance(part, str) and "[" not in part]
+    name = ".".join(path)
+    if problem["type"] == "extra_forbidden":
+        allowed = _fields_at(kind, path[:-1])
+        hint = did_you_mean(path[-1], allowed) or f" Allowed here: {listed(sorted(allowed), most=40)}."
+        return f"{name} is not a setting{where}.{hint}"
+    if problem["type"] == "value_error":
+        return f"{str(problem['ctx']['error']).rstrip('.')}{where}."
+    if problem["type"] == "missing":
+        return f"{name} is missing{where}."
+    message = problem["msg"].removeprefix("Input ").replace("Input ", "it ")
+    return f"{name} = {problem['input']!r} is not allowed{where}: it {message}."
+
+
+def _fields_at(kind: type[BaseModel], path: list[str]) -> set[str]:
+    for part in path:
+        field = kind.model_fields.get(part)
+        inner = getattr(field, "annotation", None)
+        if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
+            return set()
+        kind = inner
+    return set(kind.model_fields)

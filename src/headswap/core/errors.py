@@ -1,0 +1,61 @@
+"""The one family of errors that users see.
+
+An error is a sentence: what is wrong with which value, where, what is allowed, what to do. The command line prints it
+without a traceback and leaves with `exit_code`. Everything else that is raised is a defect of ours.
+"""
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+
+MOST_PROBLEMS_SHOWN = 10
+
+
+class HeadswapError(Exception):
+    """Something the user can mend."""
+
+    exit_code = 2
+
+
+class InputError(HeadswapError):
+    """A file, a text or a label is not as it must be."""
+
+
+class SettingError(HeadswapError):
+    """A flag, a recipe entry or an argument is not allowed."""
+
+
+class MissingExtraError(HeadswapError):
+    """A part of headswap that has to be installed first was asked for."""
+
+    def __init__(self, what: str, *, extra: str, package: str) -> None:
+        super().__init__(f"{what} needs the package '{package}'. Install it with: pip install 'headswap[{extra}]'")
+
+
+class RunError(HeadswapError):
+    """A run was started rightly and failed on its way."""
+
+    exit_code = 1
+
+
+def raise_problems(problems: Sequence[str], *, error: type[HeadswapError] = InputError) -> None:
+    """Raise all that was found wrong with one input at once; do nothing if that is nothing."""
+    if not problems:
+        return
+    shown = list(problems[:MOST_PROBLEMS_SHOWN])
+    if len(problems) > len(shown):
+        shown.append(f"... and {len(problems) - len(shown)} more.")
+    raise error("\n".join(shown))
+
+
+def did_you_mean(given: str, allowed: Iterable[str]) -> str:
+    """` Did you mean 'x'?`, or nothing where no name is near."""
+    near = get_close_matches(given, list(allowed), n=1, cutoff=0.6)
+    return f" Did you mean '{near[0]}'?" if near else ""
+
+
+def listed(names: Iterable[object], *, most: int = 8) -> str:
+    """`'a', 'b', 'c' and 4 more`, for use inside a sentence."""
+    every = [f"'{name}'" for name in names]
+    if len(every) <= most:
+        return ", ".join(every)
+    return f"{', '.join(every[:most])} and {len(every) - most} more"

@@ -1,0 +1,1 @@
+"""Generate: sampling (pure) and the generator with its key-value cache."""

@@ -1,0 +1,83 @@
+"""Self-attention over a flat batch.
+
+The attention module projects and mixes; *how* tokens see each other is the layout's business. `SequenceLayout` keeps
+sequences apart and pads them only inside the kernel; the generator brings a layout of its own that adds a cache.
+
+Shapes: N tokens of all sequences end to end, D hidden width, H heads, K head width, B sequences, S longest sequence.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from headswap.model.config import BaseShape
+from headswap.model.positions import Rotary
+
+
+class AttentionLayout(Protocol):
+    """Which token may see which, and where each token stands in its sequence."""
+
+    positions_N: Tensor
+
+    def attend(self, layer: int, query_NHK: Tensor, key_NHK: Tensor, value_NHK: Tensor, *, dropout: float) -> Tensor:
+        """The mixed values, N x H x K, for one layer."""
+
+
+class SequenceLayout:
+    """Sequences end to end; a token sees its own sequence: all of it, or (causal) itself and what is before it."""
+
+    def __init__(self, lengths: Sequence[int], *, causal: bool, device: torch.device) -> None:
+        self.causal = causal
+        self.num_sequences, self.longest = len(lengths), max(lengths)
+        self.is_rectangular = min(lengths) == self.longest
+        lengths_B = torch.tensor(lengths)
+        starts_B = torch.cumsum(lengths_B, 0) - lengths_B
+        sequence_N = torch.repeat_interleave(torch.arange(self.num_sequences), lengths_B)
+        positions_N = torch.arange(int(lengths_B.sum())) - starts_B[sequence_N]
+        self.positions_N = positions_N.to(device, non_blocking=True)
+        self.slots_N = (sequence_N * self.longest + positions_N).to(device, non_blocking=True)
+        self.key_mask_B11S: Tensor | None = None
+        if not causal and not self.is_rectangular:
+            # Right padding is never seen by a causal query; a bidirectional one must be told.
+            mask_BS = torch.arange(self.longest).unsqueeze(0) < lengths_B.unsqueeze(1)
+            self.key_mask_B11S = mask_BS[:, None, None, :].to(device, non_blocking=True)
+
+    def attend(self, layer: int, query_NHK: Tensor, key_NHK: Tensor, value_NHK: Tensor, *, dropout: float) -> Tensor:
+        """Pad, run the fused kernel, take the padding out again."""
+        del layer  # every layer sees the same sequences
+        query, key, value = (self._pad(part) for part in (query_NHK, key_NHK, value_NHK))
+        mixed_BHSK = F.scaled_dot_product_attention(
+            query, key, value, attn_mask=self.key_mask_B11S, dropout_p=dropout, is_causal=self.causal
+        )
+        mixed = mixed_BHSK.transpose(1, 2).flatten(0, 1)
+        return mixed if self.is_rectangular else mixed.index_select(0, self.slots_N)
+
+    def _pad(self, part_NHK: Tensor) -> Tensor:
+        num_heads, dim = part_NHK.shape[1:]
+        if not self.is_rectangular:
+            empty = part_NHK.new_zeros(self.num_sequences * self.longest, num_heads, dim)
+            part_NHK = empty.index_copy(0, self.slots_N, part_NHK)
+        return part_NHK.view(self.num_sequences, self.longest, num_heads, dim).transpose(1, 2)
+
+
+class SelfAttention(nn.Module):
+    """Multi-head attention with one joint projection for query, key and value."""
+
+    def __init__(self, shape: BaseShape, layer: int) -> None:
+        super().__init__()
+        self.layer = layer
+        self.num_heads, self.head_dim, self.dropout = shape.num_attention_heads, shape.head_dim, shape.dropout
+        self.qkv = nn.Linear(shape.hidden_size, 3 * shape.hidden_size, bias=shape.bias)
+        self.output = nn.Linear(shape.hidden_size, shape.hidden_size, bias=shape.bias)
+
+    def forward(self, hidden_ND: Tensor, layout: AttentionLayout, rotary: Rotary | None) -> Tensor:
+        """Mix information between the tokens that the layout lets see each other."""
+        qkv_N3HK = self.qkv(hidden_ND).view(-1, 3, self.num_heads, self.head_dim)
+        query, key, value = qkv_N3HK.unbind(1)
+        if rotary is not None:
+            query, key = rotary(query), rotary(key)
+        mixed_NHK = layout.attend(self.layer, query, key, value, dropout=self.dropout if self.training else 0.0)
+        return self.output(mixed_NHK.flatten(1))

@@ -1,0 +1,110 @@
+"""The base: embedding, positions and the layers above them.
+
+It does not know what it is trained for: the objective decides the attention direction, heads decide what is read from
+it. Attribute names are a contract with every saved bundle; a test pins them.
+
+Shapes: N tokens of a flat batch, D hidden width.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from headswap.model.attention import AttentionLayout, SelfAttention
+from headswap.model.config import BaseShape
+from headswap.model.positions import Rotary, sinusoidal_table
+
+
+class FeedForward(nn.Module):
+    """Two linear layers with an activation between them, or SwiGLU's three."""
+
+    def __init__(self, shape: BaseShape) -> None:
+        super().__init__()
+        self.activation = shape.activation
+        if shape.activation == "swiglu":
+            self.gate = nn.Linear(shape.hidden_size, shape.intermediate_size, bias=shape.bias)
+        self.up = nn.Linear(shape.hidden_size, shape.intermediate_size, bias=shape.bias)
+        self.down = nn.Linear(shape.intermediate_size, shape.hidden_size, bias=shape.bias)
+
+    def forward(self, hidden_ND: Tensor) -> Tensor:
+        """Each token on its own."""
+        if self.activation == "swiglu":
+            return self.down(F.silu(self.gate(hidden_ND)) * self.up(hidden_ND))
+        inner = self.up(hidden_ND)
+        if self.activation == "relu":
+            return self.down(F.relu(inner))
+        return self.down(F.gelu(inner, approximate="tanh" if self.activation == "gelu_tanh" else "none"))
+
+
+class Layer(nn.Module):
+    """Attention and feed-forward, each with a residual branch and a norm before or after it."""
+
+    def __init__(self, shape: BaseShape, index: int) -> None:
+        super().__init__()
+        self.norm_first = shape.norm == "pre"
+        self.dropout = shape.dropout
+        self.attention = SelfAttention(shape, index)
+        self.attention_norm = nn.LayerNorm(shape.hidden_size, eps=shape.layer_norm_eps, bias=shape.bias)
+        self.feed_forward = FeedForward(shape)
+        self.feed_forward_norm = nn.LayerNorm(shape.hidden_size, eps=shape.layer_norm_eps, bias=shape.bias)
+
+    def forward(self, hidden_ND: Tensor, layout: AttentionLayout, rotary: Rotary | None) -> Tensor:
+        """One layer of the trunk."""
+        if self.norm_first:
+            hidden_ND = hidden_ND + self._drop(self.attention(self.attention_norm(hidden_ND), layout, rotary))
+            return hidden_ND + self._drop(self.feed_forward(self.feed_forward_norm(hidden_ND)))
+        hidden_ND = self.attention_norm(hidden_ND + self._drop(self.attention(hidden_ND, layout, rotary)))
+        return self.feed_forward_norm(hidden_ND + self._drop(self.feed_forward(hidden_ND)))
+
+    def _drop(self, branch_ND: Tensor) -> Tensor:
+        return F.dropout(branch_ND, self.dropout, training=True) if self.training and self.dropout else branch_ND
+
+
+class Base(nn.Module):
+    """Token ids of a flat batch in, one vector a token out."""
+
+    def __init__(self, shape: BaseShape) -> None:
+        super().__init__()
+        self.shape = shape
+        self.embedding = nn.Embedding(shape.vocab_size, shape.hidden_size)
+        if shape.positions == "learned":
+            self.position_embedding = nn.Embedding(shape.max_position_embeddings, shape.hidden_size)
+        if shape.type_vocab_size:
+            self.segment_embedding = nn.Embedding(shape.type_vocab_size, shape.hidden_size)
+        if shape.embedding_norm:
+            self.embedding_norm = nn.LayerNorm(shape.hidden_size, eps=shape.layer_norm_eps, bias=shape.bias)
+        self.layers = nn.ModuleList(Layer(shape, index) for index in range(shape.num_hidden_layers))
+        if shape.final_norm:
+            self.final_norm = nn.LayerNorm(shape.hidden_size, eps=shape.layer_norm_eps, bias=shape.bias)
+
+    def forward(self, ids_N: Tensor, layout: AttentionLayout, segments_N: Tensor | None = None) -> Tensor:
+        """The vectors after the last layer, N x D."""
+        hidden_ND = self.embed(ids_N, layout.positions_N, segments_N)
+        rotary = None
+        if self.shape.positions == "rotary":
+            dtype = torch.float64 if hidden_ND.dtype == torch.float64 else torch.float32
+            length = self.shape.max_position_embeddings
+            rotary = Rotary(layout.positions_N, dim=self.shape.head_dim, length=length, dtype=dtype)
+        for layer in self.layers:
+            hidden_ND = layer(hidden_ND, layout, rotary)
+        return self.final_norm(hidden_ND) if self.shape.final_norm else hidden_ND
+
+    def embed(self, ids_N: Tensor, positions_N: Tensor, segments_N: Tensor | None) -> Tensor:
+        """What the first layer reads: tokens, positions and segments, added."""
+        shape = self.shape
+        hidden_ND = self.embedding(ids_N)
+        if shape.embedding_scale:
+            hidden_ND = hidden_ND * math.sqrt(shape.hidden_size)
+        if shape.positions == "sinusoidal":
+            length, dim = shape.max_position_embeddings, shape.hidden_size
+            hidden_ND = hidden_ND + sinusoidal_table(length, dim, hidden_ND.device, hidden_ND.dtype)[positions_N]
+        elif shape.positions == "learned":
+            hidden_ND = hidden_ND + self.position_embedding(positions_N)
+        if shape.type_vocab_size:
+            segments_N = torch.zeros_like(ids_N) if segments_N is None else segments_N
+            hidden_ND = hidden_ND + self.segment_embedding(segments_N)
+        if shape.embedding_norm:
+            hidden_ND = self.embedding_norm(hidden_ND)
+        return F.dropout(hidden_ND, shape.dropout, training=True) if self.training and shape.dropout else hidden_ND

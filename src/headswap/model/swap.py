@@ -1,0 +1,109 @@
+"""The head swap and its ledger.
+
+A swap returns a *new* model and a ledger that says of every tensor whether it was carried over, is new, or was dropped,
+with checksums. Carrying over fewer base tensors than the base has is an error: a "pre-trained" arm that silently starts
+from scratch is the worst bug of this trade.
+"""
+
+import hashlib
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from headswap.core.errors import RunError
+from headswap.model.text_model import ModelShape, TextModel, build_model
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerRow:
+    """What became of one tensor."""
+
+    tensor: str
+    status: Literal["carried", "new", "dropped"]
+    parameters: int
+    checksum: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """What was carried from one model into another."""
+
+    source: str
+    rows: tuple[LedgerRow, ...]
+
+    def count(self, status: str, *, part: str = "") -> tuple[int, int]:
+        """Tensors and parameters with a status, of the base, the head or both."""
+        rows = [row for row in self.rows if row.status == status and row.tensor.startswith(part)]
+        return len(rows), sum(row.parameters for row in rows)
+
+    def sentence(self) -> str:
+        """One line that says what is expected to be new and what was carried."""
+        carried, carried_parameters = self.count("carried")
+        new, new_parameters = self.count("new")
+        dropped, dropped_parameters = self.count("dropped")
+        if not carried:
+            return f"from scratch: all {new} tensors ({new_parameters:,} parameters) are new, as asked"
+        base = len([row for row in self.rows if row.tensor.startswith("base.")])
+        return (
+            f"base carried whole: {carried} of {base} tensors ({carried_parameters:,} parameters) from {self.source}; "
+            f"head new, as expected: {new} tensors ({new_parameters:,}); "
+            f"old head dropped: {dropped} tensors ({dropped_parameters:,})"
+        )
+
+    def as_json(self) -> dict[str, object]:
+        """The object kept in `ledger.json`."""
+        counts = {
+            status: dict(zip(("tensors", "parameters"), self.count(status), strict=True))
+            for status in ("carried", "new", "dropped")
+        }
+        return {"source": self.source, **counts, "tensors": [asdict(row) for row in self.rows]}
+
+
+def swap_head(model: TextModel, shape: ModelShape, *, seed: int, source: str) -> tuple[TextModel, Ledger]:
+    """A new model of `shape` with `model`'s base in it and a fresh head; `model` is left as it is."""
+    new = build_model(shape, seed=seed)
+    old_state, state = model.state_dict(), new.state_dict()
+    with torch.no_grad():
+        for name, tensor in state.items():
+            if name.startswith("base.") and name in old_state and old_state[name].shape == tensor.shape:
+                tensor.copy_(old_state[name])
+    ledger = Ledger(source, tuple(_rows(old_state, new.state_dict())))
+    check_ledger(ledger, shape)
+    return new, ledger
+
+
+def scratch_ledger(model: TextModel) -> Ledger:
+    """The ledger of a model that nothing was carried into."""
+    rows = (LedgerRow(name, "new", tensor.numel(), checksum(tensor)) for name, tensor in model.state_dict().items())
+    return Ledger("scratch", tuple(rows))
+
+
+def check_ledger(ledger: Ledger, shape: ModelShape) -> None:
+    """The whole base must have been carried, bit for bit."""
+    lost = [row.tensor for row in ledger.rows if row.tensor.startswith("base.") and row.status != "carried"]
+    if lost:
+        total = len([row for row in ledger.rows if row.tensor.startswith("base.")])
+        raise RunError(
+            f"Only {total - len(lost)} of the base's {total} tensors could be carried over from {ledger.source}; "
+            f"{lost[0]} is the first that was not. The shapes differ (wanted: {shape.base.num_hidden_layers} layers of "
+            f"{shape.base.hidden_size}, vocabulary {shape.base.vocab_size}). Nothing was trained."
+        )
+
+
+def checksum(tensor: Tensor) -> str:
+    """The first 16 hexadecimal digits of the SHA-256 of a tensor's bytes."""
+    data = tensor.detach().cpu().contiguous().view(torch.uint8) if tensor.numel() else torch.empty(0, dtype=torch.uint8)
+    return hashlib.sha256(data.numpy().tobytes()).hexdigest()[:16]
+
+
+def _rows(old: dict[str, Tensor], new: dict[str, Tensor]) -> list[LedgerRow]:
+    rows = []
+    for name, tensor in new.items():
+        own = checksum(tensor)
+        carried = name.startswith("base.") and name in old and checksum(old[name]) == own
+        rows.append(LedgerRow(name, "carried" if carried else "new", tensor.numel(), own))
+    gone = [name for name in old if name not in new or name.startswith("head.")]
+    rows += [LedgerRow(name, "dropped", old[name].numel(), checksum(old[name])) for name in gone]
+    return rows

@@ -1,0 +1,78 @@
+"""A base with a head on it, and how one is built from a seed.
+
+`TextModel` is what is trained, saved and asked. The attention direction is the objective's choice and is kept here,
+since a model that was trained to look left must go on looking left.
+"""
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from headswap.core.config import Settings
+from headswap.core.errors import SettingError
+from headswap.model.attention import SequenceLayout
+from headswap.model.base import Base
+from headswap.model.config import BaseShape, HeadShape
+from headswap.model.heads import ClassificationHead, LanguageModelHead
+from headswap.model.initialize import initialize
+from headswap.text.batch import Batch
+
+Direction = Literal["causal", "bidirectional"]
+
+
+class ModelShape(Settings):
+    """All that is needed to build a model's tensors and to run it."""
+
+    base: BaseShape
+    direction: Direction = "causal"
+    head: Literal["lm", "classify"] = "lm"
+    num_labels: int | None = None
+    classifier: HeadShape = HeadShape()
+
+
+class TextModel(nn.Module):
+    """A base and one head."""
+
+    def __init__(self, shape: ModelShape) -> None:
+        super().__init__()
+        self.shape = shape
+        self.base = Base(shape.base)
+        self.head: LanguageModelHead | ClassificationHead
+        if shape.head == "lm":
+            self.head = LanguageModelHead(shape.base)
+        else:
+            assert shape.num_labels is not None
+            self.head = ClassificationHead(shape.base, shape.classifier, shape.num_labels)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.base.embedding.weight.device
+
+    def hidden(self, batch: Batch) -> Tensor:
+        """The base's vectors for a flat batch, N x D."""
+        limit = self.shape.base.max_position_embeddings
+        if max(batch.lengths) > limit:
+            raise SettingError(f"A sequence of {max(batch.lengths)} tokens is longer than the base's limit of {limit}.")
+        layout = SequenceLayout(batch.lengths, causal=self.shape.direction == "causal", device=self.device)
+        return self.base(batch.ids_N, layout, batch.segments_N)
+
+    def forward(self, batch: Batch) -> Tensor:
+        """The head's logits: a row a sequence for classification, a row a token for language modelling."""
+        return self.read(self.hidden(batch), batch.lengths)
+
+    def read(self, hidden_ND: Tensor, lengths: tuple[int, ...]) -> Tensor:
+        """The head's logits for vectors that the base has made."""
+        if isinstance(self.head, LanguageModelHead):
+            return self.head(hidden_ND, self.base.embedding.weight)
+        return self.head(hidden_ND, lengths)
+
+
+def build_model(shape: ModelShape, *, seed: int) -> TextModel:
+    """A fresh model on the CPU; every tensor is drawn from its own stream, named by the tensor."""
+    with torch.device("meta"):
+        model = TextModel(shape)
+    model.to_empty(device="cpu")
+    initialize(model, shape.base, seed=seed)
+    return model.eval()

@@ -1,0 +1,1 @@
+"""Study: arms, baselines, statistics and what they say about pre-training."""

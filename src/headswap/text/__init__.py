@@ -1,0 +1,1 @@
+"""Text: files -> documents -> tokenizer -> token store -> Batch; named data sets."""

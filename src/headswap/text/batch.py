@@ -1,0 +1,75 @@
+"""The flat batch: all sequences end to end, no padding.
+
+It is one of the three parcels that cross rooms. `lengths` stay on the host, so that layouts are planned without waiting
+for a device. Targets are (index, value) pairs: of a token for language modelling, of a sequence for classification.
+
+Shapes: N tokens of all sequences, T targets.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Sequences end to end, with what is to be predicted."""
+
+    ids_N: Tensor
+    lengths: tuple[int, ...]
+    target_index_T: Tensor
+    target_value_T: Tensor
+    segments_N: Tensor | None = None
+    documents: tuple[int, ...] = ()
+
+    @property
+    def num_tokens(self) -> int:
+        """Real tokens; there are no others."""
+        return len(self.ids_N)
+
+    @property
+    def num_targets(self) -> int:
+        """What the loss of this batch is divided by."""
+        return len(self.target_value_T)
+
+    def to(self, device: torch.device) -> "Batch":
+        """The same batch on a device."""
+        if self.ids_N.device == device:
+            return self
+
+        def move(tensor: Tensor) -> Tensor:
+            return (tensor.pin_memory() if device.type == "cuda" else tensor).to(device, non_blocking=True)
+
+        return replace(
+            self,
+            ids_N=move(self.ids_N),
+            target_index_T=move(self.target_index_T),
+            target_value_T=move(self.target_value_T),
+            segments_N=None if self.segments_N is None else move(self.segments_N),
+        )
+
+    def without_targets(self) -> "Batch":
+        """The same sequences asking for nothing: a process without rows of its own still takes part in a step."""
+        return replace(self, target_index_T=self.target_index_T[:0], target_value_T=self.target_value_T[:0])
+
+
+def flat_batch(
+    sequences: Sequence[np.ndarray],
+    *,
+    target_index: np.ndarray | Sequence[int] = (),
+    target_value: np.ndarray | Sequence[int] = (),
+    documents: Sequence[int] = (),
+) -> Batch:
+    """A batch of id arrays, none of them empty."""
+    assert sequences
+    assert all(len(sequence) for sequence in sequences)
+    return Batch(
+        ids_N=torch.from_numpy(np.concatenate(sequences).astype(np.int64)),
+        lengths=tuple(len(sequence) for sequence in sequences),
+        target_index_T=torch.as_tensor(np.asarray(target_index, dtype=np.int64)),
+        target_value_T=torch.as_tensor(np.asarray(target_value)),
+        documents=tuple(documents),
+    )

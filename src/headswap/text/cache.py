@@ -1,0 +1,257 @@
+"""The content-addressed cache of token stores and trained tokenizers.
+
+A key is made of what went in: the content of the corpus, the tokenizer's fingerprint, the options. So nothing stale is
+ever reused, and nothing is made twice. An entry is built under a name of its own and then renamed to its key: of two
+processes that build the same one, the first gives the name and both go on. Hashing a corpus is left to content.py,
+building to store.py and train_tokenizer.py.
+"""
+
+import hashlib
+import json
+import logging
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import tokenizers
+
+from headswap.core.config import Settings
+from headswap.core.errors import InputError, SettingError, listed
+from headswap.core.files import read_json, remove_folder
+from headswap.text.config import ReadSettings, TokenizerSettings
+from headswap.text.content import MEMORY_FILE, cache_folder, corpus_hash, file_hash, spooled, writable
+from headswap.text.documents import read_documents
+from headswap.text.store import FORMAT_VERSION, META_FILE, TokenStore, build_store, check_side, is_store
+from headswap.text.tokenizer import Tokenizer
+from headswap.text.train_tokenizer import train_tokenizer
+
+__all__ = [
+    "CacheEntry",
+    "cache_folder",
+    "cached_store",
+    "cached_tokenizer",
+    "clear_cache",
+    "corpus_hash",
+    "file_hash",
+    "is_store",
+    "list_cache",
+    "spooled",
+]
+
+log = logging.getLogger("headswap")
+
+Kind = Literal["store", "tokenizer", "stdin"]
+FOLDERS: dict[str, Kind] = {"stores": "store", "tokenizers": "tokenizer", "stdin": "stdin"}
+BUILDING = ".building-"
+ABANDONED_SECONDS = 3600
+"""What is half built and was not touched for so long has no builder any more."""
+CACHE_VERSION = 1  # raised when the same input is turned into something else than before
+
+
+@dataclass(frozen=True, slots=True)
+class CacheEntry:
+    """One thing in the cache."""
+
+    key: str
+    kind: Kind
+    path: Path
+    num_bytes: int
+    summary: str
+
+    def as_json(self) -> dict[str, str | int]:
+        """The entry for `--json`."""
+        return {
+            "key": self.key,
+            "kind": self.kind,
+            "path": str(self.path),
+            "num_bytes": self.num_bytes,
+            "summary": self.summary,
+        }
+
+
+def cached_store(
+    sources: Sequence[str],
+    settings: ReadSettings,
+    tokenizer: Tokenizer,
+    *,
+    side: Sequence[str] = (),
+    cache_dir: Path | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> TokenStore:
+    """The token store of a corpus: the one given, the one in the cache, or a new one that is then in the cache."""
+    check_side(side)
+    if given := _given_store(sources):
+        return _open_given(given, tokenizer, side)
+    root = cache_dir or cache_folder()
+    sources = spooled(sources, cache_dir=root)
+    corpus = corpus_hash(sources, cache_dir=root)
+    options = {"read": _own(ReadSettings, settings), "side": sorted(side)}
+    key = _key("store", FORMAT_VERSION, corpus, tokenizer.fingerprint, options)
+    folder = root / "stores" / key
+    if (store := _intact(folder, TokenStore.open)) is not None:
+        log.info("Reused the token store %s (%s).", key, _summary(folder, "store"))
+        return store
+    with _building(folder, root) as temporary:
+        build_store(
+            read_documents(sources, settings),
+            tokenizer,
+            temporary,
+            side=sorted(side),
+            corpus_hash=corpus,
+            options=options,
+            on_progress=on_progress,
+        )
+    log.info("Built the token store %s (%s).", key, _summary(folder, "store"))
+    return TokenStore.open(folder)
+
+
+def cached_tokenizer(
+    sources: Sequence[str],
+    read_settings: ReadSettings,
+    tokenizer_settings: TokenizerSettings,
+    *,
+    cache_dir: Path | None = None,
+) -> Tokenizer:
+    """The tokenizer that the settings name, or that of a given token store, or one trained on the corpus."""
+    if tokenizer_settings.tokenizer:
+        return Tokenizer.load(tokenizer_settings.tokenizer)
+    if given := _given_store(sources):
+        return TokenStore.open(given).tokenizer()
+    root = cache_dir or cache_folder()
+    sources = spooled(sources, cache_dir=root)
+    options = [_own(ReadSettings, read_settings), _own(TokenizerSettings, tokenizer_settings)]
+    key = _key("tokenizer", tokenizers.__version__, corpus_hash(sources, cache_dir=root), options)
+    folder = root / "tokenizers" / key
+    if (tokenizer := _intact(folder, Tokenizer.load)) is not None:
+        log.info("Reused the tokenizer %s (%s).", key, _summary(folder, "tokenizer"))
+        return tokenizer
+    with _building(folder, root) as temporary:
+        trained = train_tokenizer(read_documents(sources, read_settings), tokenizer_settings)
+        trained.save(temporary / "tokenizer.json")
+    log.info("Trained the tokenizer %s (%s).", key, _summary(folder, "tokenizer"))
+    return Tokenizer.load(folder)
+
+
+def list_cache(cache_dir: Path | None = None) -> list[CacheEntry]:
+    """Everything in the cache by kind, the oldest first."""
+    root = cache_dir or cache_folder()
+    entries = []
+    for name, kind in FOLDERS.items():
+        paths = [path for path in (root / name).glob("*") if not path.name.startswith(".")]
+        for path in sorted(paths, key=lambda path: (path.stat().st_mtime, path.name)):
+            entries.append(CacheEntry(path.stem, kind, path, _size(path), _summary(path, kind)))
+    return entries
+
+
+def clear_cache(keys: Sequence[str] | None = None, *, cache_dir: Path | None = None) -> int:
+    """Remove the entries of these keys, or all there is; gives the bytes that were freed."""
+    root = cache_dir or cache_folder()
+    entries = list_cache(root)
+    known = {entry.key for entry in entries}
+    if unknown := [key for key in keys or () if key not in known]:
+        verb = "are" if len(unknown) > 1 else "is"
+        raise SettingError(f"{listed(unknown)} {verb} not in the cache {root}. See what is with: headswap cache")
+    doomed = [entry.path for entry in entries if keys is None or entry.key in keys]
+    if keys is None:
+        doomed += [*_abandoned(root), *root.glob(MEMORY_FILE)]
+    freed = sum(map(_size, doomed))
+    for path in doomed:
+        remove_folder(path)
+    return freed
+
+
+def _given_store(sources: Sequence[str]) -> Path | None:
+    stores = [source for source in sources if is_store(source)]
+    if stores and len(sources) > 1:
+        raise InputError(
+            f"{stores[0]} is a token store, which is a whole corpus: it cannot be mixed with other sources. "
+            "Give it alone, or give the texts it was built from."
+        )
+    return Path(stores[0]) if stores else None
+
+
+def _open_given(folder: Path, tokenizer: Tokenizer, side: Sequence[str]) -> TokenStore:
+    store = TokenStore.open(folder)
+    if store.fingerprint != tokenizer.fingerprint:
+        raise InputError(
+            f"The token store {folder} was built with another tokenizer (fingerprint {store.fingerprint}, that of "
+            f"{tokenizer.origin} is {tokenizer.fingerprint}). Use the store's own with --tokenizer {folder}, or build "
+            "the store again."
+        )
+    for name in side:
+        store.side(name)
+    return store
+
+
+def _intact(folder: Path, load: Callable[[Path], Any]) -> Any:
+    """What lies in the cache, or None; a damaged entry is named and removed."""
+    if not folder.exists():
+        return None
+    try:
+        return load(folder)
+    except InputError as problem:
+        log.warning("Removed a damaged entry from the cache, it is made again: %s", problem)
+        remove_folder(folder)
+        return None
+
+
+@contextmanager
+def _building(folder: Path, root: Path) -> Iterator[Path]:
+    """A path to build an entry at; it becomes `folder` unless another process was first."""
+    with writable(root):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        workshop = Path(tempfile.mkdtemp(prefix=BUILDING, dir=folder.parent))
+    try:
+        yield workshop / folder.name
+        try:
+            os.rename(workshop / folder.name, folder)
+        except OSError:
+            if not folder.is_dir():
+                raise
+    finally:
+        remove_folder(workshop)
+
+
+def _own(kind: type[Settings], settings: Settings) -> dict[str, Any]:
+    """Values of the fields of `kind` alone: a recipe's section may hold more, such as the names of files."""
+    return settings.model_dump(mode="json", include=set(kind.model_fields))
+
+
+def _key(*parts: Any) -> str:
+    text = json.dumps([CACHE_VERSION, *parts], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _summary(path: Path, kind: Kind) -> str:
+    if kind == "stdin":
+        return "standard input"
+    try:
+        if kind == "tokenizer":
+            tokenizer = Tokenizer.load(path)
+            return f"{tokenizer.kind}, V = {tokenizer.vocab_size:,}"
+        meta = read_json(path / META_FILE)
+        counts = f"{meta['num_documents']:,} documents, {meta['num_tokens']:,} tokens"
+        return f"{counts}, {_size(path) / 1e6:,.1f} MB, tokenizer {meta['fingerprint']}"
+    except (InputError, KeyError, TypeError):
+        return "damaged"
+
+
+def _abandoned(root: Path) -> list[Path]:
+    """Leftovers of processes that were killed."""
+    left = [path for name in FOLDERS for path in (root / name).glob(".*")]
+    return [path for path in left if time.time() - _last_change(path) > ABANDONED_SECONDS]
+
+
+def _last_change(path: Path) -> float:
+    return max(file.stat().st_mtime for file in (path, *path.rglob("*")))
+
+
+def _size(path: Path) -> int:
+    if path.is_file():
+        return path.stat().st_size
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())

@@ -1,0 +1,1 @@
+"""Training: the loop, runs and their folders, optimizer, schedule, checkpoints, evaluation, processes."""

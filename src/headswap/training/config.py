@@ -1,0 +1,155 @@
+"""Settings of training, and the recipes of the two training verbs. Free of torch."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from headswap.core.config import Recipe, Settings
+from headswap.core.errors import SettingError
+from headswap.model.config import HeadShape, ModelSettings, Share
+from headswap.text.config import LabelledSettings, ReadSettings, TokenizerSettings
+
+Positive = Annotated[float, Field(gt=0)]
+Steps = Annotated[int, Field(ge=1)]
+DeviceName = Literal["auto", "cpu", "cuda"]
+PrecisionName = Literal["auto", "fp32", "bf16"]
+
+
+class MachineSettings(Settings):
+    """What a run is computed on; none of it changes what is computed beyond rounding."""
+
+    device: DeviceName = "auto"
+    """Where to compute: auto takes a CUDA device if there is one."""
+    precision: PrecisionName = "auto"
+    """Number format of the large products: auto is bf16 on a CUDA device that has it, else fp32."""
+    threads: Steps | None = None
+    """CPU threads; by default all cores. Results are bit-equal for equal thread counts."""
+
+
+class TrainingSettings(Settings):
+    """What pre-training and fine-tuning share."""
+
+    max_steps: Steps | None = None
+    """Stop after this many optimizer steps."""
+    batch_size: Steps = 16
+    """Sequences per optimizer step, over all micro-batches and processes."""
+    gradient_accumulation_steps: Steps = 1
+    """Micro-batches a process makes of its part of a batch; results stay the same, memory shrinks."""
+    learning_rate: Positive | None = None
+    """Peak learning rate. By default fitted to the width of the base."""
+    lr_scheduler_type: Literal["linear", "cosine", "constant"] = "linear"
+    """How the learning rate goes from its peak to the end."""
+    warmup_steps: Annotated[float, Field(ge=0)] = 0.06
+    """Steps of linear warm-up; a number below 1 is a share of all steps."""
+    weight_decay: Annotated[float, Field(ge=0)] = 0.01
+    """AdamW's weight decay; never on biases and norms."""
+    adam_beta1: Share = 0.9
+    """AdamW's first decay rate."""
+    adam_beta2: Share = 0.999
+    """AdamW's second decay rate."""
+    adam_epsilon: Positive = 1e-8
+    """AdamW's epsilon."""
+    max_grad_norm: Positive | None = 1.0
+    """Clip the gradient to this norm."""
+    seed: Annotated[int, Field(ge=0)] = 42
+    """Seed of every stream: initialisation, order, dropout."""
+    save_steps: Steps | None = None
+    """Checkpoint every so many steps; by default at evaluations, once a minute has passed since the last one."""
+    save_total_limit: Steps = 2
+    """Checkpoints to keep."""
+    logging_steps: Steps = 10
+    """Write a line of training loss every so many steps."""
+
+
+class PretrainTraining(TrainingSettings):
+    """Settings of pre-training."""
+
+    objective: Literal["causal"] = "causal"
+    """What is predicted: causal is the next token."""
+    layout: Literal["packed", "documents"] = "packed"
+    """Rows of a batch: packed windows of equal length, or one document a row, cut at the limit, as the lab has it."""
+    max_length: Annotated[int, Field(ge=2)] | None = None
+    """Longest row in tokens; the preset's limit by default."""
+    num_train_epochs: Positive | None = None
+    """Passes over the corpus; 1 if no other limit is given."""
+    max_tokens: Steps | None = None
+    """Stop after about this many tokens."""
+    max_minutes: Positive | None = None
+    """Stop after about this long: a short probe turns it into a number of steps, once."""
+    batch_size: Steps = 32
+    """Rows per optimizer step, over all micro-batches and processes."""
+    lr_scheduler_type: Literal["linear", "cosine", "constant"] = "cosine"
+    """How the learning rate goes from its peak to the end."""
+    weight_decay: Annotated[float, Field(ge=0)] = 0.05
+    """AdamW's weight decay; never on biases and norms."""
+    adam_beta2: Share = 0.98
+    """AdamW's second decay rate."""
+    held_out_fraction: Annotated[float, Field(ge=0, le=0.5)] = 0.01
+    """Share of the documents that is held out for the held-out loss (at most 2,000 documents)."""
+    eval_steps: Steps | None = None
+    """Held-out evaluation and a sampled continuation every so many steps; ten times a run by default."""
+
+    def check(self) -> None:
+        """At most one limit may be given."""
+        limits = {name: getattr(self, name) for name in ("num_train_epochs", "max_tokens", "max_minutes")}
+        given = [name for name, value in limits.items() if value is not None]
+        if self.max_steps is not None and "max_minutes" not in given:  # a probe writes max_steps beside max_minutes
+            given.append("max_steps")
+        if len(given) > 1:
+            raise SettingError(f"{' and '.join(given)} are both given. Give one limit.")
+
+
+class FinetuneTraining(TrainingSettings):
+    """Settings of fine-tuning."""
+
+    max_length: Annotated[int, Field(ge=2)] | None = None
+    """Longest text in tokens, <sos> included; the base's limit by default. The share cut off is always reported."""
+    num_train_epochs: Positive | None = None
+    """Passes over the training set. By default fitted to its size: about 1,500 steps, 3 to 20 epochs."""
+    early_stopping_patience: Steps | None = None
+    """Stop after so many epochs without a better validation score."""
+    metric_for_best_model: Literal["accuracy", "macro_f1", "loss"] = "accuracy"
+    """What the best epoch is chosen by, on validation."""
+    label_smoothing_factor: Share = 0.0
+    """Share of each target spread over all labels."""
+
+
+class CorpusSettings(ReadSettings):
+    """Where the unlabelled text is."""
+
+    corpus: tuple[str, ...] = ()
+    """Files, folders, globs, a token store, a named data set, or - for standard input."""
+
+
+class StartSettings(ModelSettings):
+    """Where a fine-tuned model starts."""
+
+    base: str | None = None
+    """Bundle or run folder whose base is carried over, or scratch."""
+    direction: Literal["causal", "bidirectional"] | None = None
+    """Attention direction of a base from scratch; causal by default. A pre-trained base keeps its own."""
+    dropout: Share | None = 0.1
+    """Dropout on embeddings, attention and residual branches while fine-tuning."""
+
+
+class PretrainRecipe(Recipe):
+    """Everything that reproduces a pre-training run."""
+
+    verb: Literal["pretrain"] = "pretrain"
+    corpus: CorpusSettings = CorpusSettings()
+    tokenizer: TokenizerSettings = TokenizerSettings()
+    model: ModelSettings = ModelSettings()
+    training: PretrainTraining = PretrainTraining()
+    machine: MachineSettings = MachineSettings()
+
+
+class FinetuneRecipe(Recipe):
+    """Everything that reproduces a fine-tuning run."""
+
+    verb: Literal["finetune"] = "finetune"
+    data: LabelledSettings = LabelledSettings()
+    tokenizer: TokenizerSettings = TokenizerSettings()
+    model: StartSettings = StartSettings()
+    head: HeadShape = HeadShape()
+    training: FinetuneTraining = FinetuneTraining()
+    machine: MachineSettings = MachineSettings()

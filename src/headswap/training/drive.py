@@ -1,0 +1,250 @@
+"""Driving the loop: what happens between steps.
+
+Reads the engine's records a few steps late, writes `metrics.jsonl`, evaluates, keeps the best weights, saves
+checkpoints, stops on request, on patience and on the first number that is not finite. Pre-training and fine-tuning
+hand over a `Plan` and share all of it.
+"""
+
+import logging
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from headswap.bundle import Bundle
+from headswap.core.errors import RunError
+from headswap.model.objectives import Objective
+from headswap.training.checkpoint import Progress, drop_other_bests, resume_from, save_best, save_checkpoint
+from headswap.training.config import TrainingSettings
+from headswap.training.distributed import Processes
+from headswap.training.engine import BatchSource, StepRecord, Trainee, train
+from headswap.training.machine import Machine
+from headswap.training.observer import Observer
+from headswap.training.optimizer import make_optimizer
+from headswap.training.run import Run
+
+log = logging.getLogger("headswap")
+LATE = {"cpu": 0, "cuda": 8}
+SECONDS_BETWEEN_SAVES = 60.0
+
+
+class StoppedError(RunError):
+    """The run was asked to stop; what it had is saved."""
+
+    exit_code = 130
+
+
+@dataclass
+class Plan:
+    """What is trained, on what, for how long, and how it is judged."""
+
+    bundle: Bundle
+    objective: Objective
+    source: BatchSource
+    settings: TrainingSettings
+    machine: Machine
+    processes: Processes
+    total_steps: int
+    steps_per_epoch: int
+    evaluate: Callable[[int], dict[str, Any]]
+    evaluate_every: int
+    save_every: int | None
+    score: Callable[[dict[str, Any]], list[float]] | None = None
+    patience: int | None = None
+    observer: Observer = field(default_factory=Observer)
+
+
+def drive(plan: Plan, run: Run) -> Progress:
+    """Train from the newest checkpoint, or from the start, to the end of the plan."""
+    return _Drive(plan, run).to_the_end()
+
+
+class _Drive:
+    def __init__(self, plan: Plan, run: Run) -> None:
+        self.plan, self.run = plan, run
+        self.folder = run.path / "checkpoints"
+        self.model = plan.bundle.model.to(plan.machine.device)
+        self.optimizer, self.progress = resume_from(
+            self.folder, self.model, lambda: make_optimizer(self.model, plan.settings)
+        )
+        self.unread: deque[StepRecord] = deque()
+        self.started = time.perf_counter() - self.progress.seconds
+        self.last_save = time.perf_counter()
+        self.best: dict[str, torch.Tensor] | None = None
+
+    def to_the_end(self) -> Progress:
+        plan, progress = self.plan, self.progress
+        if plan.processes.is_first:
+            self.run.cut_metrics(progress.step if progress.step else -1)
+        if progress.step:
+            log.info("Resuming at step %d of %d.", progress.step, plan.total_steps)
+        plan.observer.on_start(total_steps=plan.total_steps, first_step=progress.step)
+        if progress.step == 0:
+            self._evaluate()
+        with _requests_to_stop() as request:
+            for record in self._records():
+                self.unread.append(record)
+                progress.step = record.step + 1
+                self._read(keep=LATE[plan.machine.device.type])
+                if progress.step % plan.evaluate_every == 0 or progress.step == plan.total_steps:
+                    self._read(keep=0)
+                    self._evaluate()
+                is_done = progress.step == plan.total_steps or progress.has_stopped_early
+                wants_stop = self._agreed(request.is_set(), progress.step)
+                if self._is_time_to_save() or is_done or wants_stop:
+                    self._read(keep=0)
+                    self._save()
+                if progress.has_stopped_early:
+                    break
+                if wants_stop and not is_done:
+                    raise StoppedError(
+                        f"Stopped at step {progress.step} of {plan.total_steps}; nothing is lost. "
+                        f"Go on with the same command and --resume."
+                    )
+        return progress
+
+    def _is_time_to_save(self) -> bool:
+        """Every `save_every` steps; without it at evaluations, once a minute. When is saved never changes results."""
+        every, step = self.plan.save_every, self.progress.step
+        if every is not None:
+            return step % every == 0
+        return step % self.plan.evaluate_every == 0 and time.perf_counter() - self.last_save > SECONDS_BETWEEN_SAVES
+
+    def _records(self) -> Iterator[StepRecord]:
+        plan = self.plan
+        if self.progress.has_stopped_early:
+            return iter(())
+        return train(
+            Trainee(self.model, plan.objective),
+            self.optimizer,
+            plan.source,
+            settings=plan.settings,
+            machine=plan.machine,
+            processes=plan.processes,
+            first_step=self.progress.step,
+            total_steps=plan.total_steps,
+        )
+
+    def _agreed(self, wants_stop: bool, step: int) -> bool:
+        """Several processes must stop at the same step, so they ask each other at logging steps only."""
+        if self.plan.processes.world == 1:
+            return wants_stop
+        if step % self.plan.settings.logging_steps:
+            return False
+        return bool(self.plan.processes.sum(torch.tensor(int(wants_stop))).item())
+
+    def _read(self, *, keep: int) -> None:
+        """Read the records that are more than `keep` steps old."""
+        while len(self.unread) > keep:
+            self._read_one(self.unread.popleft())
+
+    def _read_one(self, record: StepRecord) -> None:
+        progress, settings = self.progress, self.plan.settings
+        if record.is_broken.item():
+            self._stop_broken(record)
+        targets = int(record.num_targets)
+        progress.tokens += int(record.num_tokens)
+        progress.window_loss += record.loss.item() * targets
+        progress.window_targets += targets
+        step = record.step + 1
+        if step % settings.logging_steps and step != self.plan.total_steps:
+            return
+        line = {
+            "step": step,
+            "epoch": step / self.plan.steps_per_epoch,
+            "train_loss": progress.window_loss / progress.window_targets,
+            "learning_rate": record.learning_rate,
+            "grad_norm": record.grad_norm.item(),
+            "tokens": progress.tokens,
+            "seconds": self._seconds(),
+        }
+        progress.window_loss, progress.window_targets = 0.0, 0
+        self._write(line)
+        self.plan.observer.on_step(line)
+
+    def _seconds(self) -> float:
+        return round(time.perf_counter() - self.started, 3)
+
+    def _write(self, line: dict[str, Any]) -> None:
+        if self.plan.processes.is_first:
+            self.run.append_metrics(line)
+
+    def _evaluate(self) -> None:
+        plan, progress = self.plan, self.progress
+        metrics = plan.processes.from_first(lambda: plan.evaluate(progress.step))
+        line = {
+            "step": progress.step,
+            "epoch": progress.step / plan.steps_per_epoch,
+            **metrics,
+            "seconds": self._seconds(),
+        }
+        progress.history.append({key: value for key, value in line.items() if key != "seconds"})
+        if plan.score is not None and metrics and progress.step:
+            self._judge(plan.score(metrics))
+        self._write(line)
+        plan.observer.on_evaluation(line)
+
+    def _judge(self, score: list[float]) -> None:
+        """Keep the weights if they are the best so far; count the evaluations that were not."""
+        progress = self.progress
+        if progress.best_score is None or score > progress.best_score:
+            progress.best_score, progress.best_step = score, progress.step
+            progress.evaluations_without_gain = 0
+            self.best = {name: tensor.detach().cpu().clone() for name, tensor in self.model.state_dict().items()}
+        else:
+            progress.evaluations_without_gain += 1
+            patience = self.plan.patience
+            progress.has_stopped_early = patience is not None and progress.evaluations_without_gain >= patience
+
+    def _save(self) -> None:
+        self.progress.seconds = self._seconds()
+        self.last_save = time.perf_counter()
+        if self.plan.processes.is_first:
+            if self.best is not None:
+                save_best(self.folder, self.plan.bundle, self.best, self.progress)
+                self.best = None
+            keep = self.plan.settings.save_total_limit
+            save_checkpoint(self.folder, self.plan.bundle, self.optimizer, self.progress, keep=keep)
+            drop_other_bests(self.folder, self.progress)
+
+    def _stop_broken(self, record: StepRecord) -> None:
+        last = self.folder / "last"
+        saved = f"the last checkpoint is {last.resolve()}" if last.exists() else "no checkpoint was written yet"
+        value = record.loss.item()
+        what = (
+            f"Loss became {value}" if value != value or abs(value) == float("inf") else "The gradient became non-finite"
+        )
+        raise RunError(
+            f"{what} at step {record.step + 1} (seed {self.plan.settings.seed}, learning rate "
+            f"{record.learning_rate:.3g}, documents {', '.join(map(str, record.documents[:8]))}). "
+            f"No weight was changed by this step or after it; {saved}. "
+            "Try a lower learning rate, more warm-up or a smaller --max-grad-norm."
+        )
+
+
+@contextmanager
+def _requests_to_stop() -> Iterator[threading.Event]:
+    """An event that Ctrl-C or SIGTERM sets; a second Ctrl-C interrupts at once."""
+    request = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield request  # signals reach the main thread only
+        return
+
+    def ask(number: int, _frame: object) -> None:
+        if request.is_set() and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        request.set()
+        log.warning("Asked to stop: finishing this step and saving. (Ctrl-C again stops at once.)")
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield request
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,104 @@
+"""THE loop.
+
+`train()` yields a record after every optimizer step and does nothing else: evaluation, checkpoints and logging are
+its caller's. Losses are sums over targets divided by the step's number of targets over all micro-batches and
+processes. Records hold device scalars, to be read a few steps late, so the host never waits for a step. A gradient
+that is not finite leaves the weights where they are, then and in every later step, until the caller sees it and
+stops.
+"""
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from headswap.core.seeds import derive_seed
+from headswap.model.objectives import Objective
+from headswap.model.text_model import TextModel
+from headswap.text.batch import Batch
+from headswap.training.config import TrainingSettings
+from headswap.training.distributed import Processes
+from headswap.training.machine import Machine
+from headswap.training.optimizer import guarded_step
+from headswap.training.schedule import learning_rate_at
+
+
+class BatchSource(Protocol):
+    """Batches as a pure function of the step."""
+
+    def micro_batches(self, step: int, *, count: int) -> list[Batch]:
+        """The global batch of a step, cut into at most `count` micro-batches."""
+
+
+class Trainee(nn.Module):
+    """A model and its objective, as one module that returns a summed loss."""
+
+    def __init__(self, model: TextModel, objective: Objective) -> None:
+        super().__init__()
+        self.model, self.objective = model, objective
+
+    def forward(self, batch: Batch) -> Tensor:
+        """The loss summed over the batch's targets."""
+        return self.objective.loss_sum(self.model, batch)
+
+
+@dataclass(frozen=True, slots=True)
+class StepRecord:
+    """What one optimizer step did. Tensors are device scalars."""
+
+    step: int
+    learning_rate: float
+    num_tokens: Tensor
+    num_targets: Tensor
+    loss: Tensor
+    grad_norm: Tensor
+    is_broken: Tensor
+    documents: tuple[int, ...]
+
+
+def train(
+    trainee: Trainee,
+    optimizer: torch.optim.AdamW,
+    source: BatchSource,
+    *,
+    settings: TrainingSettings,
+    machine: Machine,
+    processes: Processes,
+    first_step: int,
+    total_steps: int,
+) -> Iterator[StepRecord]:
+    """Steps `first_step` up to `total_steps`, one record each."""
+    parallel = processes.wrap(trainee)
+    parameters = [tensor for tensor in trainee.parameters() if tensor.requires_grad]
+    is_broken = torch.zeros((), device=machine.device)
+    num_micro = settings.gradient_accumulation_steps * processes.world
+    for step in range(first_step, total_steps):
+        trainee.train()
+        everything = source.micro_batches(step, count=num_micro)
+        mine = list(enumerate(everything))[processes.rank :: processes.world]
+        mine = mine or [(0, everything[0].without_targets())]
+        counts = torch.tensor(
+            [[batch.num_tokens, batch.num_targets] for _, batch in mine if batch.num_targets] or [[0, 0]]
+        )
+        num_tokens, num_targets = processes.sum(counts.sum(0))
+        loss_sum = torch.zeros((), device=machine.device)
+        for position, (micro, batch) in enumerate(mine):
+            is_last = position == len(mine) - 1
+            torch.manual_seed(derive_seed(settings.seed, "dropout", step, micro))
+            with nullcontext() if is_last or processes.world == 1 else parallel.no_sync():  # type: ignore[operator]
+                with machine.autocast():
+                    micro_loss = parallel(batch.to(machine.device))
+                # DDP averages over processes; the sum over all targets is what is wanted.
+                (micro_loss * (processes.world / num_targets.item())).backward()
+            loss_sum = loss_sum + micro_loss.detach()
+        loss = processes.sum(loss_sum) / num_targets.item()
+        limit = settings.max_grad_norm or float("inf")
+        grad_norm = nn.utils.clip_grad_norm_(parameters, limit)
+        is_broken = torch.maximum(is_broken, (~(grad_norm.isfinite() & loss.isfinite())).to(is_broken.dtype))
+        learning_rate = learning_rate_at(step, total_steps, settings)
+        guarded_step(optimizer, learning_rate, is_broken=is_broken)
+        documents = tuple(document for _, batch in mine for document in batch.documents)
+        yield StepRecord(step, learning_rate, num_tokens, num_targets, loss, grad_norm, is_broken, documents)

@@ -1,0 +1,28 @@
+"""Defaults that depend on the data or the shape: chosen by measurement, written into the recipe before a run starts."""
+
+import math
+
+PRETRAIN_RATE_AT_256 = 1e-3
+FINETUNE_RATE_AT_256 = 2e-4
+FINETUNE_STEPS = 1_000
+FINETUNE_EPOCHS = (3, 15)
+
+
+def pretraining_rate(hidden_size: int) -> float:
+    """Wider bases want smaller steps: proportional to 1 / sqrt(width), two digits kept."""
+    return _two_digits(PRETRAIN_RATE_AT_256 * math.sqrt(256 / hidden_size))
+
+
+def finetuning_rate(hidden_size: int) -> float:
+    """As for pre-training, from its own value at width 256."""
+    return _two_digits(FINETUNE_RATE_AT_256 * math.sqrt(256 / hidden_size))
+
+
+def finetuning_epochs(num_examples: int, batch_size: int) -> float:
+    """Enough epochs for about `FINETUNE_STEPS` steps, within bounds."""
+    fewest, most = FINETUNE_EPOCHS
+    return float(min(most, max(fewest, round(FINETUNE_STEPS * batch_size / num_examples))))
+
+
+def _two_digits(value: float) -> float:
+    return float(f"{value:.1e}")

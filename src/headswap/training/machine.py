@@ -1,0 +1,99 @@
+"""The machine a run is computed on: device, precision, threads, and what is recorded of them."""
+
+import logging
+import os
+import platform
+import resource
+import subprocess
+import sys
+from contextlib import AbstractContextManager
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from headswap.core.errors import SettingError
+from headswap.training.config import MachineSettings
+
+log = logging.getLogger("headswap")
+RECORDED = ("headswap", "torch", "numpy", "tokenizers", "safetensors", "scikit-learn", "pydantic")
+
+
+class Machine:
+    """Where and in which number format a run computes."""
+
+    def __init__(self, settings: MachineSettings) -> None:
+        self.threads = settings.threads or len(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else [0])
+        if settings.threads or "OMP_NUM_THREADS" not in os.environ:
+            torch.set_num_threads(self.threads)
+        self.threads = torch.get_num_threads()
+        has_cuda = torch.cuda.is_available()
+        if settings.device == "cuda" and not has_cuda:
+            raise SettingError("device = 'cuda', but PyTorch sees no CUDA device here. Use --device cpu or auto.")
+        name = "cuda" if settings.device != "cpu" and has_cuda else "cpu"
+        self.device = (
+            torch.device(name, int(os.environ.get("LOCAL_RANK", "0"))) if name == "cuda" else torch.device("cpu")
+        )
+        if name == "cuda":
+            torch.cuda.set_device(self.device)
+        can_bf16 = name == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+        self.precision = settings.precision if settings.precision != "auto" else ("bf16" if can_bf16 else "fp32")
+
+    def autocast(self) -> AbstractContextManager:
+        """The context in which forward passes run."""
+        return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.precision == "bf16")
+
+    def peak_memory(self) -> int:
+        """Most bytes held so far: of the device if there is one, else of this process."""
+        if self.device.type == "cuda":
+            return torch.cuda.max_memory_allocated(self.device)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else peak * 1024
+
+    def describe(self) -> str:
+        """`2 CPU threads, fp32` or the device's name."""
+        where = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else f"{self.threads} CPU threads"
+        return f"{where}, {self.precision}"
+
+    def environment(self, seed: int) -> dict[str, Any]:
+        """What `environment.json` records."""
+        return {
+            "python": platform.python_version(),
+            "platform": platform.platform(),
+            "processor": _processor(),
+            "device": torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else "cpu",
+            "precision": self.precision,
+            "threads": self.threads,
+            "processes": int(os.environ.get("WORLD_SIZE", "1")),
+            "seed": seed,
+            "versions": {name: _version(name) for name in RECORDED},
+            "git_revision": _git_revision(),
+            "command": sys.argv,
+        }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        log.debug("no /proc/cpuinfo here")
+    return platform.processor() or platform.machine()
+
+
+def _git_revision() -> str | None:
+    """The revision of the folder the command was started in, if it is a checkout."""
+    try:
+        answer = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return answer.stdout.strip()

@@ -1,0 +1,320 @@
+"""Pre-training: a corpus in, a run folder with a base in it out.
+
+Prepares tokenizer, token store, held-out documents and model, turns whatever limit was given into a number of steps,
+and drives the loop. The tokenizer and the store come from a content-addressed cache.
+"""
+
+import copy
+import logging
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from headswap.bundle import Bundle
+from headswap.core.config import Settings, load_recipe
+from headswap.core.errors import SettingError
+from headswap.core.seeds import numpy_stream
+from headswap.generate.config import SamplingSettings
+from headswap.generate.generator import Generator
+from headswap.model.objectives import PRETRAINING, PretrainingObjective
+from headswap.model.text_model import ModelShape, build_model
+from headswap.text.batch import Batch
+from headswap.text.cache import cached_store, cached_tokenizer, spooled
+from headswap.text.order import rows_of_step, shuffled, steps_per_epoch
+from headswap.text.store import TokenStore, is_store
+from headswap.text.tokenizer import Tokenizer
+from headswap.text.windows import Rows
+from headswap.training.config import PretrainRecipe, PretrainTraining
+from headswap.training.distributed import Processes, start_processes, stop_processes
+from headswap.training.drive import Plan, drive
+from headswap.training.engine import Trainee, train
+from headswap.training.evaluate import language_model_metrics
+from headswap.training.fitted import pretraining_rate
+from headswap.training.machine import Machine
+from headswap.training.observer import Observer
+from headswap.training.optimizer import make_optimizer
+from headswap.training.run import Run, open_run
+
+log = logging.getLogger("headswap")
+MOST_HELD_OUT_TOKENS = 50_000
+MOST_EVALUATIONS = 10
+EVALUATION_COST = 1 / 3  # of a training step on as many tokens
+PROBE_SECONDS = 4.0
+PROBE_WARM_UP = 2
+PROBE_STEPS = 4
+SAMPLE_TOKENS = 40
+
+
+@dataclass(frozen=True)
+class RowBatches:
+    """Batches of pre-training rows as a pure function of the step."""
+
+    rows: Rows
+    objective: PretrainingObjective
+    batch_size: int
+    seed: int
+
+    def micro_batches(self, step: int, *, count: int) -> list[Batch]:
+        """The rows of a step, cut into at most `count` parts."""
+        rows = rows_of_step(step, num_rows=len(self.rows), batch_size=self.batch_size, seed=self.seed)
+        parts = [part for part in np.array_split(rows, count) if len(part)]
+        return [
+            self.objective.make_batch(self.rows.pieces_of(part), numpy_stream(self.seed, "mask", step, number))
+            for number, part in enumerate(parts)
+        ]
+
+
+def pretrain(
+    *,
+    out: str | Path,
+    config: str | Path | None = None,
+    sections: Mapping[str, Settings | Mapping | None] | None = None,
+    overwrite: bool = False,
+    resume: bool = False,
+    observer: Observer | None = None,
+) -> Run:
+    """Pre-train a base as a recipe and the given sections say; return its run."""
+    recipe = load_recipe(PretrainRecipe, Path(config) if config else None, sections)
+    recipe.training.check()
+    if not recipe.corpus.corpus:
+        raise SettingError(
+            "No corpus is given. Name files, folders, a token store, a data set, or - for standard input."
+        )
+    machine = Machine(recipe.machine)
+    processes = start_processes(machine.device)
+    try:
+        run = processes.from_first(lambda: open_run(out, overwrite=overwrite, resume=resume))
+        if run.is_finished:
+            log.info("%s is finished already; nothing to do.", run.path)
+            return run
+        return _Pretraining(recipe, run, machine, processes, observer or Observer()).work()
+    finally:
+        stop_processes()
+
+
+class _Pretraining:
+    def __init__(
+        self, recipe: PretrainRecipe, run: Run, machine: Machine, processes: Processes, observer: Observer
+    ) -> None:
+        self.recipe, self.run, self.machine, self.processes, self.observer = recipe, run, machine, processes, observer
+        self.tokenizer, self.store = processes.first_then_all(self._prepare_text)
+        length = recipe.training.max_length
+        shape = recipe.model.shape(vocab_size=self.tokenizer.vocab_size, max_length=length)
+        self.objective = PRETRAINING[recipe.training.objective]()
+        self.shape = ModelShape(base=shape, direction=self.objective.direction, head="lm")
+        self.max_length = shape.max_position_embeddings
+        train_documents, held_out = split_documents(self.store, recipe.training.held_out_fraction)
+        self.rows = self._rows(train_documents)
+        self.held_out = self._rows(held_out) if len(held_out) else None
+        self.held_out_bytes = int(self.store.byte_counts[held_out].sum()) if len(held_out) else 0
+        if not self.held_out:
+            log.warning("Held-out loss is missing: the corpus has too few documents to hold any out.")
+        self.references = {
+            "ln_vocabulary": math.log(self.tokenizer.vocab_size),
+            "unigram_entropy": unigram_entropy(self.store, self.tokenizer),
+        }
+
+    def work(self) -> Run:
+        """Train to the end and write what came out."""
+        model = build_model(self.shape, seed=self.recipe.training.seed)
+        self.recipe = self._resolved(model)
+        training = self.recipe.training
+        assert training.max_steps is not None
+        if self.processes.is_first:
+            self.run.begin(self.recipe, self.machine.environment(training.seed))
+        self._say_what_is_trained()
+        bundle = Bundle(model, self.tokenizer, objective=self.objective.name, card=self._card())
+        every = training.eval_steps or max(1, math.ceil(training.max_steps / self._num_evaluations(training)))
+        plan = Plan(
+            bundle=bundle,
+            objective=self.objective,
+            source=self._source(),
+            settings=training,
+            machine=self.machine,
+            processes=self.processes,
+            total_steps=training.max_steps,
+            steps_per_epoch=steps_per_epoch(len(self.rows), training.batch_size),
+            evaluate=lambda step: self._evaluate(bundle),
+            evaluate_every=every,
+            save_every=training.save_steps,
+            observer=self.observer,
+        )
+        progress = drive(plan, self.run)
+        if self.processes.is_first:
+            bundle.save(self.run.path / "bundle")
+            last = progress.history[-1]
+            self.run.write("result.json", {
+                "verb": "pretrain",
+                "objective": self.objective.name,
+                **{name: last.get(f"eval_{name}") for name in ("loss", "perplexity", "bits_per_byte")},
+                "references": self.references,
+                "epochs": progress.step / plan.steps_per_epoch,
+                **cost(progress.step, progress.tokens, progress.seconds, self.machine),
+            })  # fmt: skip
+        return self.run
+
+    def _prepare_text(self) -> tuple[Tokenizer, TokenStore]:
+        corpus = self.recipe.corpus
+        sources = spooled(corpus.corpus)
+        named = self.recipe.tokenizer.tokenizer
+        if named is not None:
+            tokenizer = Tokenizer.load(named)
+        elif len(sources) == 1 and is_store(sources[0]):
+            tokenizer = TokenStore.open(Path(sources[0])).tokenizer()
+        else:
+            tokenizer = cached_tokenizer(sources, corpus, self.recipe.tokenizer)
+        return tokenizer, cached_store(sources, corpus, tokenizer)
+
+    def _rows(self, documents: np.ndarray) -> Rows:
+        return Rows(
+            self.store,
+            documents,
+            max_length=self.max_length,
+            layout=self.recipe.training.layout,
+            sos_id=self.tokenizer.sos_id,
+            eos_id=self.tokenizer.eos_id,
+        )
+
+    def _source(self) -> RowBatches:
+        return RowBatches(self.rows, self.objective, self.recipe.training.batch_size, self.recipe.training.seed)
+
+    def _resolved(self, model: Any) -> PretrainRecipe:
+        """The recipe with every value that was left to us filled in."""
+        training = self.recipe.training
+        rate = training.learning_rate or pretraining_rate(self.shape.base.hidden_size)
+        training = training.changed(learning_rate=rate, max_length=self.max_length)
+        recipe = self.recipe.changed(training=training)
+        per_epoch = steps_per_epoch(len(self.rows), training.batch_size)
+        if training.max_steps is not None:
+            steps = training.max_steps
+        elif training.max_tokens is not None:
+            steps = math.ceil(training.max_tokens * per_epoch / self.rows.num_tokens)
+        elif training.max_minutes is not None:
+            self.recipe = recipe
+            steps = self.processes.from_first(lambda: self._planned_steps() or self._probe(model, training.max_minutes))
+        else:
+            training = training.changed(num_train_epochs=training.num_train_epochs or 1.0)
+            steps = math.ceil((training.num_train_epochs or 1.0) * per_epoch)
+        return recipe.changed(training=training.changed(max_steps=steps))
+
+    def _planned_steps(self) -> int | None:
+        """The steps a probe found when this run was first started."""
+        file = self.run.path / "recipe.toml"
+        is_known = file.exists() and not self.run.replaces_another
+        return load_recipe(PretrainRecipe, file).training.max_steps if is_known else None
+
+    def _probe(self, model: Any, minutes: float | None) -> int:
+        """Turn minutes into steps, once, on a copy of the model; the clock is not read again."""
+        assert minutes is not None
+        training = self.recipe.training.changed(max_steps=1_000_000)
+        trial = copy.deepcopy(model).to(self.machine.device)
+        records = train(
+            Trainee(trial, self.objective), make_optimizer(trial, training), self._source(),
+            settings=training, machine=self.machine, processes=Processes(), first_step=0, total_steps=1_000_000,
+        )  # fmt: skip
+        for _ in range(PROBE_WARM_UP):
+            next(records).loss.item()
+        start, steps = time.perf_counter(), 0
+        while time.perf_counter() - start < PROBE_SECONDS:
+            for _ in range(PROBE_STEPS):
+                record = next(records)
+            record.loss.item()  # waits for the device once, as a run does, not after every step
+            steps += PROBE_STEPS
+        per_step = (time.perf_counter() - start) / steps / self.processes.world
+        per_token = per_step * len(self.rows) / (self.rows.num_tokens * training.batch_size)
+        held_out = self.held_out.num_tokens if self.held_out else 0
+        evaluation = held_out * per_token * EVALUATION_COST * self.processes.world
+        planned = max(1, int(minutes * 60 / per_step))
+        num = 1 + self._num_evaluations(training.changed(max_steps=planned))
+        found = max(1, int((minutes * 60 - num * evaluation) / per_step))
+        log.info("A probe of %d steps took %.2f s a step: %.3g minutes are %d steps.", steps, per_step, minutes, found)
+        return found
+
+    def _num_evaluations(self, training: PretrainTraining) -> int:
+        """Ten, or fewer where they would cost more than a tenth of the training."""
+        assert training.max_steps is not None
+        tokens = training.max_steps * self.rows.num_tokens * training.batch_size / max(1, len(self.rows))
+        affordable = tokens / 10 / EVALUATION_COST / max(1, self.held_out.num_tokens if self.held_out else 1)
+        return int(min(MOST_EVALUATIONS, max(2, affordable)))
+
+    def _evaluate(self, bundle: Bundle) -> dict[str, Any]:
+        line: dict[str, Any] = {}
+        if self.held_out:
+            metrics = language_model_metrics(
+                bundle.model,
+                self.objective,
+                self.held_out,
+                num_bytes=self.held_out_bytes,
+                autocast=self.machine.autocast(),
+            )
+            line = {f"eval_{name}": value for name, value in metrics.items()}
+        if self.objective.direction == "causal":
+            settings = SamplingSettings(max_new_tokens=SAMPLE_TOKENS, temperature=0.8, top_k=50, seed=0)
+            line["sample"] = Generator(bundle).continue_text("", settings).text
+        return line
+
+    def _say_what_is_trained(self) -> None:
+        training, shape, rows = self.recipe.training, self.shape.base, self.rows
+        cut = f", {rows.num_truncated:,} tokens cut off by the limit" if rows.num_truncated else ""
+        log.info(
+            "Corpus: %s documents, %s tokens in %s rows of at most %d%s; vocabulary %s.",
+            f"{len(rows.documents):,}", f"{rows.num_tokens:,}", f"{len(rows):,}", self.max_length, cut,
+            f"{shape.vocab_size:,}",
+        )  # fmt: skip
+        log.info(
+            "Pre-training %d layers of %d (%s) for %s steps of %d rows on %s. ln V = %.3f, unigram entropy = %.3f.",
+            shape.num_hidden_layers, shape.hidden_size, training.objective, f"{training.max_steps:,}",
+            training.batch_size, self.machine.describe(), *self.references.values(),
+        )  # fmt: skip
+
+    def _card(self) -> dict[str, Any]:
+        training = self.recipe.training
+        return {
+            "objective": self.objective.name,
+            "preset": self.recipe.model.preset,
+            "training tokens in the corpus": self.rows.num_tokens,
+            "steps": training.max_steps,
+            "batch size": training.batch_size,
+            "learning rate": training.learning_rate,
+            "seed": training.seed,
+        }
+
+
+def split_documents(store: TokenStore, fraction: float) -> tuple[np.ndarray, np.ndarray]:
+    """(training, held-out) documents: the same for every seed, so that runs can be compared."""
+    size = store.num_documents
+    wanted = min(size // 2, math.ceil(size * fraction)) if fraction else 0
+    order = shuffled(np.arange(size), size, 0, "held-out")
+    offsets = np.asarray(store.offsets, dtype=np.int64)
+    tokens = np.cumsum((offsets[1:] - offsets[:-1])[order[:wanted]])
+    chosen = order[: max(min(wanted, 1), int(np.searchsorted(tokens, MOST_HELD_OUT_TOKENS)))] if wanted else order[:0]
+    is_held_out = np.zeros(size, dtype=bool)
+    is_held_out[chosen] = True
+    return np.flatnonzero(~is_held_out), np.flatnonzero(is_held_out)
+
+
+def unigram_entropy(store: TokenStore, tokenizer: Tokenizer) -> float:
+    """Entropy in nats of the tokens' frequencies: what a model reaches that knows nothing but them."""
+    counts = np.zeros(tokenizer.vocab_size, dtype=np.int64)
+    for start in range(0, store.num_tokens, 1 << 24):
+        counts += np.bincount(store.ids[start : start + (1 << 24)], minlength=tokenizer.vocab_size)
+    counts[tokenizer.eos_id] += store.num_documents
+    share = counts[counts > 0] / counts.sum()
+    return float(-(share * np.log(share)).sum())
+
+
+def cost(steps: int, tokens: int, seconds: float, machine: Machine) -> dict[str, Any]:
+    """What a run cost, for `result.json`."""
+    return {
+        "steps": steps,
+        "tokens": tokens,
+        "seconds": seconds,
+        "tokens_per_second": tokens / seconds if seconds else None,
+        "peak_memory_bytes": machine.peak_memory(),
+        "device": machine.describe(),
+    }

@@ -1,0 +1,40 @@
+"""Fixtures: a cache of the tests' own, messages that reach caplog, a fixed thread count, a small corpus."""
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from tiny import sentences
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test reads or fills the user's cache."""
+    monkeypatch.setenv("HEADSWAP_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture(autouse=True)
+def _messages_reach_caplog() -> Iterator[None]:
+    """The command line takes the messages over; tests get them back."""
+    logger = logging.getLogger("headswap")
+    before = logger.propagate, logger.level, list(logger.handlers)
+    logger.propagate = True
+    logger.setLevel(logging.INFO)
+    yield
+    logger.propagate, logger.level, logger.handlers[:] = before
+
+
+@pytest.fixture
+def corpus_file(tmp_path: Path) -> Path:
+    """300 sentences, one a line."""
+    file = tmp_path / "corpus.txt"
+    file.write_text("".join(f"{text}\n" for text, _ in sentences(300)), encoding="utf-8")
+    return file
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _two_threads() -> None:
+    torch.set_num_threads(2)

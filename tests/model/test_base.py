@@ -1,0 +1,103 @@
+"""The base against PyTorch's own encoder, and its contract with saved bundles."""
+
+import pytest
+import torch
+from torch import nn
+
+from headswap.model.attention import SequenceLayout
+from headswap.model.base import Base
+from headswap.model.config import BaseShape, ModelSettings
+from headswap.model.initialize import initialize
+from headswap.model.positions import sinusoidal_table
+from headswap.model.text_model import build_model
+from headswap.text.batch import flat_batch
+from tiny import random_sequences, tiny_model_shape, tiny_shape
+
+
+def torch_encoder_with_weights_of(base: Base, shape: BaseShape) -> nn.TransformerEncoder:
+    layer = nn.TransformerEncoderLayer(
+        shape.hidden_size,
+        shape.num_attention_heads,
+        shape.intermediate_size,
+        dropout=0.0,
+        activation="relu",
+        batch_first=True,
+    )
+    encoder = nn.TransformerEncoder(layer, shape.num_hidden_layers, enable_nested_tensor=False)
+    for ours, theirs in zip(base.layers, encoder.layers, strict=True):
+        pairs = (
+            (ours.attention.qkv.weight, theirs.self_attn.in_proj_weight),
+            (ours.attention.qkv.bias, theirs.self_attn.in_proj_bias),
+            (ours.attention.output.weight, theirs.self_attn.out_proj.weight),
+            (ours.attention.output.bias, theirs.self_attn.out_proj.bias),
+            (ours.feed_forward.up.weight, theirs.linear1.weight),
+            (ours.feed_forward.up.bias, theirs.linear1.bias),
+            (ours.feed_forward.down.weight, theirs.linear2.weight),
+            (ours.feed_forward.down.bias, theirs.linear2.bias),
+            (ours.attention_norm.weight, theirs.norm1.weight),
+            (ours.feed_forward_norm.bias, theirs.norm2.bias),
+        )
+        for own, other in pairs:
+            other.data.copy_(own.data)
+    return encoder
+
+
+@torch.no_grad()
+def test_base_in_the_lab_shape_equals_torch_transformer_encoder_with_a_float_square_mask() -> None:
+    shape = ModelSettings(preset="lab").shape(vocab_size=97)
+    base = Base(shape)
+    initialize(base, shape, seed=3)
+    encoder = torch_encoder_with_weights_of(base, shape).train()  # train mode: no fast path; dropout is 0
+    ids_BS = torch.randint(0, 97, (3, 50), generator=torch.Generator().manual_seed(0))
+    embedded = base.embedding(ids_BS) * 200**0.5 + sinusoidal_table(512, 200, torch.device("cpu"), torch.float32)[:50]
+    square_mask = torch.full((50, 50), float("-inf")).triu(1)
+    expected = encoder(embedded, mask=square_mask).flatten(0, 1)
+    ours = base(ids_BS.flatten(), SequenceLayout([50] * 3, causal=True, device=ids_BS.device))
+    torch.testing.assert_close(ours, expected, atol=1e-5, rtol=0)
+
+
+def test_sinusoidal_positions_have_sine_on_even_and_cosine_on_odd_dimensions() -> None:
+    table = sinusoidal_table(30, 8, torch.device("cpu"), torch.float64)
+    position = torch.arange(30, dtype=torch.float64)
+    for pair in range(4):
+        angle = position / 10_000 ** (2 * pair / 8)
+        torch.testing.assert_close(table[:, 2 * pair], angle.sin())
+        torch.testing.assert_close(table[:, 2 * pair + 1], angle.cos())
+
+
+def test_tensor_names_are_the_contract_with_saved_bundles() -> None:
+    with torch.device("meta"):
+        names = set(build_names("bert-base")) | set(build_names("modern"))
+    assert names == {
+        "embedding.weight", "position_embedding.weight", "segment_embedding.weight", "embedding_norm.weight",
+        "embedding_norm.bias", "final_norm.weight",
+        *(f"layers.{index}.{part}" for index in range(2) for part in (
+            "attention.qkv.weight", "attention.qkv.bias", "attention.output.weight", "attention.output.bias",
+            "attention_norm.weight", "attention_norm.bias", "feed_forward.gate.weight", "feed_forward.up.weight",
+            "feed_forward.up.bias", "feed_forward.down.weight", "feed_forward.down.bias", "feed_forward_norm.weight",
+            "feed_forward_norm.bias",
+        )),
+    }  # fmt: skip
+
+
+def build_names(preset: str) -> list[str]:
+    return [name for name, _ in Base(tiny_shape(preset)).named_parameters()]
+
+
+@torch.no_grad()
+def test_rotary_scores_see_distances_only() -> None:
+    """Shifting a whole sequence changes nothing for rotary positions, and something for sinusoidal ones."""
+    for positions, is_equal in (("rotary", True), ("sinusoidal", False)):
+        model = build_model(tiny_model_shape("small", positions=positions), seed=1).double()
+        ids = torch.from_numpy(random_sequences([10])[0])
+        layout = SequenceLayout([10], causal=True, device=ids.device)
+        shifted = SequenceLayout([10], causal=True, device=ids.device)
+        shifted.positions_N = shifted.positions_N + 7
+        gap = (model.base(ids, layout) - model.base(ids, shifted)).abs().max().item()
+        assert (gap < 1e-9) == is_equal
+
+
+def test_a_text_longer_than_the_base_can_read_is_an_error() -> None:
+    model = build_model(tiny_model_shape(), seed=0)
+    with pytest.raises(Exception, match="41 tokens is longer than the base's limit of 40"):
+        model(flat_batch(random_sequences([41])))

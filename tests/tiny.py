@@ -1,0 +1,64 @@
+"""Small things that tests share: shapes that fit a second, and a language with a known grammar."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from headswap.core.seeds import numpy_stream
+from headswap.model.config import PRESETS, BaseShape, HeadShape
+from headswap.model.text_model import ModelShape
+
+TINY = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 48,
+    "max_position_embeddings": 40,
+}
+GOOD = ["fine", "lovely", "superb", "warm", "bright", "moving"]
+BAD = ["dull", "awful", "clumsy", "cold", "grey", "boring"]
+NOUNS = ["film", "story", "actor", "scene", "ending", "music", "camera", "dialogue"]
+
+
+def tiny_shape(preset: str = "small", *, vocab_size: int = 61, **changes: object) -> BaseShape:
+    """A preset's options in a size that trains in a second."""
+    return BaseShape.model_validate({**PRESETS[preset], **TINY, "vocab_size": vocab_size, "dropout": 0.0, **changes})
+
+
+def tiny_model_shape(
+    preset: str = "small", *, head: str = "lm", direction: str = "causal", pooling: str = "mean", **changes: object
+) -> ModelShape:
+    """A whole model of that size."""
+    return ModelShape(
+        base=tiny_shape(preset, **changes),
+        head=head,
+        direction=direction,
+        num_labels=3 if head == "classify" else None,
+        classifier=HeadShape(pooling=pooling, head_dropout=0.0),
+    )
+
+
+def random_sequences(lengths: list[int], *, vocab_size: int = 61, seed: int = 0) -> list[np.ndarray]:
+    """Token ids drawn from a seed."""
+    stream = numpy_stream(seed, "test sequences")
+    return [stream.integers(0, vocab_size, length) for length in lengths]
+
+
+def sentences(count: int, *, seed: int = 0) -> list[tuple[str, str]]:
+    """(text, label): a sentence of a small grammar whose adjectives give the label away."""
+    stream = numpy_stream(seed, "test sentences")
+    rows = []
+    for number in range(count):
+        label = "pos" if number % 2 else "neg"
+        words = GOOD if label == "pos" else BAD
+        clauses = [f"the {stream.choice(NOUNS)} was {stream.choice(words)}" for _ in range(int(stream.integers(1, 4)))]
+        rows.append((f"{' and '.join(clauses)} .", label))
+    return rows
+
+
+def write_labelled(file: Path, count: int, *, seed: int = 1) -> Path:
+    """A labelled JSONL file of the small grammar."""
+    rows = [json.dumps({"text": text, "label": label}) for text, label in sentences(count, seed=seed)]
+    file.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return file

@@ -1,0 +1,158 @@
+"""The loop: sums over targets, equal for any cut into micro-batches, and unable to take a broken step."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+
+from headswap.model.objectives import PRETRAINING, ClassificationObjective
+from headswap.model.text_model import TextModel, build_model
+from headswap.text.batch import Batch, flat_batch
+from headswap.text.windows import Piece
+from headswap.training.config import MachineSettings, TrainingSettings
+from headswap.training.distributed import Processes
+from headswap.training.engine import Trainee, train
+from headswap.training.machine import Machine
+from headswap.training.optimizer import load_optimizer_tensors, make_optimizer, optimizer_tensors
+from tiny import random_sequences, tiny_model_shape
+
+
+@dataclass
+class RaggedBatches:
+    """Six ragged sequences a step."""
+
+    objective: object
+
+    def micro_batches(self, step: int, *, count: int) -> list[Batch]:
+        sequences = random_sequences([3, 17, 8, 2, 11, 6], seed=step)
+        parts = [part for part in np.array_split(np.arange(6), count) if len(part)]
+        return [self._batch([sequences[row] for row in part]) for part in parts]
+
+    def _batch(self, sequences: list[np.ndarray]) -> Batch:
+        if isinstance(self.objective, ClassificationObjective):
+            labels = np.array([int(ids[0]) % 3 for ids in sequences])
+            return flat_batch(sequences, target_index=np.arange(len(sequences)), target_value=labels)
+        return self.objective.make_batch([Piece(0, 0, ids) for ids in sequences], np.random.default_rng(0))
+
+
+def settings(**changes: object) -> TrainingSettings:
+    return TrainingSettings.model_validate({"learning_rate": 1e-2, "warmup_steps": 0, "seed": 5, **changes})
+
+
+def run(
+    model: TextModel, source: RaggedBatches, *, steps: int = 4, first_step: int = 0, optimizer=None, **changes: object
+):
+    chosen = settings(**changes)
+    optimizer = optimizer or make_optimizer(model, chosen)
+    machine = Machine(MachineSettings(device="cpu", threads=2))
+    trainee = Trainee(model, source.objective)
+    records = train(
+        trainee, optimizer, source, settings=chosen, machine=machine, processes=Processes(),
+        first_step=first_step, total_steps=steps,
+    )  # fmt: skip
+    return records, optimizer
+
+
+OBJECTIVES = [
+    pytest.param("lm", PRETRAINING["causal"](), id="causal"),
+    pytest.param("classify", ClassificationObjective(), id="classify"),
+]
+
+
+@pytest.mark.parametrize(("head", "objective"), OBJECTIVES)
+@pytest.mark.parametrize("accumulation", [2, 3, 6])
+def test_micro_batches_of_ragged_data_equal_one_batch(head: str, objective: object, accumulation: int) -> None:
+    states, losses = [], []
+    for count in (1, accumulation):
+        model = build_model(tiny_model_shape(head=head), seed=1).double()
+        records, _ = run(model, RaggedBatches(objective), gradient_accumulation_steps=count)
+        losses.append([record.loss.item() for record in records])
+        states.append(model.state_dict())
+    assert losses[0] == pytest.approx(losses[1], abs=1e-9)
+    for name in states[0]:
+        torch.testing.assert_close(states[0][name], states[1][name], atol=1e-7, rtol=0)
+
+
+def test_the_loss_is_the_sum_over_targets_divided_by_their_number() -> None:
+    objective = PRETRAINING["causal"]()
+    model = build_model(tiny_model_shape(), seed=1).double()
+    source = RaggedBatches(objective)
+    batch = source.micro_batches(0, count=1)[0]
+    with torch.no_grad():
+        expected = torch.nn.functional.cross_entropy(model(batch), batch.target_value_T).item()
+    records, _ = run(model, source, gradient_accumulation_steps=3)
+    assert next(records).loss.item() == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("head", ["lm", "classify"])
+def test_stopping_and_going_on_equals_an_uninterrupted_run_bit_for_bit(head: str) -> None:
+    objective = PRETRAINING["causal"]() if head == "lm" else ClassificationObjective()
+    source = RaggedBatches(objective)
+    shape = tiny_model_shape(head=head, dropout=0.2)
+    whole = build_model(shape, seed=1)
+    list(run(whole, source, steps=6)[0])
+    first = build_model(shape, seed=1)
+    records, optimizer = run(first, source, steps=6)
+    for _ in range(3):
+        next(records)
+    torch.manual_seed(12345)  # whatever the process drew meanwhile must not matter
+    second = build_model(shape, seed=77)
+    second.load_state_dict(first.state_dict())
+    restored = make_optimizer(second, settings())
+    load_optimizer_tensors(second, restored, optimizer_tensors(first, optimizer))
+    list(run(second, source, steps=6, first_step=3, optimizer=restored)[0])
+    for name, tensor in whole.state_dict().items():
+        assert torch.equal(tensor, second.state_dict()[name]), name
+
+
+def test_dropout_is_drawn_from_the_step_and_not_from_what_came_before() -> None:
+    losses = []
+    for noise in (0, 1):
+        torch.manual_seed(noise)
+        model = build_model(tiny_model_shape(dropout=0.3), seed=1)
+        records, _ = run(model, RaggedBatches(PRETRAINING["causal"]()))
+        losses.append([record.loss.item() for record in records])
+    assert losses[0] == losses[1]
+
+
+def test_nan_stops_before_the_step_and_no_later_step_moves_a_weight() -> None:
+    model = build_model(tiny_model_shape(), seed=1)
+    records, _ = run(model, RaggedBatches(PRETRAINING["causal"]()), steps=6)
+    next(records)
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    healthy = model.base.embedding.weight.data.clone()
+    model.base.embedding.weight.data[:] = float("nan")
+    broken = next(records)
+    model.base.embedding.weight.data.copy_(healthy)
+    after = next(records)
+    assert broken.is_broken.item() == 1
+    assert after.is_broken.item() == 1, "a broken run stays stopped until its caller has seen it"
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+
+
+def test_frozen_weights_do_not_move() -> None:
+    model = build_model(tiny_model_shape(head="classify"), seed=1)
+    model.base.requires_grad_(False)
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    list(run(model, RaggedBatches(ClassificationObjective()), weight_decay=0.5)[0])
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(tensor, before[name]) == name.startswith("base.")
+
+
+def test_biases_and_norms_are_not_decayed() -> None:
+    model = build_model(tiny_model_shape("lab"), seed=1)
+    optimizer = make_optimizer(model, settings(weight_decay=0.1))
+    names = {id(tensor): name for name, tensor in model.named_parameters()}
+    groups = {
+        group["weight_decay"]: {names[id(tensor)] for tensor in group["params"]} for group in optimizer.param_groups
+    }
+    assert all(name.endswith("bias") or "norm" in name for name in groups[0.0])
+    assert not any(name.endswith("bias") or "norm" in name for name in groups[0.1])
+    assert len(groups[0.0]) + len(groups[0.1]) == len(names)
+
+
+def test_clipping_bounds_the_step_and_reports_the_norm_before_it() -> None:
+    model = build_model(tiny_model_shape(), seed=1)
+    records, _ = run(model, RaggedBatches(PRETRAINING["causal"]()), max_grad_norm=1e-3)
+    assert next(records).grad_norm.item() > 1e-2

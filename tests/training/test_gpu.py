@@ -1,0 +1,58 @@
+"""What must hold on a CUDA device; skipped elsewhere."""
+
+import pytest
+import torch
+
+from headswap.model.fused_loss import linear_cross_entropy_sum
+from headswap.model.text_model import build_model
+from headswap.text.batch import flat_batch
+from headswap.training.optimizer import guarded_step
+from tiny import random_sequences, tiny_model_shape
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(
+        not torch.cuda.is_available(), reason="needs a CUDA device; run the tests on a machine with one"
+    ),
+]
+
+
+@pytest.mark.parametrize("preset", ["lab", "small", "modern", "bert-base"])
+@pytest.mark.parametrize("direction", ["causal", "bidirectional"])
+@torch.no_grad()
+def test_a_gpu_gives_the_cpus_outputs(preset: str, direction: str) -> None:
+    model = build_model(tiny_model_shape(preset, head="classify", direction=direction), seed=1)
+    batch = flat_batch(random_sequences([7, 1, 13, 40]))
+    on_cpu = model(batch)
+    on_gpu = model.cuda()(batch.to(torch.device("cuda")))
+    torch.testing.assert_close(on_gpu.cpu(), on_cpu, atol=1e-4, rtol=0)
+
+
+def test_the_fused_loss_equals_the_plain_one_on_a_gpu() -> None:
+    generator = torch.Generator().manual_seed(1)
+    hidden, weight = (
+        torch.randn(size, dtype=torch.float64, generator=generator).cuda() for size in ((300, 16), (70, 16))
+    )
+    target = torch.randint(0, 70, (300,), generator=generator).cuda()
+    grads = []
+    for is_fused in (True, False):
+        leaves = hidden.clone().requires_grad_(), weight.clone().requires_grad_()
+        if is_fused:
+            loss = linear_cross_entropy_sum(*leaves, None, target)
+        else:
+            loss = torch.nn.functional.cross_entropy(leaves[0] @ leaves[1].T, target, reduction="sum")
+        loss.backward()
+        grads.append([loss.detach(), *(leaf.grad for leaf in leaves)])
+    for fused, plain in zip(*grads, strict=True):
+        torch.testing.assert_close(fused, plain, atol=1e-9, rtol=1e-9)
+
+
+def test_a_broken_gradient_moves_no_weight_on_a_gpu() -> None:
+    weight = torch.nn.Parameter(torch.ones(5, device="cuda"))
+    optimizer = torch.optim.AdamW([weight], fused=True)
+    weight.grad = torch.full_like(weight, float("nan"))
+    guarded_step(optimizer, 0.1, is_broken=torch.ones((), device="cuda"))
+    assert torch.equal(weight.data, torch.ones(5, device="cuda"))
+    weight.grad = torch.ones_like(weight)
+    guarded_step(optimizer, 0.1, is_broken=torch.zeros((), device="cuda"))
+    assert (weight < 1).all()
