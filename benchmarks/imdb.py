@@ -28,6 +28,7 @@ app = App(help=__doc__)
 RECIPES = Path(__file__).parent.parent / "recipes"
 NUM_TEST = 5_000
 VOCAB_SIZE = 16_000
+TINY = ["--num-hidden-layers", 2, "--hidden-size", 128, "--intermediate-size", 512, "--max-length", 96]
 Jobs = Annotated[int, Parameter(help="Fine-tunings at a time.")]
 
 
@@ -106,8 +107,8 @@ def transfer(data: Path, out: Path, /, *, seeds: int = 5, jobs: Jobs = 1) -> Non
     def one(arm: str, seed: int) -> dict:
         folder = out / f"lab-{arm}-seed{seed}"
         headswap(
-            "finetune", *starts[arm], "--config", RECIPES / "imdb-lab-finetune.toml", "--train", data / "train.jsonl.gz",
-            "--test", data / "test.jsonl.gz", "--seed", seed, "--out", folder, "--resume", "--threads", 2,
+            "finetune", *starts[arm], "--config", RECIPES / "imdb-lab-finetune.toml", "--seed", seed, "--out", folder,
+            "--train", data / "train.jsonl.gz", "--test", data / "test.jsonl.gz", "--resume", "--threads", 2,
         )  # fmt: skip
         return result_of(folder)
 
@@ -128,18 +129,31 @@ def transfer(data: Path, out: Path, /, *, seeds: int = 5, jobs: Jobs = 1) -> Non
 
 @app.command
 def grid(
-    data: Path, out: Path, /, *, seeds: int = 2, jobs: Jobs = 1, base_minutes: float = 1.0, task: str = "imdb"
+    data: Path,
+    out: Path,
+    /,
+    *,
+    seeds: int = 2,
+    jobs: Jobs = 1,
+    base_minutes: float = 1.0,
+    task: str = "imdb",
+    tiny: bool = False,
 ) -> None:
-    """Fine-tuning without any hyper-parameter against 12 settings, on a `small` base of the task's own text."""
+    """Fine-tuning without any hyper-parameter against 12 settings, on a base of the task's own text.
+
+    `--tiny` takes a base of 2 layers of 128 that reads 96 tokens, and 1,600 labels, so that two CPU cores can do it.
+    """
     name = "" if task == "imdb" else f"{task}-"
     labelled = ["--train", data / f"{name}train.jsonl.gz", "--test", data / f"{name}test.jsonl.gz"]
-    labelled += ["--num-train", 1_600] if task == "imdb" else []
+    labelled += ["--num-train", 1_600] if task == "imdb" or tiny else []
     settings: dict[str, list[object]] = {"defaults": []}
-    for rate, epochs in itertools.product((5e-5, 1e-4, 2e-4, 4e-4), (5, 10, 20)):
+    rates = (1e-4, 2e-4, 4e-4, 8e-4) if tiny else (5e-5, 1e-4, 2e-4, 4e-4)
+    for rate, epochs in itertools.product(rates, (3, 6, 12) if tiny else (5, 10, 20)):
         settings[f"lr {rate:g}, {epochs} epochs"] = ["--learning-rate", rate, "--num-train-epochs", epochs]
     base = out / f"{task}-base"
     limit = ["--max-minutes", base_minutes, "--batch-size", 64]
-    headswap("pretrain", data / f"{name}store", "--out", base, *limit, "--resume")
+    shape = TINY if tiny else []
+    headswap("pretrain", data / f"{name}store", "--out", base, *limit, *shape, "--resume")
     print(f"{task} base: perplexity {result_of(base)['perplexity']:.1f}", flush=True)
 
     def one(setting: str, seed: int) -> float:

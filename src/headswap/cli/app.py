@@ -48,7 +48,9 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 def run(argv: list[str]) -> int:
     """Run a verb; every failure that a user can mend becomes a sentence on standard error."""
     try:
-        answer = make_app()(argv, exit_on_error=False, print_error=False, result_action="return_value")
+        answer = make_app()(
+            _standard_input_last(argv), exit_on_error=False, print_error=False, result_action="return_value"
+        )
         sys.stdout.flush()
     except HeadswapError as problem:
         return _complain(str(problem), problem.exit_code)
@@ -67,6 +69,14 @@ def run(argv: list[str]) -> int:
     return answer if isinstance(answer, int) and not isinstance(answer, bool) else 0
 
 
+def _standard_input_last(argv: list[str]) -> list[str]:
+    """A lone - names standard input; cyclopts takes it for an option unless it stands behind --."""
+    lone = [at for at, part in enumerate(argv) if part == "-" and argv[at - 1] != "--file"]
+    if not lone or "--" in argv:
+        return argv
+    return [part for at, part in enumerate(argv) if at not in lone] + ["--", *("-" for _ in lone)]
+
+
 def _complain(message: str, code: int) -> int:
     print(f"headswap: {message}", file=sys.stderr)
     return code
@@ -83,7 +93,8 @@ def _wording(problem: CycloptsError, argv: list[str]) -> str:
         sentences = problem_sentences(cause, Settings)
         return "\n".join(_as_flag(sentence) for sentence in sentences)
     verb = f" {argv[0]}" if argv and argv[0] in VERBS else ""
-    return f"{str(problem).strip().removesuffix('.')}. See headswap{verb} --help."
+    sentence = str(problem).strip()
+    return f"{sentence}{'' if sentence.endswith(('.', '?')) else '.'} See headswap{verb} --help."
 
 
 def _as_flag(sentence: str) -> str:

@@ -10,7 +10,7 @@ def demo(
     *,
     out: Path = Path("runs/demo"),
     minutes: float = 1.25,
-    labels: int = 400,
+    labels: int = 1_000,
     seeds: int = 3,
     overwrite: Annotated[bool, switch("Remove an earlier demo first.")] = False,
     flags: Annotated[OutputFlags, Output] = OutputFlags(),

@@ -5,6 +5,7 @@ Bars and colours only on a terminal, `NO_COLOR` respected; a pipe gets a plain l
 
 import json
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -18,13 +19,18 @@ from headswap.training.observer import Observer
 LINES_ON_A_PIPE = 20
 
 
+def is_first_process() -> bool:
+    """Whether this process speaks: under torchrun only one does."""
+    return os.environ.get("WORLD_SIZE", "1") == "1" or os.environ.get("RANK", "0") == "0"
+
+
 def start_messages(*, quiet: bool) -> Console:
     """Send the package's messages to standard error; `quiet` leaves warnings."""
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     handler = _ConsoleHandler(console)
     logger = logging.getLogger("headswap")
     logger.handlers[:] = [handler]
-    logger.setLevel(logging.WARNING if quiet else logging.INFO)
+    logger.setLevel(logging.WARNING if quiet or not is_first_process() else logging.INFO)
     logger.propagate = False
     return console
 
@@ -45,7 +51,7 @@ class Display(Observer):
     """Draws a run: a bar on a terminal, lines on a pipe, nothing when quiet."""
 
     def __init__(self, console: Console, *, quiet: bool) -> None:
-        self.console, self.quiet = console, quiet
+        self.console, self.quiet = console, quiet or not is_first_process()
         self.progress: Progress | None = None
         self.total_steps = 1
         self.shown = -1

@@ -29,7 +29,7 @@ def finetune(
     out
         Folder of the run.
     """
-    from headswap.cli.display import Display, print_json, start_messages
+    from headswap.cli.display import Display, is_first_process, print_json, start_messages
     from headswap.training.finetune import finetune as finetune_run
 
     console = start_messages(quiet=flags.quiet)
@@ -50,6 +50,8 @@ def finetune(
             resume=flags.resume,
             observer=display,
         )
+    if not is_first_process():
+        return
     result = run.result
     if result.get("test") and "baselines" not in result:
         result["baselines"] = _baselines(run.path)

@@ -30,7 +30,7 @@ def pretrain(
     out
         Folder of the run.
     """
-    from headswap.cli.display import Display, print_json, start_messages
+    from headswap.cli.display import Display, is_first_process, print_json, start_messages
     from headswap.training.pretrain import pretrain as pretrain_run
 
     console = start_messages(quiet=flags.quiet)
@@ -51,6 +51,8 @@ def pretrain(
             resume=flags.resume,
             observer=display,
         )
+    if not is_first_process():
+        return
     result = run.result
     if flags.json:
         print_json({"run": str(run.path), **result})

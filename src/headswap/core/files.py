@@ -1,8 +1,8 @@
 """Files that are whole or not there.
 
 A writer works under a temporary name beside the target; the data is flushed to the disk and then renamed. A process
-killed at any moment leaves either the old file or the new one, and at most a `.tmp-` leftover that the next writer
-removes.
+killed at any moment leaves either the old file or the new one, and at most a `.tmp-` leftover, which a run folder loses
+when its run goes on.
 """
 
 import hashlib

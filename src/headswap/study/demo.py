@@ -13,14 +13,8 @@ from headswap.training.observer import Observer
 from headswap.training.pretrain import pretrain
 
 LENGTH = 64
-MODEL = {
-    "preset": "small",
-    "num_hidden_layers": 4,
-    "hidden_size": 192,
-    "num_attention_heads": 4,
-    "intermediate_size": 768,
-}
-TOKENIZER = {"vocab_size": 6_016, "lowercase": True}
+MODEL = {"num_hidden_layers": 2, "hidden_size": 128, "num_attention_heads": 4, "intermediate_size": 512}
+TOKENIZER = {"vocab_size": 4_096, "lowercase": True}
 LABELLED = "movies:rotten-tomatoes"
 
 
@@ -40,7 +34,7 @@ def run_demo(
             "corpus": {"corpus": ("movies",)},
             "tokenizer": TOKENIZER,
             "model": MODEL,
-            "training": {"max_length": LENGTH, "batch_size": 64, "max_minutes": minutes},
+            "training": {"max_length": LENGTH, "batch_size": 32, "learning_rate": 2e-3, "max_minutes": minutes},
         },
         resume=True,
         observer=observer,
@@ -51,7 +45,7 @@ def run_demo(
     )
     shared: Sections = {
         "data": {"train": LABELLED, "test": f"{LABELLED}/test", "num_train": num_labels},
-        "training": {"max_length": LENGTH},
+        "training": {"max_length": LENGTH, "num_train_epochs": 6, "learning_rate": 5e-4},
     }
     comparison = compare_arms(out, arms, shared, seeds=seeds, observer=observer, on_arm=on_arm)
     title = f"Rotten Tomatoes, {num_labels} labels: scratch against {minutes:g} minutes of pre-training on IMDb texts"

@@ -105,7 +105,7 @@ class FinetuneTraining(TrainingSettings):
     max_length: Annotated[int, Field(ge=2)] | None = None
     """Longest text in tokens, <sos> included; the base's limit by default. The share cut off is always reported."""
     num_train_epochs: Positive | None = None
-    """Passes over the training set. By default fitted to its size: about 1,500 steps, 3 to 20 epochs."""
+    """Passes over the training set. By default fitted to its size: about 1,700 steps, 3 to 10 epochs."""
     early_stopping_patience: Steps | None = None
     """Stop after so many epochs without a better validation score."""
     metric_for_best_model: Literal["accuracy", "macro_f1", "loss"] = "accuracy"

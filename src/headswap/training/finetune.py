@@ -33,7 +33,7 @@ from headswap.text.order import rows_of_step, steps_per_epoch
 from headswap.text.records import Document
 from headswap.text.tokenizer import Tokenizer
 from headswap.text.train_tokenizer import train_tokenizer
-from headswap.training.checkpoint import best_folder, load_weights_in_place
+from headswap.training.checkpoint import Progress, best_folder, load_weights_in_place
 from headswap.training.config import FinetuneRecipe, StartSettings
 from headswap.training.distributed import Processes, start_processes, stop_processes
 from headswap.training.drive import Plan, drive
@@ -266,8 +266,11 @@ class _Finetuning:
             observer=self.observer,
         )
         progress = drive(plan, self.run)
-        if not self.processes.is_first:
-            return self.run
+        # All wait for what the first one writes: under torchrun the first process to leave takes the others with it.
+        self.processes.from_first(lambda: self._finish(bundle, progress))
+        return self.run
+
+    def _finish(self, bundle: Bundle, progress: Progress) -> None:
         if progress.best_step is not None:
             load_weights_in_place(bundle.model, best_folder(self.run.path / "checkpoints", progress))
         chosen_step = progress.best_step or progress.step
@@ -286,7 +289,6 @@ class _Finetuning:
             result["test"] = self._test(bundle)
         bundle.save(self.run.path / "bundle")
         self.run.write("result.json", result | cost(progress.step, progress.tokens, progress.seconds, self.machine))
-        return self.run
 
     def _encoded(self, examples: Sequence[Example]) -> EncodedSet:
         sequences = make_sequences(

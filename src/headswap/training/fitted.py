@@ -3,9 +3,9 @@
 import math
 
 PRETRAIN_RATE_AT_256 = 1e-3
-FINETUNE_RATE_AT_256 = 2e-4
-FINETUNE_STEPS = 1_000
-FINETUNE_EPOCHS = (3, 15)
+FINETUNE_RATE_AT_256 = 3e-4
+FINETUNE_STEPS = 1_700
+FINETUNE_EPOCHS = (3, 10)
 
 
 def pretraining_rate(hidden_size: int) -> float:

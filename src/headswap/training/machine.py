@@ -3,7 +3,6 @@
 import logging
 import os
 import platform
-import resource
 import subprocess
 import sys
 from contextlib import AbstractContextManager
@@ -44,10 +43,14 @@ class Machine:
         """The context in which forward passes run."""
         return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.precision == "bf16")
 
-    def peak_memory(self) -> int:
-        """Most bytes held so far: of the device if there is one, else of this process."""
+    def peak_memory(self) -> int | None:
+        """Most bytes held so far: of the device if there is one, else of this process; None where none can be read."""
         if self.device.type == "cuda":
             return torch.cuda.max_memory_allocated(self.device)
+        try:
+            import resource
+        except ModuleNotFoundError:  # Windows
+            return None
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return peak if sys.platform == "darwin" else peak * 1024
 

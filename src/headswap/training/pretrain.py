@@ -29,7 +29,8 @@ from headswap.text.order import rows_of_step, shuffled, steps_per_epoch
 from headswap.text.store import TokenStore, is_store
 from headswap.text.tokenizer import Tokenizer
 from headswap.text.windows import Rows
-from headswap.training.config import PretrainRecipe, PretrainTraining
+from headswap.training.checkpoint import Progress
+from headswap.training.config import PretrainRecipe
 from headswap.training.distributed import Processes, start_processes, stop_processes
 from headswap.training.drive import Plan, drive
 from headswap.training.engine import Trainee, train
@@ -122,14 +123,13 @@ class _Pretraining:
     def work(self) -> Run:
         """Train to the end and write what came out."""
         model = build_model(self.shape, seed=self.recipe.training.seed)
-        self.recipe = self._resolved(model)
+        self.recipe, steps = self._resolved(model)
         training = self.recipe.training
-        assert training.max_steps is not None
         if self.processes.is_first:
             self.run.begin(self.recipe, self.machine.environment(training.seed))
-        self._say_what_is_trained()
-        bundle = Bundle(model, self.tokenizer, objective=self.objective.name, card=self._card())
-        every = training.eval_steps or max(1, math.ceil(training.max_steps / self._num_evaluations(training)))
+        self._say_what_is_trained(steps)
+        bundle = Bundle(model, self.tokenizer, objective=self.objective.name, card=self._card(steps))
+        every = training.eval_steps or max(1, math.ceil(steps / self._num_evaluations(steps)))
         plan = Plan(
             bundle=bundle,
             objective=self.objective,
@@ -137,7 +137,7 @@ class _Pretraining:
             settings=training,
             machine=self.machine,
             processes=self.processes,
-            total_steps=training.max_steps,
+            total_steps=steps,
             steps_per_epoch=steps_per_epoch(len(self.rows), training.batch_size),
             evaluate=lambda step: self._evaluate(bundle),
             evaluate_every=every,
@@ -145,18 +145,21 @@ class _Pretraining:
             observer=self.observer,
         )
         progress = drive(plan, self.run)
-        if self.processes.is_first:
-            bundle.save(self.run.path / "bundle")
-            last = progress.history[-1]
-            self.run.write("result.json", {
-                "verb": "pretrain",
-                "objective": self.objective.name,
-                **{name: last.get(f"eval_{name}") for name in ("loss", "perplexity", "bits_per_byte")},
-                "references": self.references,
-                "epochs": progress.step / plan.steps_per_epoch,
-                **cost(progress.step, progress.tokens, progress.seconds, self.machine),
-            })  # fmt: skip
+        # All wait for what the first one writes: under torchrun the first process to leave takes the others with it.
+        self.processes.from_first(lambda: self._finish(bundle, progress, plan.steps_per_epoch))
         return self.run
+
+    def _finish(self, bundle: Bundle, progress: Progress, per_epoch: int) -> None:
+        bundle.save(self.run.path / "bundle")
+        last = progress.history[-1]
+        self.run.write("result.json", {
+            "verb": "pretrain",
+            "objective": self.objective.name,
+            **{name: last.get(f"eval_{name}") for name in ("loss", "perplexity", "bits_per_byte")},
+            "references": self.references,
+            "epochs": progress.step / per_epoch,
+            **cost(progress.step, progress.tokens, progress.seconds, self.machine),
+        })  # fmt: skip
 
     def _prepare_text(self) -> tuple[Tokenizer, TokenStore]:
         corpus = self.recipe.corpus
@@ -183,8 +186,11 @@ class _Pretraining:
     def _source(self) -> RowBatches:
         return RowBatches(self.rows, self.objective, self.recipe.training.batch_size, self.recipe.training.seed)
 
-    def _resolved(self, model: Any) -> PretrainRecipe:
-        """The recipe with every value that was left to us filled in."""
+    def _resolved(self, model: Any) -> tuple[PretrainRecipe, int]:
+        """The recipe with every value that was left to us filled in, and its number of steps.
+
+        Only a probe's steps are written beside the limit that was given: a recipe with two limits cannot be run again.
+        """
         training = self.recipe.training
         rate = training.learning_rate or pretraining_rate(self.shape.base.hidden_size)
         training = training.changed(learning_rate=rate, max_length=self.max_length)
@@ -197,10 +203,11 @@ class _Pretraining:
         elif training.max_minutes is not None:
             self.recipe = recipe
             steps = self.processes.from_first(lambda: self._planned_steps() or self._probe(model, training.max_minutes))
+            training = training.changed(max_steps=steps)
         else:
             training = training.changed(num_train_epochs=training.num_train_epochs or 1.0)
             steps = math.ceil((training.num_train_epochs or 1.0) * per_epoch)
-        return recipe.changed(training=training.changed(max_steps=steps))
+        return recipe.changed(training=training), steps
 
     def _planned_steps(self) -> int | None:
         """The steps a probe found when this run was first started."""
@@ -211,7 +218,7 @@ class _Pretraining:
     def _probe(self, model: Any, minutes: float | None) -> int:
         """Turn minutes into steps, once, on a copy of the model; the clock is not read again."""
         assert minutes is not None
-        training = self.recipe.training.changed(max_steps=1_000_000)
+        training = self.recipe.training
         trial = copy.deepcopy(model).to(self.machine.device)
         records = train(
             Trainee(trial, self.objective), make_optimizer(trial, training), self._source(),
@@ -230,15 +237,14 @@ class _Pretraining:
         held_out = self.held_out.num_tokens if self.held_out else 0
         evaluation = held_out * per_token * EVALUATION_COST * self.processes.world
         planned = max(1, int(minutes * 60 / per_step))
-        num = 1 + self._num_evaluations(training.changed(max_steps=planned))
+        num = 1 + self._num_evaluations(planned)
         found = max(1, int((minutes * 60 - num * evaluation) / per_step))
         log.info("A probe of %d steps took %.2f s a step: %.3g minutes are %d steps.", steps, per_step, minutes, found)
         return found
 
-    def _num_evaluations(self, training: PretrainTraining) -> int:
+    def _num_evaluations(self, steps: int) -> int:
         """Ten, or fewer where they would cost more than a tenth of the training."""
-        assert training.max_steps is not None
-        tokens = training.max_steps * self.rows.num_tokens * training.batch_size / max(1, len(self.rows))
+        tokens = steps * self.rows.num_tokens * self.recipe.training.batch_size / max(1, len(self.rows))
         affordable = tokens / 10 / EVALUATION_COST / max(1, self.held_out.num_tokens if self.held_out else 1)
         return int(min(MOST_EVALUATIONS, max(2, affordable)))
 
@@ -258,7 +264,7 @@ class _Pretraining:
             line["sample"] = Generator(bundle).continue_text("", settings).text
         return line
 
-    def _say_what_is_trained(self) -> None:
+    def _say_what_is_trained(self, steps: int) -> None:
         training, shape, rows = self.recipe.training, self.shape.base, self.rows
         cut = f", {rows.num_truncated:,} tokens cut off by the limit" if rows.num_truncated else ""
         log.info(
@@ -268,17 +274,17 @@ class _Pretraining:
         )  # fmt: skip
         log.info(
             "Pre-training %d layers of %d (%s) for %s steps of %d rows on %s. ln V = %.3f, unigram entropy = %.3f.",
-            shape.num_hidden_layers, shape.hidden_size, training.objective, f"{training.max_steps:,}",
+            shape.num_hidden_layers, shape.hidden_size, training.objective, f"{steps:,}",
             training.batch_size, self.machine.describe(), *self.references.values(),
         )  # fmt: skip
 
-    def _card(self) -> dict[str, Any]:
+    def _card(self, steps: int) -> dict[str, Any]:
         training = self.recipe.training
         return {
             "objective": self.objective.name,
             "preset": self.recipe.model.preset,
             "training tokens in the corpus": self.rows.num_tokens,
-            "steps": training.max_steps,
+            "steps": steps,
             "batch size": training.batch_size,
             "learning rate": training.learning_rate,
             "seed": training.seed,

@@ -89,6 +89,8 @@ class Run:
                 remove_folder(entry)
         check_unchanged(self, recipe)
         self.path.mkdir(parents=True, exist_ok=True)
+        for leftover in list(self.path.rglob(".tmp-*")):  # of a writer that was killed
+            remove_folder(leftover)
         recipe.save(self.path / "recipe.toml")
         self.write("environment.json", environment)
 

@@ -51,12 +51,13 @@ def score_language_model(
     bundle: Bundle, data: str, *, text_column: str, documents: DocumentUnit, max_length: int | None, machine: Machine
 ) -> dict[str, Any]:
     """Loss a token, perplexity and bits a byte over a whole corpus, in packed windows."""
+    length = checked_length(bundle, max_length)
     settings = ReadSettings(documents=documents, text_column=text_column)
     store = cached_store([data], settings, bundle.tokenizer)
     rows = Rows(
         store,
         np.arange(store.num_documents),
-        max_length=checked_length(bundle, max_length),
+        max_length=length,
         layout="packed",
         sos_id=bundle.tokenizer.sos_id,
         eos_id=bundle.tokenizer.eos_id,

@@ -1,0 +1,315 @@
+"""The command line: data on standard output, sentences on standard error, exit codes, and nothing imported early."""
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import headswap as hs
+from headswap.cli.app import VERBS, run
+from tiny import sentences, write_labelled
+
+SHAPE = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+FLAGS = [f"--{name.replace('_', '-')}={value}" for name, value in SHAPE.items()]
+MACHINE = ["--device=cpu", "--threads=1"]
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A corpus, labelled sets, a base and a classifier."""
+    folder = tmp_path_factory.mktemp("cli")
+    (folder / "corpus.txt").write_text("".join(f"{text}\n" for text, _ in sentences(120)), encoding="utf-8")
+    write_labelled(folder / "train.jsonl", 60)
+    write_labelled(folder / "test.jsonl", 20, seed=2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HEADSWAP_CACHE", str(folder / "cache"))
+        machine: dict[str, Any] = {"device": "cpu", "threads": 1}
+        base = hs.pretrain(folder / "corpus.txt", out=folder / "base", max_steps=5, max_length=24, **SHAPE, **machine)
+        hs.finetune(
+            base, out=folder / "classifier", train=folder / "train.jsonl", num_train_epochs=6, learning_rate=0.01,
+            **machine,
+        )  # fmt: skip
+    return folder
+
+
+def call(capsys: pytest.CaptureFixture[str], *argv: object) -> str:
+    """Standard output of a command that must work."""
+    code = run([str(part) for part in argv])
+    out, err = capsys.readouterr()
+    assert code == 0, err
+    return out
+
+
+def call_json(capsys: pytest.CaptureFixture[str], *argv: object) -> dict[str, Any]:
+    """The one object that a verb prints with --json."""
+    out = call(capsys, *argv, "--json")
+    assert out.count("\n") == 1, "one object, one line"
+    return json.loads(out)
+
+
+def call_wrong(capsys: pytest.CaptureFixture[str], *argv: object, code: int = 2) -> str:
+    """The sentence of a command that must be refused."""
+    found = run([str(part) for part in argv])
+    out, err = capsys.readouterr()
+    assert found == code, err
+    assert out == "", "nothing on standard output"
+    assert err.startswith("headswap: ")
+    assert "Traceback" not in err
+    assert err.rstrip().endswith((".", "?"))
+    return err
+
+
+# Help and imports
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_a_help_page(capsys: pytest.CaptureFixture[str], verb: str) -> None:
+    out = call(capsys, verb, "--help")
+    assert f"headswap {verb}" in out
+    assert VERBS[verb].split(",")[0].rstrip(".") in " ".join(out.split())
+
+
+def test_the_help_page_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    out = call(capsys, "--help")
+    assert all(verb in out for verb in VERBS)
+
+
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(capsys, "--version").strip() == hs.__version__
+
+
+def modules_after(*argv: str) -> set[str]:
+    """The packages that a command has imported when it ends."""
+    code = (
+        "import sys\nfrom headswap.cli.app import run\n"
+        f"assert run({list(argv)!r}) == 0\n"
+        "print('\\n' + ' '.join(sorted({name.split('.')[0] for name in sys.modules})))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def test_the_help_page_imports_nothing_heavy() -> None:
+    assert not {"torch", "sklearn", "scipy", "matplotlib", "transformers"} & modules_after("--help")
+
+
+def test_a_verbs_help_page_does_not_import_torch() -> None:
+    assert not {"torch", "sklearn", "scipy"} & modules_after("pretrain", "--help")
+
+
+def test_predict_imports_neither_scikit_learn_nor_scipy(shared: Path) -> None:
+    found = modules_after("predict", str(shared / "classifier"), "a fine film")
+    assert "torch" in found
+    assert not {"sklearn", "scipy", "matplotlib"} & found
+
+
+# Wrong use
+
+
+def test_a_wrong_verb_is_told_what_was_meant(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "'pretrian' is not a verb. Did you mean 'pretrain'?" in call_wrong(capsys, "pretrian")
+
+
+def test_a_wrong_flag_is_named(capsys: pytest.CaptureFixture[str], shared: Path) -> None:
+    err = call_wrong(capsys, "pretrain", shared / "corpus.txt", "--out", "x", "--learning-rat", "1")
+    assert "Did you mean --learning-rate? See headswap pretrain --help." in err
+
+
+@pytest.mark.parametrize(
+    ("flag", "value"), [("--max-steps", "0"), ("--max-steps", "many"), ("--preset", "huge"), ("--learning-rate", "-1")]
+)
+def test_a_wrong_value_is_named_with_its_flag(
+    capsys: pytest.CaptureFixture[str], shared: Path, tmp_path: Path, flag: str, value: str
+) -> None:
+    err = call_wrong(capsys, "pretrain", shared / "corpus.txt", "--out", tmp_path / "run", flag, value)
+    assert flag in err
+    assert value in err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_missing_out_is_named(capsys: pytest.CaptureFixture[str], shared: Path) -> None:
+    assert "--out" in call_wrong(capsys, "pretrain", shared / "corpus.txt")
+
+
+def test_a_missing_corpus_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert "nothing.txt" in call_wrong(capsys, "pretrain", tmp_path / "nothing.txt", "--out", tmp_path / "run")
+    assert "No corpus is given" in call_wrong(capsys, "pretrain", "--out", tmp_path / "run")
+    assert "No training set is given" in call_wrong(capsys, "finetune", "--out", tmp_path / "run")
+    assert "No corpus is given" in call_wrong(capsys, "tokenizer", "--out", tmp_path / "t.json")
+
+
+def test_a_recipe_that_is_wrong_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "recipe.toml").write_text("[training]\nlearning_rat = 1\n")
+    err = call_wrong(capsys, "pretrain", "x.txt", "--out", tmp_path / "run", "--config", tmp_path / "recipe.toml")
+    assert "training.learning_rat is not a setting" in err
+    assert "Did you mean 'learning_rate'?" in err
+
+
+def test_a_model_that_cannot_do_what_is_asked_is_told_which_verb_can(
+    capsys: pytest.CaptureFixture[str], shared: Path, tmp_path: Path
+) -> None:
+    assert "headswap generate" in call_wrong(capsys, "predict", shared / "base", "text")
+    assert "headswap predict" in call_wrong(capsys, "generate", shared / "classifier", "text")
+    assert "does not exist" in call_wrong(capsys, "predict", tmp_path / "nothing", "text")
+
+
+def test_a_label_the_classifier_never_saw_is_named(
+    capsys: pytest.CaptureFixture[str], shared: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "odd.jsonl").write_text('{"text": "so so", "label": "neutral"}\n')
+    assert "neutral" in call_wrong(capsys, "evaluate", shared / "classifier", tmp_path / "odd.jsonl", *MACHINE)
+
+
+# Every verb
+
+
+def test_params_count_the_labs_model(capsys: pytest.CaptureFixture[str], shared: Path) -> None:
+    given = ["params", "--preset", "lab", "--vocab-size", "100", "--head"]
+    assert call_json(capsys, *given, "lm")["total"] == 1_008_100
+    found = call_json(capsys, *given, "classify")
+    assert found["total"] == 988_402 == sum(part["count"] for part in found["parts"])
+    assert call_json(capsys, "params", shared / "base")["trainable"] > 0
+    assert "both" in call_wrong(capsys, "params", shared / "base", "--preset", "lab")
+    assert "1,008,100" in call(capsys, *given, "lm")
+
+
+def test_predict_answers_one_object_a_line_in_input_order(
+    capsys: pytest.CaptureFixture[str], shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = ["the film was superb .", "the film was dull and the story was awful .", "the music was lovely ."]
+    given = call(capsys, "predict", shared / "classifier", *texts, "--json")
+    answers = [json.loads(line) for line in given.splitlines()]
+    assert [answer["label"] for answer in answers] == ["pos", "neg", "pos"]
+    for answer in answers:
+        assert set(answer) == {"label", "scores"}
+        assert set(answer["scores"]) == {"neg", "pos"}
+        assert sum(answer["scores"].values()) == pytest.approx(1)
+        assert answer["label"] == max(answer["scores"], key=answer["scores"].__getitem__)
+    (tmp_path / "texts.txt").write_text("\n".join(texts) + "\n")
+    assert call(capsys, "predict", shared / "classifier", "--file", tmp_path / "texts.txt", "--json") == given
+    for extra in ([], ["--file", "-"]):
+        monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(texts) + "\n"))
+        assert call(capsys, "predict", shared / "classifier", "--json", *extra) == given
+    plain = call(capsys, "predict", shared / "classifier", texts[0])
+    assert plain.startswith("pos\t0.")
+    assert "both given" in call_wrong(capsys, "predict", shared / "classifier", "x", "--file", "y")
+    monkeypatch.setattr("sys.stdin", io.StringIO("one\n\nthree\n"))
+    assert "line 2" in call_wrong(capsys, "predict", shared / "classifier")
+
+
+def test_generate_continues_a_prompt(capsys: pytest.CaptureFixture[str], shared: Path) -> None:
+    found = call_json(capsys, "generate", shared / "base", "the film", "--max-new-tokens", "5")
+    assert set(found) == {"prompt", "text", "num_tokens", "ended"}
+    assert found["num_tokens"] <= 5
+    plain = call(capsys, "generate", shared / "base", "the film", "--max-new-tokens", "5")
+    assert plain == f"the film{found['text']}\n"
+    assert "--temperature" in call_wrong(capsys, "generate", shared / "base", "x", "--temperature", "-1")
+
+
+def test_pretrain_prints_its_result_and_speaks_on_standard_error(
+    capsys: pytest.CaptureFixture[str], shared: Path, tmp_path: Path
+) -> None:
+    given = ["pretrain", shared / "corpus.txt", "--max-steps", 2, "--max-length=24", *FLAGS, *MACHINE]
+    code = run([*map(str, given), "--out", str(tmp_path / "run"), "--json"])
+    out, err = capsys.readouterr()
+    assert code == 0
+    assert json.loads(out)["steps"] == 2
+    assert "ln V" in err
+    quiet = run([*map(str, given), "--out", str(tmp_path / "quiet"), "--quiet"])
+    assert (quiet, *capsys.readouterr()) == (0, "", "")
+    assert "not empty" in call_wrong(capsys, *given, "--out", tmp_path / "run")
+    assert call_json(capsys, *given, "--out", tmp_path / "run", "--resume")["steps"] == 2
+
+
+def test_dashes_and_underscores_both_work(capsys: pytest.CaptureFixture[str], shared: Path, tmp_path: Path) -> None:
+    for number, flag in enumerate(("--learning_rate", "--learning-rate")):
+        out = tmp_path / str(number)
+        call(capsys, "pretrain", shared / "corpus.txt", "--out", out, "--max-steps=1", "--max-length=24", flag, "0.007",
+             *FLAGS, *MACHINE)  # fmt: skip
+        assert "learning_rate = 0.007" in (out / "recipe.toml").read_text()
+
+
+def test_flags_win_over_the_recipe(capsys: pytest.CaptureFixture[str], shared: Path, tmp_path: Path) -> None:
+    call(capsys, "pretrain", "--config", shared / "base" / "recipe.toml", "--out", tmp_path / "run", "--max-steps", "2")
+    recipe = (tmp_path / "run" / "recipe.toml").read_text()
+    assert "max_steps = 2" in recipe
+    assert "hidden_size = 32" in recipe
+
+
+def test_finetune_prints_test_scores_beside_the_baselines(
+    capsys: pytest.CaptureFixture[str], shared: Path, tmp_path: Path
+) -> None:
+    given = ["finetune", "--base", shared / "base", "--train", shared / "train.jsonl", "--test", shared / "test.jsonl",
+             "--num-train-epochs=1", "--out", tmp_path / "run", *MACHINE]  # fmt: skip
+    found = call_json(capsys, *given)
+    assert set(found["baselines"]) == {"majority", "tfidf"}
+    assert found["test"]["num_examples"] == 20
+    assert found["run"] == str(tmp_path / "run")
+    table = call(capsys, *given, "--resume")
+    assert "tfidf" in table
+    assert "truth" in table
+
+
+def test_evaluate_scores_classifiers_and_language_models(capsys: pytest.CaptureFixture[str], shared: Path) -> None:
+    found = call_json(capsys, "evaluate", shared / "classifier", shared / "test.jsonl", *MACHINE)
+    assert found["accuracy"] > 0.9
+    assert found["num_examples"] == 20
+    found = call_json(capsys, "evaluate", shared / "base", shared / "corpus.txt", *MACHINE)
+    assert found["num_documents"] == 120
+    assert {"loss", "perplexity", "bits_per_byte"} <= set(found)
+    assert "accuracy" in call(capsys, "evaluate", shared / "classifier", shared / "test.jsonl", *MACHINE)
+    assert "max_length is 99" in call_wrong(
+        capsys, "evaluate", shared / "base", shared / "corpus.txt", "--max-length", 99, *MACHINE
+    )
+
+
+def test_tokenizer_store_and_cache(capsys: pytest.CaptureFixture[str], shared: Path, tmp_path: Path) -> None:
+    corpus = shared / "corpus.txt"
+    made = call_json(capsys, "tokenizer", corpus, "--out", tmp_path / "tokenizer.json", "--vocab-size", 300)
+    assert made["vocab_size"] == 300
+    stored = call_json(
+        capsys, "store", corpus, "--tokenizer", tmp_path / "tokenizer.json", "--out", tmp_path / "corpus.store"
+    )
+    assert stored["num_documents"] == 120
+    given = ["--max-steps=1", "--max-length=24", *FLAGS, *MACHINE]
+    call(capsys, "pretrain", tmp_path / "corpus.store", "--out", tmp_path / "run", *given)
+    assert hs.load(tmp_path / "run").tokenizer.fingerprint == made["fingerprint"], "a store brings its tokenizer"
+    call(capsys, "pretrain", corpus, "--out", tmp_path / "other", *given)
+    entries = call_json(capsys, "cache")["entries"]
+    assert {entry["kind"] for entry in entries} == {"store", "tokenizer"}
+    assert call_json(capsys, "cache", "rm", entries[0]["key"])["freed_bytes"] > 0
+    assert len(call_json(capsys, "cache", "ls")["entries"]) == len(entries) - 1
+    call(capsys, "cache", "rm", "--all")
+    assert call_json(capsys, "cache")["entries"] == []
+    assert "--all" in call_wrong(capsys, "cache", "rm")
+
+
+def test_datasets_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    names = {entry["name"] for entry in call_json(capsys, "datasets")["datasets"]}
+    assert any("movies" in name for name in names)
+    assert any("chitchat" in name for name in names)
+
+
+def test_a_reader_that_goes_away_is_no_error(shared: Path) -> None:
+    line = f"{sys.executable} -m headswap datasets | true; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
+    assert done.returncode == 0
+    assert done.stderr == ""
+
+
+def test_a_lone_dash_is_standard_input(capsys: pytest.CaptureFixture[str], shared: Path, tmp_path: Path) -> None:
+    text = (shared / "corpus.txt").read_bytes()
+    for line in (
+        ["tokenizer", "-", "--out", str(tmp_path / "tokenizer.json"), "--vocab-size", "300"],
+        ["pretrain", "-", "--out", str(tmp_path / "run"), "--max-steps=1", "--max-length=24", *FLAGS, *MACHINE],
+    ):
+        done = subprocess.run([sys.executable, "-m", "headswap", *line, "--json"], input=text, capture_output=True)
+        assert done.returncode == 0, done.stderr.decode()
+        assert json.loads(done.stdout)
+    piped = hs.load(tmp_path / "run").tokenizer.fingerprint
+    assert piped == hs.load(shared / "base").tokenizer.fingerprint, "the same text gives the same tokenizer"

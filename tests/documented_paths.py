@@ -1,0 +1,78 @@
+"""Run by `make check`: every path that a document names exists, and every recipe loads as its verb's.
+
+A path is what stands in backticks and begins with a folder of the project, or the target of a relative link.
+"""
+
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+from headswap.core.config import load_recipe
+from headswap.core.errors import HeadswapError
+from headswap.training.config import FinetuneRecipe, PretrainRecipe
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = ("src/", "tests/", "docs/", "recipes/", "benchmarks/", ".ci/")
+RECIPES = {"pretrain": PretrainRecipe, "finetune": FinetuneRecipe}
+FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
+CODE = re.compile(r"`([^`\n]+)`")
+LINK = re.compile(r"\]\(<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\)")
+
+
+def documents(root: Path) -> list[Path]:
+    """The documents whose paths are checked."""
+    named = [root / name for name in ("README.md", "CONTRIBUTING.md")]
+    return [file for file in named if file.exists()] + sorted((root / "docs").rglob("*.md"))
+
+
+def missing_paths(file: Path, root: Path) -> list[str]:
+    """`file:line: path` for everything that a document names and that is not there."""
+    text = file.read_text(encoding="utf-8")
+    problems = []
+    for match in CODE.finditer(FENCE.sub(lambda fence: "\n" * fence[0].count("\n"), text)):
+        for word in match[1].split():
+            name = word.strip("'\",;:()").split("::")[0]
+            is_pattern = any(sign in name for sign in "<>{}$…") or "NNNN" in name
+            if name.startswith(FOLDERS) and not is_pattern and not _exists(root, name):
+                problems.append(_at(file, root, text, name))
+    for match in LINK.finditer(text):
+        target = match[1].split("#")[0]
+        if target and not re.match(r"[a-z][a-z0-9+.-]*:", target) and not _exists(file.parent, target):
+            problems.append(_at(file, root, text, target))
+    return problems
+
+
+def broken_recipes(root: Path) -> list[str]:
+    """What is wrong with the recipes of the project."""
+    problems = []
+    for file in sorted((root / "recipes").glob("*.toml")):
+        verb = tomllib.loads(file.read_text(encoding="utf-8")).get("verb")
+        if verb not in RECIPES:
+            problems.append(f"{file.relative_to(root)}: verb = {verb!r} is not one of {', '.join(RECIPES)}.")
+            continue
+        try:
+            load_recipe(RECIPES[verb], file)
+        except HeadswapError as problem:
+            problems.append(str(problem))
+    return problems
+
+
+def _exists(folder: Path, name: str) -> bool:
+    return any(folder.glob(name)) if "*" in name else (folder / name).exists()
+
+
+def _at(file: Path, root: Path, text: str, name: str) -> str:
+    line = text[: text.index(name)].count("\n") + 1
+    return f"{file.relative_to(root)}:{line}: {name} does not exist"
+
+
+def main() -> int:
+    """Print every problem; 1 if there is one."""
+    problems = [problem for file in documents(ROOT) for problem in missing_paths(file, ROOT)] + broken_recipes(ROOT)
+    print("\n".join(problems), end="\n" if problems else "", file=sys.stderr)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

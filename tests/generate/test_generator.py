@@ -1,0 +1,182 @@
+"""Generation: the cache changes nothing, the limit does not end a text, sampling has known answers."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from headswap.bundle import Bundle
+from headswap.core.errors import InputError
+from headswap.generate.config import SamplingSettings
+from headswap.generate.generator import Generator
+from headswap.generate.sampling import next_token, probabilities
+from headswap.model.config import PRESETS
+from headswap.model.text_model import build_model
+from headswap.text.batch import flat_batch
+from headswap.text.config import TokenizerSettings
+from headswap.text.records import Document
+from headswap.text.tokenizer import Tokenizer
+from headswap.text.train_tokenizer import train_tokenizer
+from tiny import sentences, tiny_model_shape
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Tensors this small gain nothing from a second thread, and lose much where the cores are busy."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    documents = [Document(text, "tests", number) for number, (text, _) in enumerate(sentences(50), 1)]
+    return train_tokenizer(documents, TokenizerSettings(kind="bpe", vocab_size=300))
+
+
+def bundle_of(tokenizer: Tokenizer, preset: str = "small", head: str = "lm", **changes: object) -> Bundle:
+    """A model with weights large enough that its choices differ from token to token."""
+    shape = tiny_model_shape(preset, head=head, vocab_size=tokenizer.vocab_size, **changes)
+    model = build_model(shape, seed=3)
+    with torch.no_grad():
+        for name, tensor in model.named_parameters():
+            if tensor.ndim > 1:
+                tensor.mul_(30 if "layers" in name else 1)
+    return Bundle(model, tokenizer, ("a", "b", "c") if head == "classify" else ())
+
+
+def without_end(bundle: Bundle) -> Bundle:
+    """The same model, unable to end a text."""
+    generator_ids = torch.zeros(bundle.tokenizer.vocab_size)
+    generator_ids[bundle.tokenizer.eos_id] = -1e9
+    bundle.model.head.bias = torch.nn.Parameter(generator_ids)
+    return bundle
+
+
+@torch.no_grad()
+def naive(bundle: Bundle, prompt: str, count: int) -> list[int]:
+    """Greedy, computing the whole sequence anew for every token."""
+    tokenizer = bundle.tokenizer
+    known = [tokenizer.sos_id, *tokenizer.encode(prompt).tolist()]
+    never = [tokenizer.pad_id, tokenizer.sos_id, tokenizer.mask_id, tokenizer.sep_id]
+    start = len(known)
+    for _ in range(count):
+        logits = bundle.model(flat_batch([torch.tensor(known).numpy()]))[-1]
+        logits[never] = float("-inf")
+        known.append(int(logits.argmax()))
+        if known[-1] == tokenizer.eos_id:
+            break
+    return known[start:]
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("prompt", ["", "the film was", "x"])
+def test_cached_generation_equals_naive(tokenizer: Tokenizer, preset: str, prompt: str) -> None:
+    bundle = without_end(bundle_of(tokenizer, preset))
+    settings = SamplingSettings(max_new_tokens=25)
+    found = list(Generator(bundle).tokens(prompt, settings))
+    assert found == naive(bundle, prompt, 25)
+    assert len(found) == 25
+
+
+def test_the_choices_of_the_tests_model_vary(tokenizer: Tokenizer) -> None:
+    """Or the comparison with naive generation would show nothing."""
+    bundle = without_end(bundle_of(tokenizer))
+    assert len(set(Generator(bundle).tokens("the film was", SamplingSettings(max_new_tokens=25)))) > 3
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_generation_goes_on_beyond_the_number_of_positions(tokenizer: Tokenizer, preset: str) -> None:
+    bundle = without_end(bundle_of(tokenizer, preset))
+    count = 3 * bundle.max_length
+    assert len(list(Generator(bundle).tokens("the film", SamplingSettings(max_new_tokens=count)))) == count
+
+
+def test_a_prompt_longer_than_the_number_of_positions_is_continued(tokenizer: Tokenizer) -> None:
+    bundle = without_end(bundle_of(tokenizer))
+    answer = Generator(bundle).continue_text("the film was dull " * 40, SamplingSettings(max_new_tokens=5))
+    assert answer.num_tokens == 5
+    assert not answer.ended
+
+
+def test_the_end_token_is_reachable_and_ends_the_text(tokenizer: Tokenizer) -> None:
+    bundle = bundle_of(tokenizer)
+    bias = torch.zeros(tokenizer.vocab_size)
+    bias[tokenizer.eos_id] = 1e9
+    bundle.model.head.bias = torch.nn.Parameter(bias)
+    answer = Generator(bundle).continue_text("the film", SamplingSettings(max_new_tokens=30))
+    assert (answer.ended, answer.num_tokens, answer.text) == (True, 1, "")
+
+
+def test_padding_start_mask_and_separator_are_never_generated(tokenizer: Tokenizer) -> None:
+    bundle = bundle_of(tokenizer)
+    never = {tokenizer.pad_id, tokenizer.sos_id, tokenizer.mask_id, tokenizer.sep_id}
+    bias = torch.zeros(tokenizer.vocab_size)
+    bias[list(never)] = 1e9
+    bundle.model.head.bias = torch.nn.Parameter(bias)
+    for settings in (SamplingSettings(max_new_tokens=20), SamplingSettings(max_new_tokens=20, temperature=2.0)):
+        assert not never & set(Generator(bundle).tokens("", settings))
+
+
+@pytest.mark.parametrize("narrow", [{"top_k": 1}, {"top_p": 1e-9}])
+def test_the_narrowest_sampling_is_greedy(tokenizer: Tokenizer, narrow: dict[str, float]) -> None:
+    bundle = bundle_of(tokenizer)
+    greedy = list(Generator(bundle).tokens("the film", SamplingSettings(max_new_tokens=20)))
+    narrowed = SamplingSettings(max_new_tokens=20, temperature=1.5, **narrow)
+    assert list(Generator(bundle).tokens("the film", narrowed)) == greedy
+
+
+def test_the_same_seed_gives_the_same_text_and_another_seed_another(tokenizer: Tokenizer) -> None:
+    generator = Generator(without_end(bundle_of(tokenizer)))
+    texts = [
+        generator.continue_text("the film", SamplingSettings(temperature=1.5, seed=seed)).text for seed in (1, 1, 2)
+    ]
+    assert texts[0] == texts[1] != texts[2]
+
+
+def test_prompt_and_continuation_join_to_the_decoded_whole(tokenizer: Tokenizer) -> None:
+    bundle = without_end(bundle_of(tokenizer))
+    settings = SamplingSettings(max_new_tokens=8)
+    ids = list(Generator(bundle).tokens("the film", settings))
+    answer = Generator(bundle).continue_text("the film", settings)
+    assert answer.prompt + answer.text == tokenizer.decode([*tokenizer.encode("the film").tolist(), *ids])
+
+
+def test_a_classifier_cannot_generate_and_the_error_names_predict(tokenizer: Tokenizer) -> None:
+    with pytest.raises(InputError, match="headswap predict"):
+        Generator(bundle_of(tokenizer, head="classify"))
+    with pytest.raises(InputError, match="both directions"):
+        Generator(bundle_of(tokenizer, direction="bidirectional"))
+
+
+LOGITS = torch.tensor([0.1, 0.2, 0.3, 0.4]).log()
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"temperature": 1.0}, [0.1, 0.2, 0.3, 0.4]),
+        ({"temperature": 0.5}, [1 / 30, 4 / 30, 9 / 30, 16 / 30]),
+        ({"temperature": 1.0, "top_k": 2}, [0, 0, 3 / 7, 4 / 7]),
+        ({"temperature": 1.0, "top_k": 99}, [0.1, 0.2, 0.3, 0.4]),
+        ({"temperature": 1.0, "top_p": 0.39}, [0, 0, 0, 1]),
+        ({"temperature": 1.0, "top_p": 0.65}, [0, 0, 3 / 7, 4 / 7]),
+        ({"temperature": 1.0, "top_p": 0.75}, [0, 2 / 9, 3 / 9, 4 / 9]),
+        ({"temperature": 1.0, "top_k": 3, "top_p": 0.5}, [0, 0, 3 / 7, 4 / 7]),
+    ],
+)
+def test_probabilities_have_known_answers(settings: dict[str, float], expected: list[float]) -> None:
+    found = probabilities(LOGITS, SamplingSettings(**settings))
+    assert found.tolist() == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_uniform_number_picks_its_token() -> None:
+    settings = SamplingSettings(temperature=1.0)
+    drawn = [next_token(LOGITS, settings, uniform) for uniform in (0.0, 0.09, 0.11, 0.29, 0.31, 0.61, 0.999999999)]
+    assert drawn == [0, 0, 1, 1, 2, 3, 3]
+    masked = torch.tensor([0.5, 0.5, 0.0]).log()
+    assert next_token(masked, settings, 1 - 2**-53) == 1, "what has no probability is never drawn"
+    counts = Counter(next_token(LOGITS, settings, number / 1000) for number in range(1000))
+    assert [counts[token] / 1000 for token in range(4)] == pytest.approx([0.1, 0.2, 0.3, 0.4], abs=0.002)

@@ -1,0 +1,51 @@
+"""Every recipe of the repository loads as what its verb says, and the lab's carry the lab's numbers."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from headswap.core.config import load_recipe
+from headswap.training.config import FinetuneRecipe, PretrainRecipe
+
+FOLDER = Path(__file__).parents[1] / "recipes"
+KINDS = {"pretrain": PretrainRecipe, "finetune": FinetuneRecipe}
+RECIPES = sorted(FOLDER.glob("*.toml"))
+
+
+@pytest.mark.parametrize("file", RECIPES, ids=[file.stem for file in RECIPES])
+def test_a_recipe_loads_as_its_verbs(file: Path) -> None:
+    verb = tomllib.loads(file.read_text(encoding="utf-8"))["verb"]
+    recipe = load_recipe(KINDS[verb], file)
+    if isinstance(recipe, PretrainRecipe):
+        recipe.training.check()
+
+
+def test_there_are_recipes() -> None:
+    assert RECIPES
+
+
+def lab(verb: str) -> Path:
+    file = FOLDER / f"lab-{verb}.toml"
+    if not file.exists():
+        pytest.skip(f"recipes/{file.name} is not written yet; writing it lifts this")
+    return file
+
+
+def test_the_labs_pretraining_has_the_labs_numbers() -> None:
+    recipe = load_recipe(PretrainRecipe, lab("pretrain"))
+    training = recipe.training
+    assert recipe.model.preset == "lab"
+    assert recipe.model.dropout in (None, 0.0)
+    assert training.learning_rate == 3e-4
+    assert (training.weight_decay, training.lr_scheduler_type, training.warmup_steps) == (0.0, "constant", 0)
+    assert (training.max_grad_norm, training.batch_size, training.layout) == (0.5, 16, "documents")
+
+
+def test_the_labs_finetuning_has_the_labs_numbers() -> None:
+    recipe = load_recipe(FinetuneRecipe, lab("finetune"))
+    training = recipe.training
+    assert training.learning_rate == 1e-4
+    assert (training.weight_decay, training.lr_scheduler_type, training.warmup_steps) == (0.0, "constant", 0)
+    assert (training.max_grad_norm, training.batch_size, training.num_train_epochs) == (0.5, 8, 15)
+    assert (recipe.head.pooling, recipe.head.head_dropout, recipe.model.dropout) == ("last", 0.0, 0.0)

@@ -1,0 +1,143 @@
+"""One process or two: the same losses, and a step in which one of them has nothing to do."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from headswap.training.distributed import Processes, start_processes
+from tiny import sentences, write_labelled
+
+TESTS = Path(__file__).parents[1]
+ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(TESTS)}
+
+
+def test_one_process_is_first_and_sends_nothing() -> None:
+    processes = start_processes(torch.device("cpu"))
+    assert processes == Processes(0, 1)
+    assert processes.is_first
+    value = torch.tensor(3.0)
+    assert processes.sum(value) is value
+    assert processes.from_first(lambda: 7) == 7
+    assert processes.first_then_all(lambda: "made") == "made"
+    model = torch.nn.Linear(2, 2)
+    assert processes.wrap(model) is model
+    assert not Processes(1, 2).is_first
+
+
+def two_processes(*arguments: str) -> str:
+    line = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *arguments]
+    done = subprocess.run(line, env=os.environ | ENVIRONMENT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3_000:]
+    return done.stdout
+
+
+def losses(run: Path) -> list[tuple[int, str, float]]:
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [(line["step"], name, line[name]) for line in lines for name in ("train_loss", "eval_loss") if name in line]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("accumulation", [1, 2])
+def test_two_processes_have_the_losses_of_one(tmp_path: Path, accumulation: int) -> None:
+    (tmp_path / "corpus.txt").write_text("".join(f"{text}\n" for text, _ in sentences(42)), encoding="utf-8")
+    # 41 rows in batches of 8: the sixth and twelfth step have one row, and the second process none.
+    given = [
+        "-m", "headswap", "pretrain", str(tmp_path / "corpus.txt"), "--layout=documents", "--max-steps=13",
+        "--batch-size=8", "--preset=lab", "--hidden-size=32", "--num-hidden-layers=2", "--num-attention-heads=2",
+        "--intermediate-size=32", "--max-length=24", "--device=cpu", "--threads=1", "--logging-steps=1",
+        "--eval-steps=5", "--quiet", f"--gradient-accumulation-steps={accumulation}",
+    ]  # fmt: skip
+    subprocess.run([sys.executable, *given, f"--out={tmp_path / 'one'}"], env=os.environ | ENVIRONMENT, check=True)
+    two_processes(*given, f"--out={tmp_path / 'two'}")
+    one, two = losses(tmp_path / "one"), losses(tmp_path / "two")
+    assert [line[:2] for line in one] == [line[:2] for line in two]
+    assert [line[2] for line in two] == pytest.approx([line[2] for line in one], abs=1e-5)
+    results: list[dict[str, Any]] = [
+        json.loads((tmp_path / name / "result.json").read_text()) for name in ("one", "two")
+    ]
+    assert results[0]["tokens"] == results[1]["tokens"]
+    assert json.loads((tmp_path / "two" / "environment.json").read_text())["processes"] == 2
+
+
+SCRIPT = """
+import sys
+import numpy as np
+import torch
+from safetensors.torch import save_file
+from headswap.model.objectives import CausalObjective
+from headswap.model.text_model import build_model
+from headswap.text.windows import Piece
+from headswap.training.config import MachineSettings, TrainingSettings
+from headswap.training.distributed import start_processes, stop_processes
+from headswap.training.engine import Trainee, train
+from headswap.training.machine import Machine
+from headswap.training.optimizer import make_optimizer
+from tiny import random_sequences, tiny_model_shape
+
+
+class Source:
+    def micro_batches(self, step, *, count):
+        lengths = [3, 17, 8, 2, 11][: 1 if step % 3 == 2 else 5]
+        rows = random_sequences(lengths, seed=step)
+        parts = [part for part in np.array_split(np.arange(len(rows)), count) if len(part)]
+        return [CausalObjective().make_batch([Piece(0, 0, rows[row]) for row in part], None) for part in parts]
+
+
+machine = Machine(MachineSettings(device="cpu", threads=1))
+processes = start_processes(machine.device)
+settings = TrainingSettings(learning_rate=1e-2, warmup_steps=0, seed=5, gradient_accumulation_steps=int(sys.argv[2]))
+model = build_model(tiny_model_shape(), seed=1).double()
+records = train(
+    Trainee(model, CausalObjective()), make_optimizer(model, settings), Source(), settings=settings, machine=machine,
+    processes=processes, first_step=0, total_steps=6,
+)
+losses = [record.loss.double() for record in records]
+if processes.is_first:
+    save_file({**model.state_dict(), "losses": torch.stack(losses)}, sys.argv[1])
+stop_processes()
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_have_the_weights_of_one_in_float64(tmp_path: Path) -> None:
+    from safetensors.torch import load_file
+
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    one = [sys.executable, str(script), str(tmp_path / "one"), "1"]
+    subprocess.run(one, env=os.environ | ENVIRONMENT, check=True)
+    two_processes(str(script), str(tmp_path / "two"), "1")
+    two_processes(str(script), str(tmp_path / "four"), "2")
+    expected = load_file(tmp_path / "one")
+    for name in ("two", "four"):
+        found = load_file(tmp_path / name)
+        for tensor, value in expected.items():
+            torch.testing.assert_close(
+                found[tensor].double(), value.double(), atol=1e-6, rtol=0, msg=f"{name}: {tensor}"
+            )
+
+
+@pytest.mark.slow
+def test_finetuning_with_two_processes_has_the_losses_of_one_and_speaks_once(tmp_path: Path) -> None:
+    write_labelled(tmp_path / "train.jsonl", 210)
+    write_labelled(tmp_path / "test.jsonl", 20, seed=2)
+    given = [
+        "-m", "headswap", "finetune", "--base=scratch", f"--train={tmp_path / 'train.jsonl'}", "--batch-size=16",
+        f"--test={tmp_path / 'test.jsonl'}", "--num-train-epochs=2", "--hidden-size=32", "--num-hidden-layers=1",
+        "--num-attention-heads=2", "--intermediate-size=32", "--max-length=24", "--dropout=0", "--head-dropout=0",
+        "--device=cpu", "--threads=1", "--logging-steps=1", "--quiet", "--json",
+    ]  # fmt: skip
+    one_line = [sys.executable, *given, f"--out={tmp_path / 'one'}"]
+    subprocess.run(one_line, env=os.environ | ENVIRONMENT, check=True, capture_output=True)
+    out = two_processes(*given, f"--out={tmp_path / 'two'}")
+    assert len(out.splitlines()) == 1
+    assert json.loads(out)["baselines"]["tfidf"]
+    one, two = losses(tmp_path / "one"), losses(tmp_path / "two")
+    assert [line[:2] for line in one] == [line[:2] for line in two]
+    assert [line[2] for line in two] == pytest.approx([line[2] for line in one], abs=1e-5)
