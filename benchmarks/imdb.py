@@ -28,7 +28,7 @@ app = App(help=__doc__)
 RECIPES = Path(__file__).parent.parent / "recipes"
 NUM_TEST = 5_000
 VOCAB_SIZE = 16_000
-TINY = ["--num-hidden-layers", 2, "--hidden-size", 128, "--intermediate-size", 512, "--max-length", 96]
+TINY = ["--num-hidden-layers", 2, "--hidden-size", 128, "--intermediate-size", 512, "--max-length", 64]
 Jobs = Annotated[int, Parameter(help="Fine-tunings at a time.")]
 
 
@@ -141,7 +141,7 @@ def grid(
 ) -> None:
     """Fine-tuning without any hyper-parameter against 12 settings, on a base of the task's own text.
 
-    `--tiny` takes a base of 2 layers of 128 that reads 96 tokens, and 1,600 labels, so that two CPU cores can do it.
+    `--tiny` takes a base of 2 layers of 128 that reads 64 tokens, and 1,600 labels, so that two CPU cores can do it.
     """
     name = "" if task == "imdb" else f"{task}-"
     labelled = ["--train", data / f"{name}train.jsonl.gz", "--test", data / f"{name}test.jsonl.gz"]

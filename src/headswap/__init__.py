@@ -15,17 +15,18 @@ _HOMES = {
     "pretrain": "headswap.api",
     "finetune": "headswap.api",
     "load": "headswap.api",
-    "generate": "headswap.api",
     "Bundle": "headswap.bundle",
+    "Observer": "headswap.training.observer",
     "Run": "headswap.training.run",
     "HeadswapError": "headswap.core.errors",
 }
-__all__ = ["Bundle", "HeadswapError", "Run", "__version__", "finetune", "generate", "load", "pretrain"]
+__all__ = ["Bundle", "HeadswapError", "Observer", "Run", "__version__", "finetune", "load", "pretrain"]
 
 if TYPE_CHECKING:
-    from headswap.api import finetune, generate, load, pretrain
+    from headswap.api import finetune, load, pretrain
     from headswap.bundle import Bundle
     from headswap.core.errors import HeadswapError
+    from headswap.training.observer import Observer
     from headswap.training.run import Run
 
 
@@ -33,3 +34,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'headswap' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -9,11 +9,9 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from headswap.bundle import Bundle
+from headswap.bundle import find_bundle
 from headswap.core.config import Recipe
 from headswap.core.errors import SettingError, did_you_mean
-from headswap.generate.config import SamplingSettings
-from headswap.generate.generator import Generator
 from headswap.training.config import FinetuneRecipe, PretrainRecipe
 from headswap.training.finetune import finetune as finetune_run
 from headswap.training.observer import Observer
@@ -72,18 +70,10 @@ def finetune(
     )
 
 
-def load(path: PathName) -> Bundle:
-    """Read a bundle, or the bundle of a run folder."""
-    return Bundle.load(fspath(path))
-
-
-def generate(model: PathName | Run | Bundle, prompt: str, **settings: Any) -> str:
-    """Continue a text with a causal language model; the settings are those of `headswap generate`."""
-    bundle = model if isinstance(model, Bundle) else Bundle.load(fspath(model))
-    unknown = [name for name in settings if name not in SamplingSettings.model_fields]
-    if unknown:
-        raise SettingError(f"{unknown[0]} is not a setting.{did_you_mean(unknown[0], SamplingSettings.model_fields)}")
-    return Generator(bundle).continue_text(prompt, SamplingSettings(**settings)).text
+def load(path: PathName) -> Run:
+    """A run folder or a bundle, ready to `predict` or `generate`; the model is read when it is first used."""
+    find_bundle(Path(path))
+    return Run(Path(path))
 
 
 def sort_into_sections(settings: dict[str, Any], recipe: type[Recipe]) -> dict[str, dict[str, Any]]:

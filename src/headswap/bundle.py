@@ -22,7 +22,7 @@ from headswap.core.files import atomic_folder, read_json, write_json
 from headswap.core.seeds import numpy_stream
 from headswap.model.account import account_of
 from headswap.model.config import BaseShape, HeadShape
-from headswap.model.text_model import ModelShape, TextModel
+from headswap.model.text_model import ModelShape, TextModel, lay_out
 from headswap.text.batch import flat_batch
 from headswap.text.tokenizer import Tokenizer
 
@@ -73,8 +73,7 @@ class Bundle:
                 f"{folder}: tokenizer.json is not the one this model was trained with (fingerprint "
                 f"{tokenizer.fingerprint}, the model's is {config.get('tokenizer_fingerprint')}). Restore the original."
             )
-        with torch.device("meta"):
-            model = TextModel(shape)
+        model = lay_out(shape)
         load_weights(model, folder / WEIGHTS, device=device)
         labels = tuple(config["id2label"][str(index)] for index in range(shape.num_labels or 0))
         return cls(model.eval(), tokenizer, labels, config.get("objective", "causal"), config.get("card", {}), folder)
@@ -226,5 +225,6 @@ def card_text(bundle: Bundle) -> str:
         lines.append(f"- labels: {', '.join(bundle.labels)}")
     lines += ["", "## How it was made", ""]
     lines += [f"- {key}: {value}" for key, value in bundle.card.items()] or ["- not recorded"]
-    lines += ["", "Use it with `headswap predict` or `headswap generate`, or `headswap.load(folder)` in Python.", ""]
+    verb = "predict" if shape.head == "classify" else "generate"
+    lines += ["", f"Use it with `headswap {verb}`, or `headswap.load(folder).{verb}(...)` in Python.", ""]
     return "\n".join(lines)

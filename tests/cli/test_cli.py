@@ -278,7 +278,7 @@ def test_tokenizer_store_and_cache(capsys: pytest.CaptureFixture[str], shared: P
     assert stored["num_documents"] == 120
     given = ["--max-steps=1", "--max-length=24", *FLAGS, *MACHINE]
     call(capsys, "pretrain", tmp_path / "corpus.store", "--out", tmp_path / "run", *given)
-    assert hs.load(tmp_path / "run").tokenizer.fingerprint == made["fingerprint"], "a store brings its tokenizer"
+    assert hs.load(tmp_path / "run").bundle.tokenizer.fingerprint == made["fingerprint"], "a store brings its tokenizer"
     call(capsys, "pretrain", corpus, "--out", tmp_path / "other", *given)
     entries = call_json(capsys, "cache")["entries"]
     assert {entry["kind"] for entry in entries} == {"store", "tokenizer"}
@@ -311,5 +311,5 @@ def test_a_lone_dash_is_standard_input(capsys: pytest.CaptureFixture[str], share
         done = subprocess.run([sys.executable, "-m", "headswap", *line, "--json"], input=text, capture_output=True)
         assert done.returncode == 0, done.stderr.decode()
         assert json.loads(done.stdout)
-    piped = hs.load(tmp_path / "run").tokenizer.fingerprint
-    assert piped == hs.load(shared / "base").tokenizer.fingerprint, "the same text gives the same tokenizer"
+    piped = hs.load(tmp_path / "run").bundle.tokenizer.fingerprint
+    assert piped == hs.load(shared / "base").bundle.tokenizer.fingerprint, "the same text gives the same tokenizer"

@@ -77,7 +77,7 @@ def classifier(shared: Path) -> hs.Run:
 
 def test_a_pretraining_folder_holds_all_that_is_promised(base: hs.Run) -> None:
     assert {entry.name for entry in base.path.iterdir()} == {
-        "recipe.toml", "environment.json", "metrics.jsonl", "checkpoints", "bundle", "result.json",
+        "recipe.toml", "environment.json", "data.json", "metrics.jsonl", "checkpoints", "bundle", "result.json",
     }  # fmt: skip
     assert {"loss", "perplexity", "bits_per_byte", "references", "epochs", "steps", "tokens", "seconds",
             "tokens_per_second", "peak_memory_bytes", "device"} <= set(base.result)  # fmt: skip
@@ -140,7 +140,8 @@ def test_finetuning_from_a_base_learns_the_grammar_and_scores_test(classifier: h
 
 def test_a_finetuning_folder_holds_all_that_is_promised(classifier: hs.Run) -> None:
     assert {entry.name for entry in classifier.path.iterdir()} == {
-        "recipe.toml", "environment.json", "metrics.jsonl", "ledger.json", "checkpoints", "bundle", "result.json",
+        "recipe.toml", "environment.json", "data.json", "metrics.jsonl", "ledger.json", "checkpoints", "bundle",
+        "result.json",
     }  # fmt: skip
     assert {"base", "num_train", "num_validation", "best_epoch", "truncated_share", "stopped_early", "history", "test",
             "steps", "tokens", "seconds", "tokens_per_second", "peak_memory_bytes"} <= set(
@@ -191,7 +192,7 @@ def test_the_bundle_is_the_best_by_validation_and_the_last_checkpoint_the_last(
     assert all(torch.equal(best[name], kept[name]) for name in best)
     assert not torch.equal(best["base.embedding.weight"], last["base.embedding.weight"])
     # The test set was scored with the weights that were chosen.
-    bundle = hs.load(run.path / "bundle")
+    bundle = hs.load(run.path / "bundle").bundle
     predicted = [answer.label for answer in finetune_predictions(bundle, shared / "test.jsonl")]
     truth = [label for _, label in sentences(100, seed=2)]
     hits = sum(guess == label for guess, label in zip(predicted, truth, strict=True))

@@ -9,12 +9,12 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from cyclopts import App, CycloptsError, UnknownCommandError
+from cyclopts import App, CycloptsError, UnknownCommandError, UnusedCliTokensError
 from pydantic import ValidationError
 
 from headswap import __version__
 from headswap.core.config import Settings, problem_sentences
-from headswap.core.errors import HeadswapError, did_you_mean
+from headswap.core.errors import HeadswapError, did_you_mean, listed
 
 VERBS = {
     "demo": "Pre-train on film reviews, swap the head, fine-tune, and see what it bought (about 5 minutes).",
@@ -84,6 +84,8 @@ def _complain(message: str, code: int) -> int:
 
 def _wording(problem: CycloptsError, argv: list[str]) -> str:
     """cyclopts' own sentence, or ours where pydantic found a value wanting."""
+    if isinstance(problem, UnusedCliTokensError):
+        return f"{listed(problem.unused_tokens or ())} is too much. Put a text of several words in quotes."
     if isinstance(problem, UnknownCommandError):
         return f"'{argv[0]}' is not a verb.{did_you_mean(argv[0], VERBS)} The verbs are: {', '.join(VERBS)}."
     cause: BaseException | None = problem

@@ -135,4 +135,4 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
 
 def print_json(value: object) -> None:
     """One JSON object on one line of standard output."""
-    print(json.dumps(value, ensure_ascii=False))
+    print(json.dumps(value, ensure_ascii=False, allow_nan=False))

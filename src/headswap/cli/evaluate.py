@@ -69,7 +69,8 @@ def _print(metrics: dict[str, Any]) -> None:
     from headswap.study.statistics import wilson_interval
 
     if "accuracy" not in metrics:
-        print_table("Language model", ("measure", "value"), [(name, f"{value:.4g}") for name, value in metrics.items()])
+        values = [(name, f"{value:,}" if isinstance(value, int) else f"{value:.4f}") for name, value in metrics.items()]
+        print_table("Language model", ("measure", "value"), values)
         return
     low, high = wilson_interval(metrics["accuracy"], metrics["num_examples"])
     rows = [

@@ -87,7 +87,7 @@ def _print_result(result: dict[str, Any]) -> None:
     for name, score in scores.items():
         low, high = wilson_interval(score["accuracy"], score["num_examples"])
         rows.append((name, f"{score['accuracy']:.3f}", f"{low:.3f} to {high:.3f}", f"{score['macro_f1']:.3f}"))
-    title = f"Test, {test['num_examples']:,} texts, majority class {test['majority_share']:.3f}, one seed"
+    title = f"Test, {test['num_examples']:,} texts, largest class {test['majority_share']:.3f} of them, one seed"
     print_table(title, ("model", "accuracy", "95 % interval (test sample)", "macro-F1"), rows)
     if len(test["labels"]) <= 10:
         columns = ("truth \\ predicted", *test["labels"])

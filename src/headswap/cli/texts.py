@@ -8,9 +8,6 @@ from headswap.core.errors import InputError, SettingError
 
 def texts_to_read(given: Sequence[str], file: str | None, text_column: str) -> list[str]:
     """The texts in their order; blank ones in a file are an error, since answers come in input order."""
-    from headswap.text.config import ReadSettings
-    from headswap.text.documents import read_documents
-
     if given and file is not None:
         raise SettingError("Texts and --file are both given. Give one of them.")
     if given:
@@ -18,17 +15,30 @@ def texts_to_read(given: Sequence[str], file: str | None, text_column: str) -> l
     if file is None and sys.stdin.isatty():
         raise SettingError("No text is given. Pass texts, --file F, or pipe one text a line.")
     if file in (None, "-"):
-        texts = [line.rstrip("\r\n") for line in sys.stdin]
-        name = "Standard input"
+        texts, name = [line.rstrip("\r\n") for line in sys.stdin], "Standard input"
     else:
         assert file is not None
-        texts = [
-            document.text
-            for document in read_documents([file], ReadSettings(documents="line", text_column=text_column))
-        ]
-        name = file
+        texts, name = _texts_of_file(file, text_column), file
     blank = [number for number, text in enumerate(texts, 1) if not text.strip()]
     if blank or not texts:
         where = f" at line {blank[0]}" if blank else ""
         raise InputError(f"{name} has no text{where}. Every line must hold a text, since answers come in input order.")
+    return texts
+
+
+def _texts_of_file(file: str, text_column: str) -> list[str]:
+    """Every line or row of a file, blank ones too."""
+    from headswap.text.columns import COLUMN_EXTENSIONS, Problems, read_rows, text_problem
+    from headswap.text.documents import find_files
+    from headswap.text.open_text import extension_of, read_lines
+
+    (path,) = find_files([file])[:1]
+    if extension_of(path) not in COLUMN_EXTENSIONS:
+        return list(read_lines(path))
+    problems, texts = Problems(), []
+    for line, (value,) in read_rows(path, {"text_column": text_column}, problems):
+        if problem := text_problem(value):
+            problems.add(f"{path}, line {line}: {problem}.")
+        texts.append(value if isinstance(value, str) else "")
+    problems.raise_found()
     return texts

@@ -8,7 +8,7 @@ and what is wrong is worded here, all of it together.
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import tomli_w
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -21,6 +21,9 @@ class Settings(BaseModel):
     """A frozen group of settings; an unknown name is an error and every field's docstring is its help."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, validate_default=True)
+
+    exclusive: ClassVar[tuple[str, ...]] = ()
+    """Settings of which one alone is meant: a flag for one replaces the recipe's others."""
 
     def changed(self, **values: Any) -> Self:
         """A validated copy with some values replaced."""
@@ -47,8 +50,18 @@ def load_recipe(kind: type[R], path: Path | None, sections: Mapping[str, Setting
             continue
         overlay = dict(given) if isinstance(given, Mapping) else given.model_dump(exclude_unset=True)
         below = values.get(section, {})
-        values[section] = (below | overlay) if isinstance(below, dict) else overlay
+        if isinstance(below, dict):
+            below = {name: value for name, value in below.items() if not _is_replaced(kind, section, name, overlay)}
+            overlay = below | overlay
+        values[section] = overlay
     return validate(kind, values, origin=str(path) if path else None)
+
+
+def _is_replaced(kind: type[Recipe], section: str, name: str, overlay: Mapping[str, Any]) -> bool:
+    """Whether a flag sets another of the settings that exclude this one."""
+    settings = kind.model_fields[section].annotation if section in kind.model_fields else None
+    together = getattr(settings, "exclusive", ())
+    return name in together and any(overlay.get(other) is not None for other in together)
 
 
 def read_toml(path: Path) -> dict[str, Any]:

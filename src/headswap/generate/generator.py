@@ -6,6 +6,7 @@ When the base's number of positions is used up, the cache is rebuilt from the la
 Shapes: N new tokens, H heads, K head width, V vocabulary.
 """
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -18,6 +19,8 @@ from headswap.core.errors import InputError
 from headswap.core.seeds import numpy_stream
 from headswap.generate.config import SamplingSettings
 from headswap.generate.sampling import next_token
+
+log = logging.getLogger("headswap")
 
 
 class CacheLayout:
@@ -94,6 +97,8 @@ class Generator:
         limit = shape.max_position_embeddings
         known = [self.tokenizer.sos_id, *self.tokenizer.encode(prompt).tolist()]
         unread = known[-limit:]
+        if len(known) > limit:
+            log.warning("The prompt has %d tokens; the model reads the last %d of them.", len(known), limit)
         cache = CacheLayout(shape.num_hidden_layers, limit, self.model.device)
         for _ in range(settings.max_new_tokens):
             if cache.length + len(unread) > limit:

@@ -9,12 +9,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
-import torch
-
 from headswap.core.errors import RunError
 from headswap.model.base import Base
 from headswap.model.config import BaseShape
-from headswap.model.text_model import ModelShape, TextModel
+from headswap.model.text_model import ModelShape, TextModel, lay_out
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +58,9 @@ def account_of(model: Base | TextModel) -> Account:
 
 def account_of_shape(base: BaseShape, head: ModelShape | None) -> Account:
     """The account of a model that is laid out without memory for its values."""
-    with torch.device("meta"):
-        return account_of(Base(base) if head is None else TextModel(head))
+    if head is not None:
+        return account_of(lay_out(head))
+    return account_of(lay_out(ModelShape(base=base)).base)
 
 
 def _formulas(base: BaseShape, head: ModelShape | None) -> Iterator[tuple[str, str]]:

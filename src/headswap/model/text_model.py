@@ -4,7 +4,9 @@
 since a model that was trained to look left must go on looking left.
 """
 
-from typing import Literal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -69,10 +71,29 @@ class TextModel(nn.Module):
         return self.head(hidden_ND, lengths)
 
 
+def lay_out(shape: ModelShape) -> TextModel:
+    """A model without memory for its values, to be filled; PyTorch's own initialisers are not run for nothing."""
+    with torch.device("meta"), _without_initialisers():
+        return TextModel(shape)
+
+
+@contextmanager
+def _without_initialisers() -> Iterator[None]:
+    """On the meta device they would import a compiler, a second and more for a prediction."""
+    kinds: tuple[Any, ...] = (nn.Linear, nn.Embedding, nn.LayerNorm)
+    before = [kind.reset_parameters for kind in kinds]
+    try:
+        for kind in kinds:
+            kind.reset_parameters = lambda self: None
+        yield
+    finally:
+        for kind, method in zip(kinds, before, strict=True):
+            kind.reset_parameters = method
+
+
 def build_model(shape: ModelShape, *, seed: int) -> TextModel:
     """A fresh model on the CPU; every tensor is drawn from its own stream, named by the tensor."""
-    with torch.device("meta"):
-        model = TextModel(shape)
+    model = lay_out(shape)
     model.to_empty(device="cpu")
     initialize(model, shape.base, seed=seed)
     return model.eval()

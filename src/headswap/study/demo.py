@@ -48,6 +48,8 @@ def run_demo(
         "training": {"max_length": LENGTH, "num_train_epochs": 6, "learning_rate": 5e-4},
     }
     comparison = compare_arms(out, arms, shared, seeds=seeds, observer=observer, on_arm=on_arm)
-    title = f"Rotten Tomatoes, {num_labels} labels: scratch against {minutes:g} minutes of pre-training on IMDb texts"
+    title = (
+        f"Rotten Tomatoes, {num_labels:,} labels, {len(seeds)} seeds: scratch against {minutes:g} min of pre-training"
+    )
     draw_comparison(comparison, out / "comparison", title=title)
     return comparison

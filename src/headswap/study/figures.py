@@ -57,7 +57,8 @@ def draw_comparison(comparison: Comparison, path: Path, *, title: str) -> None:
         )
     right.set_yticks(range(len(names)), list(reversed(names)))
     right.set_ylim(-0.6, len(names) - 0.3)
-    right.set_xlabel(f"test accuracy, mean and 95 % interval, {len(comparison.accuracy[names[0]])} seeds")
+    right.margins(x=0.15)
+    right.set_xlabel("test accuracy (mean, 95 % interval)")
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(alpha=0.25)

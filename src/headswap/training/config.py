@@ -64,6 +64,8 @@ class TrainingSettings(Settings):
 class PretrainTraining(TrainingSettings):
     """Settings of pre-training."""
 
+    exclusive = ("max_steps", "num_train_epochs", "max_tokens", "max_minutes")
+
     objective: Literal["causal"] = "causal"
     """What is predicted: causal is the next token."""
     layout: Literal["packed", "documents"] = "packed"
@@ -85,7 +87,7 @@ class PretrainTraining(TrainingSettings):
     adam_beta2: Share = 0.98
     """AdamW's second decay rate."""
     held_out_fraction: Annotated[float, Field(ge=0, le=0.5)] = 0.01
-    """Share of the documents that is held out for the held-out loss (at most 2,000 documents)."""
+    """Share of the documents that is held out for the held-out loss (at most about 50,000 tokens)."""
     eval_steps: Steps | None = None
     """Held-out evaluation and a sampled continuation every so many steps; ten times a run by default."""
 

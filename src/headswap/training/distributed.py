@@ -64,7 +64,7 @@ class Processes:
         """The trainee with its gradients summed over processes in the backward pass."""
         if self.world == 1:
             return trainee
-        return nn.parallel.DistributedDataParallel(trainee, broadcast_buffers=False)
+        return nn.parallel.DistributedDataParallel(trainee)
 
 
 def start_processes(device: torch.device) -> Processes:

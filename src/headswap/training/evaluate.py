@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from headswap.bundle import Bundle
-from headswap.core.errors import InputError
+from headswap.core.errors import InputError, RunError
 from headswap.core.seeds import numpy_stream
 from headswap.model.objectives import PretrainingObjective
 from headswap.model.text_model import TextModel
@@ -74,6 +74,8 @@ def logits_of(
         with autocast or nullcontext():
             logits_BC = model(batch)
         result[chosen] = logits_BC.float().cpu()
+    if not result.isfinite().all():
+        raise RunError("The model's scores are not finite: its weights are damaged. Restore the bundle from a copy.")
     model.train(was_training)
     return result
 
@@ -97,7 +99,16 @@ def predict_texts(bundle: Bundle, texts: Sequence[str], *, max_length: int | Non
             f"{bundle.path or 'This bundle'} is a language model without a classification head. "
             "Fine-tune it first (headswap finetune --base ...), or use headswap generate."
         )
+    if isinstance(texts, str):
+        raise InputError("predict takes a list of texts, not one string. Put it in a list: [text].")
+    if wrong := [text for text in texts if not isinstance(text, str)]:
+        raise InputError(f"predict takes texts; {wrong[0]!r} is a {type(wrong[0]).__name__}.")
     sequences = make_sequences(texts, bundle.tokenizer, max_length=max_length or bundle.max_length)
+    if sequences.num_truncated:
+        log.warning(
+            "%.1f %% of the tokens were cut off: the model reads at most %d a text.",
+            100 * sequences.truncated_share, max_length or bundle.max_length,
+        )  # fmt: skip
     scores = torch.softmax(logits_of(bundle.model, sequences.ids), dim=1)
     best = scores.argmax(dim=1)
     return [
@@ -114,12 +125,13 @@ def classification_metrics(logits: Tensor, targets: np.ndarray, labels: Sequence
     np.add.at(confusion, (targets, predicted), 1)
     hits, truth, chosen = confusion.diagonal(), confusion.sum(1), confusion.sum(0)
     f1 = 2 * hits / np.maximum(1, truth + chosen)
+    is_there = truth + chosen > 0  # a label that neither occurs nor is predicted has no F1
     loss = torch.nn.functional.cross_entropy(logits.double(), torch.as_tensor(targets)).item()
     return {
         "loss": loss,
         "accuracy": float(hits.sum() / len(targets)),
-        "macro_f1": float(f1.mean()),
-        "f1": {label: float(value) for label, value in zip(labels, f1, strict=True)},
+        "macro_f1": float(f1[is_there].mean()),
+        "f1": {label: float(f1[index]) for index, label in enumerate(labels) if is_there[index]},
         "majority_share": float(truth.max() / len(targets)),
         "confusion": confusion.tolist(),
         "labels": list(labels),
@@ -129,8 +141,11 @@ def classification_metrics(logits: Tensor, targets: np.ndarray, labels: Sequence
 
 def warn_of_collapse(metrics: dict[str, Any], *, role: str) -> None:
     """Say so if one class is predicted for everything: accuracy is then only the share of that class."""
-    chosen = np.array(metrics["confusion"]).sum(0)
-    if (chosen > 0).sum() == 1 and metrics["num_examples"] > 1:
+    if not metrics:
+        return
+    confusion = np.array(metrics["confusion"])
+    chosen, truth = confusion.sum(0), confusion.sum(1)
+    if (chosen > 0).sum() == 1 and (truth > 0).sum() > 1:
         label = metrics["labels"][int(chosen.argmax())]
         log.warning(
             "The model predicts '%s' for all %d texts of %s. Try a lower learning rate, more warm-up or more epochs.",

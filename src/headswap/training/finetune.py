@@ -4,6 +4,7 @@ Carries the base over with a ledger, evaluates before the first step and after e
 validation, scores test once.
 """
 
+import hashlib
 import logging
 import math
 from collections.abc import Mapping, Sequence
@@ -41,7 +42,7 @@ from headswap.training.evaluate import Sequences, classification_metrics, logits
 from headswap.training.fitted import finetuning_epochs, finetuning_rate
 from headswap.training.machine import Machine
 from headswap.training.observer import Observer
-from headswap.training.pretrain import cost
+from headswap.training.pretrain import check_untrained, cost
 from headswap.training.run import Run, open_run
 
 log = logging.getLogger("headswap")
@@ -58,6 +59,18 @@ class LabelledSplits:
     validation: Sequence[Example]
     test: Sequence[Example]
     labels: tuple[str, ...]
+
+    def checksums(self) -> dict[str, str]:
+        """What identifies each set's texts and labels."""
+        sets = {"training set": self.train, "validation set": self.validation, "test set": self.test}
+        return {name: _checksum(examples) for name, examples in sets.items()}
+
+
+def _checksum(examples: Sequence[Example]) -> str:
+    digest = hashlib.sha256()
+    for example in examples:
+        digest.update(f"{example.text}\x1f{example.label}\x1e".encode())
+    return digest.hexdigest()[:32]
 
 
 @dataclass(frozen=True)
@@ -112,10 +125,14 @@ def finetune(
     machine = Machine(recipe.machine)
     processes = start_processes(machine.device)
     try:
+        data = recipe.data
+        files = (recipe.model.base, recipe.tokenizer.tokenizer, data.train, data.validation, data.test)
+        reads = [name for name in files if name]
         splits = read_splits(recipe)
         start = _Start.of(recipe, splits)
-        run = processes.from_first(lambda: open_run(out, overwrite=overwrite, resume=resume))
+        run = processes.from_first(lambda: open_run(out, recipe, overwrite=overwrite, resume=resume, reads=reads))
         if run.is_finished:
+            run.check_data(splits.checksums())
             log.info("%s is finished already; nothing to do.", run.path)
             return run
         return _Finetuning(recipe, splits, start, run, machine, processes, observer or Observer()).work()
@@ -167,6 +184,7 @@ class _Start:
     @classmethod
     def _scratch(cls, recipe: FinetuneRecipe, splits: LabelledSplits) -> "_Start":
         if recipe.tokenizer.tokenizer is not None:
+            check_untrained(recipe.tokenizer, f"--tokenizer {recipe.tokenizer.tokenizer} is given")
             tokenizer = Tokenizer.load(recipe.tokenizer.tokenizer)
         else:
             documents = (Document(example.text, example.source, example.line) for example in splits.train)
@@ -197,6 +215,7 @@ class _Start:
                     f"{recipe.tokenizer.tokenizer} (fingerprint {wanted}) is not the tokenizer of {recipe.model.base} "
                     f"(fingerprint {bundle.tokenizer.fingerprint}). Leave --tokenizer out: a base brings its own."
                 )
+        check_untrained(recipe.tokenizer, f"the base {recipe.model.base} brings its own tokenizer")
         length = recipe.training.max_length
         if length is not None and length > bundle.max_length:
             raise SettingError(f"max_length is {length}, but the base reads at most {bundle.max_length} tokens.")
@@ -237,6 +256,7 @@ class _Finetuning:
         )
         self.recipe = recipe.changed(training=training)
         self.train, self.validation = self._encoded(splits.train), self._encoded(splits.validation)
+        self.latest: dict[str, Any] = {}
 
     def work(self) -> Run:
         """Train to the end, score test once, write what came out."""
@@ -244,7 +264,8 @@ class _Finetuning:
         per_epoch = steps_per_epoch(len(self.train), training.batch_size)
         total = training.max_steps or math.ceil((training.num_train_epochs or 1) * per_epoch)
         if self.processes.is_first:
-            self.run.begin(self.recipe, self.machine.environment(training.seed))
+            data = self.splits.checksums() | {"tokenizer": self.start.tokenizer.fingerprint}
+            self.run.begin(self.recipe, self.machine.environment(training.seed), data)
             self.run.write("ledger.json", self.start.ledger.as_json())
         self._say_what_is_trained(total)
         card = {"base": self.recipe.model.base, "training examples": len(self.train), "seed": training.seed}
@@ -287,6 +308,8 @@ class _Finetuning:
         }
         if self.splits.test:
             result["test"] = self._test(bundle)
+        else:
+            warn_of_collapse(self.latest, role="validation" if len(self.validation) else "train")
         bundle.save(self.run.path / "bundle")
         self.run.write("result.json", result | cost(progress.step, progress.tokens, progress.seconds, self.machine))
 
@@ -302,8 +325,7 @@ class _Finetuning:
         prefix, examples = ("eval", self.validation) if len(self.validation) else ("train", self.train)
         logits = logits_of(self.start.model, examples.sequences.ids, autocast=self.machine.autocast())
         metrics = classification_metrics(logits, examples.targets, self.splits.labels)
-        if step:
-            warn_of_collapse(metrics, role="validation" if prefix == "eval" else "train")
+        self.latest = metrics
         names = ("accuracy", "macro_f1", "loss") if prefix == "eval" else ("accuracy", "macro_f1")
         return {f"{prefix}_{name}": metrics[name] for name in names}
 
@@ -328,6 +350,10 @@ class _Finetuning:
             log.info(
                 "No validation set is given: %d training examples are held out to choose on.", len(splits.validation)
             )
+        known = {example.text for example in splits.train}
+        for role, examples in (("validation", splits.validation), ("test", splits.test)):
+            if num := sum(example.text in known for example in examples):
+                log.warning("%d %s texts also stand in train, so the score on them says little.", num, role)
         log.info("Ledger: %s.", self.start.ledger.sentence())
         log.info(
             "%s labels, %d train, %d validation, %d test; %.1f %% of the training tokens cut off at %d a text.",

@@ -25,6 +25,7 @@ from headswap.model.objectives import PRETRAINING, PretrainingObjective
 from headswap.model.text_model import ModelShape, build_model
 from headswap.text.batch import Batch
 from headswap.text.cache import cached_store, cached_tokenizer, spooled
+from headswap.text.config import TokenizerSettings
 from headswap.text.order import rows_of_step, shuffled, steps_per_epoch
 from headswap.text.store import TokenStore, is_store
 from headswap.text.tokenizer import Tokenizer
@@ -89,7 +90,8 @@ def pretrain(
     machine = Machine(recipe.machine)
     processes = start_processes(machine.device)
     try:
-        run = processes.from_first(lambda: open_run(out, overwrite=overwrite, resume=resume))
+        reads = [name for name in (*recipe.corpus.corpus, recipe.tokenizer.tokenizer) if name]
+        run = processes.from_first(lambda: open_run(out, recipe, overwrite=overwrite, resume=resume, reads=reads))
         if run.is_finished:
             log.info("%s is finished already; nothing to do.", run.path)
             return run
@@ -126,7 +128,7 @@ class _Pretraining:
         self.recipe, steps = self._resolved(model)
         training = self.recipe.training
         if self.processes.is_first:
-            self.run.begin(self.recipe, self.machine.environment(training.seed))
+            self.run.begin(self.recipe, self.machine.environment(training.seed), self._data())
         self._say_what_is_trained(steps)
         bundle = Bundle(model, self.tokenizer, objective=self.objective.name, card=self._card(steps))
         every = training.eval_steps or max(1, math.ceil(steps / self._num_evaluations(steps)))
@@ -161,13 +163,19 @@ class _Pretraining:
             **cost(progress.step, progress.tokens, progress.seconds, self.machine),
         })  # fmt: skip
 
+    def _data(self) -> dict[str, str]:
+        tokens = self.store.meta["arrays"]["ids"]["sha256"]
+        return {"corpus": tokens, "tokenizer": self.tokenizer.fingerprint}
+
     def _prepare_text(self) -> tuple[Tokenizer, TokenStore]:
         corpus = self.recipe.corpus
         sources = spooled(corpus.corpus)
         named = self.recipe.tokenizer.tokenizer
         if named is not None:
+            check_untrained(self.recipe.tokenizer, f"--tokenizer {named} is given")
             tokenizer = Tokenizer.load(named)
         elif len(sources) == 1 and is_store(sources[0]):
+            check_untrained(self.recipe.tokenizer, f"{sources[0]} is a token store with a tokenizer of its own")
             tokenizer = TokenStore.open(Path(sources[0])).tokenizer()
         else:
             tokenizer = cached_tokenizer(sources, corpus, self.recipe.tokenizer)
@@ -289,6 +297,14 @@ class _Pretraining:
             "learning rate": training.learning_rate,
             "seed": training.seed,
         }
+
+
+def check_untrained(settings: TokenizerSettings, why: str) -> None:
+    """Refuse settings of a tokenizer that will not be trained."""
+    given = sorted(settings.model_fields_set & {"kind", "vocab_size", "lowercase"})
+    changed = [name for name in given if getattr(settings, name) != TokenizerSettings.model_fields[name].default]
+    if changed:
+        raise SettingError(f"{', '.join(changed)} cannot be set: {why}, so none is trained.")
 
 
 def split_documents(store: TokenStore, fraction: float) -> tuple[np.ndarray, np.ndarray]:

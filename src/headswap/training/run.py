@@ -1,23 +1,27 @@
 """The run folder: one training, one folder; one of the three parcels that cross rooms.
 
-`recipe.toml`, `environment.json`, `metrics.jsonl`, `ledger.json`, `checkpoints/`, `bundle/`, `result.json`. This file
-knows where things are, whether a run may start here, and how to read a finished one.
+`recipe.toml`, `environment.json`, `data.json` (what was read), `metrics.jsonl`, `ledger.json`, `checkpoints/`,
+`bundle/`, `result.json`. This file knows where things are, whether a run may start here, and how to read one.
 """
 
 import json
 import logging
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from headswap.bundle import Bundle
-from headswap.core.config import Recipe, load_recipe
+from headswap.core.config import Recipe, load_recipe, read_toml, validate
 from headswap.core.errors import InputError, SettingError, listed
 from headswap.core.files import atomic_file, read_json, remove_folder, write_json
+from headswap.generate.config import SamplingRecipe
+from headswap.generate.generator import Generator
 from headswap.training.evaluate import Prediction, predict_texts
 
 log = logging.getLogger("headswap")
-OWN_FILES = ("recipe.toml", "environment.json", "metrics.jsonl", "ledger.json", "result.json", "checkpoints", "bundle")
+OWN_FILES = {"recipe.toml", "environment.json", "data.json", "metrics.jsonl", "ledger.json", "result.json"}
+OWN_FOLDERS = {"checkpoints", "bundle"}
 # A resumed run may differ in these without changing what it computes.
 HARMLESS = {"machine.device", "training.logging_steps", "training.save_steps", "training.save_total_limit"}
 R = TypeVar("R", bound=Recipe)
@@ -82,26 +86,51 @@ class Run:
         with atomic_file(file) as temporary:
             temporary.write_text("".join(kept), encoding="utf-8")
 
-    def begin(self, recipe: Recipe, environment: dict[str, Any]) -> None:
+    def generate(self, prompt: str, **settings: Any) -> str:
+        """What follows a prompt; the settings are those of `headswap generate`."""
+        sampling = validate(SamplingRecipe, {"sampling": settings}, origin=None).sampling
+        return Generator(self.bundle).continue_text(prompt, sampling).text
+
+    def begin(self, recipe: Recipe, environment: dict[str, Any], data: dict[str, str]) -> None:
         """Make the folder, once everything that can be checked beforehand has been."""
         if self.replaces_another:
             for entry in list(self.path.iterdir()):
                 remove_folder(entry)
         check_unchanged(self, recipe)
+        self.check_data(data)
         self.path.mkdir(parents=True, exist_ok=True)
         for leftover in list(self.path.rglob(".tmp-*")):  # of a writer that was killed
             remove_folder(leftover)
         recipe.save(self.path / "recipe.toml")
         self.write("environment.json", environment)
+        self.write("data.json", data)
+
+    def check_data(self, data: dict[str, str]) -> None:
+        """Refuse to go on with other texts than the run began with; `data` maps what was read to its checksum."""
+        file = self.path / "data.json"
+        before = read_json(file) if file.exists() else data
+        changed = [name for name in data if before.get(name) != data[name]]
+        if changed:
+            raise SettingError(
+                f"The {' and the '.join(changed)} changed since {self.path} began, so it cannot be resumed. "
+                "Restore the files, or start anew with another --out or --overwrite."
+            )
 
     def write(self, name: str, value: Any) -> None:
         """Write one of the JSON files of the folder."""
         write_json(self.path / name, value)
 
 
-def open_run(out: str | Path, *, overwrite: bool = False, resume: bool = False) -> Run:
+def open_run(
+    out: str | Path, recipe: Recipe, *, overwrite: bool = False, resume: bool = False, reads: Sequence[str] = ()
+) -> Run:
     """The run to start or to go on with; refuses a folder that holds something else. Nothing is written yet."""
     run = Run(out)
+    if overwrite and resume:
+        raise SettingError("--overwrite and --resume are both given. Give one: replace the run, or go on with it.")
+    for name in reads:
+        if Path(name).exists() and run.path.resolve() in (Path(name).resolve(), *Path(name).resolve().parents):
+            raise SettingError(f"--out {run.path} holds {name}, which this run reads. Choose another folder.")
     if run.path.is_file():
         raise SettingError(f"--out {run.path} is a file. Give a folder.")
     contents = sorted(entry.name for entry in run.path.iterdir()) if run.path.is_dir() else []
@@ -111,13 +140,34 @@ def open_run(out: str | Path, *, overwrite: bool = False, resume: bool = False) 
             f"--out {run.path} is not empty. Choose another folder, go on with --resume, "
             "or replace the run with --overwrite."
         )
-    foreign = [name for name in visible if name not in OWN_FILES]
+    foreign = [name for name in visible if name not in OWN_FILES | OWN_FOLDERS]
     if foreign and overwrite:
         raise SettingError(
             f"--overwrite would remove {listed(foreign)} from {run.path}, which no run made. Move it away first."
         )
     run.replaces_another = overwrite and bool(contents)
+    if resume:
+        _check_given(run, recipe)
+    if not _can_be_made(run.path):
+        raise SettingError(f"--out {run.path} cannot be written to. Choose a folder that can.")
     return run
+
+
+def _can_be_made(path: Path) -> bool:
+    """Whether the folder, or the nearest one above it that exists, takes new files."""
+    nearest = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
+    return os.access(nearest, os.W_OK) and not str(nearest).startswith("/proc")
+
+
+def _check_given(run: Run, recipe: Recipe) -> None:
+    """Compare what was asked for with what the folder holds, before anything is read or built."""
+    file = run.path / "recipe.toml"
+    if not file.exists():
+        return
+    verb = read_toml(file).get("verb")
+    if verb != getattr(recipe, "verb", None):
+        raise SettingError(f"--out {run.path} holds a run of headswap {verb}. Choose another folder.")
+    _compare(run, load_recipe(type(recipe), file), recipe, only_given=True)
 
 
 def check_unchanged(run: Run, recipe: R) -> None:
@@ -125,8 +175,16 @@ def check_unchanged(run: Run, recipe: R) -> None:
     file = run.path / "recipe.toml"
     if not file.exists():
         return
-    before, now = _flat(load_recipe(type(recipe), file)), _flat(recipe)
-    changed = [name for name in now if before.get(name) != now[name] and name not in HARMLESS]
+    _compare(run, load_recipe(type(recipe), file), recipe, only_given=False)
+
+
+def _compare(run: Run, saved: Recipe, recipe: Recipe, *, only_given: bool) -> None:
+    before, now = _flat(saved), _flat(recipe)
+    changed = [
+        name
+        for name in now
+        if before.get(name) != now[name] and name not in HARMLESS and not (only_given and now[name] is None)
+    ]
     if changed:
         told = "; ".join(f"{name} was {before.get(name)!r} and is now {now[name]!r}" for name in changed)
         raise SettingError(

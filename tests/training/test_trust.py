@@ -1,0 +1,135 @@
+"""Ways in which a run could go wrong without a word, and does not."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import headswap as hs
+from headswap.core.errors import HeadswapError, InputError, RunError, SettingError
+from tiny import write_labelled
+
+SHAPE = {"preset": "lab", "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+PRETRAINING = {**SHAPE, "max_length": 32, "batch_size": 8, "device": "cpu", "threads": 1}
+
+
+class StopAt(hs.Observer):
+    """Fails at a step, as a crash would."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def on_step(self, line: dict) -> None:
+        if line["step"] >= self.step:
+            raise RuntimeError("crash")
+
+
+@pytest.fixture
+def base(corpus_file: Path, tmp_path: Path) -> hs.Run:
+    return hs.pretrain(corpus_file, out=tmp_path / "base", max_steps=4, **PRETRAINING)
+
+
+@pytest.fixture
+def train(tmp_path: Path) -> Path:
+    return write_labelled(tmp_path / "train.jsonl", 60)
+
+
+def test_a_corpus_that_changed_since_the_run_began_is_not_resumed(corpus_file: Path, tmp_path: Path) -> None:
+    settings = {**PRETRAINING, "max_steps": 20, "save_steps": 5, "logging_steps": 5}
+    tokenizer = hs.pretrain(corpus_file, out=tmp_path / "first", **{**settings, "max_steps": 1}).path
+    settings["tokenizer"] = str(tokenizer)
+    with pytest.raises(RuntimeError, match="crash"):
+        hs.pretrain(corpus_file, out=tmp_path / "run", observer=StopAt(10), **settings)
+    corpus_file.write_text(corpus_file.read_text().replace("film", "story"))
+    with pytest.raises(SettingError, match="The corpus changed since"):
+        hs.pretrain(corpus_file, out=tmp_path / "run", resume=True, **settings)
+
+
+def test_a_finished_run_says_so_only_to_the_same_settings_data_and_verb(
+    base: hs.Run, train: Path, tmp_path: Path
+) -> None:
+    corpus = tmp_path / "corpus.txt"
+    assert hs.pretrain(corpus, out=base.path, resume=True, max_steps=4, **PRETRAINING).is_finished
+    with pytest.raises(SettingError, match=r"training\.max_steps was 4 and is now 8"):
+        hs.pretrain(corpus, out=base.path, resume=True, max_steps=8, **PRETRAINING)
+    with pytest.raises(SettingError, match="holds a run of headswap pretrain"):
+        hs.finetune("scratch", train=train, out=base.path, resume=True)
+    out = tmp_path / "classifier"
+    hs.finetune(base, train=train, out=out, num_train_epochs=1, threads=1)
+    write_labelled(train, 62)
+    with pytest.raises(SettingError, match="The training set changed since"):
+        hs.finetune(base, train=train, out=out, num_train_epochs=1, threads=1, resume=True)
+
+
+def test_a_run_never_removes_what_it_reads(base: hs.Run, train: Path) -> None:
+    for flags in ({"overwrite": True}, {}):
+        with pytest.raises(SettingError, match="which this run reads"):
+            hs.finetune(base, train=train, out=base.path, **flags)
+    assert base.bundle.model is not None
+
+
+def test_overwrite_and_resume_exclude_each_other(corpus_file: Path, tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match="both given"):
+        hs.pretrain(corpus_file, out=tmp_path / "x", overwrite=True, resume=True)
+
+
+def test_settings_of_a_tokenizer_that_is_not_trained_are_refused(
+    base: hs.Run, corpus_file: Path, train: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(SettingError, match="vocab_size cannot be set"):
+        hs.pretrain(corpus_file, out=tmp_path / "x", tokenizer=str(base.path), vocab_size=100)
+    with pytest.raises(SettingError, match="kind cannot be set"):
+        hs.finetune(base, train=train, out=tmp_path / "x", kind="word")
+
+
+def test_a_flag_for_one_limit_replaces_the_recipes_other(corpus_file: Path, tmp_path: Path) -> None:
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text("[training]\nnum_train_epochs = 50\n")
+    run = hs.pretrain(corpus_file, out=tmp_path / "x", config=recipe, max_steps=2, **PRETRAINING)
+    assert run.result["steps"] == 2
+
+
+def test_predict_takes_a_list_of_texts_only(base: hs.Run, train: Path, tmp_path: Path) -> None:
+    classifier = hs.finetune(base, train=train, out=tmp_path / "classifier", num_train_epochs=1, threads=1)
+    with pytest.raises(InputError, match="not one string"):
+        classifier.predict("a fine film")
+    with pytest.raises(InputError, match="1 is a int"):
+        classifier.predict([1])  # type: ignore[list-item]
+    assert hs.load(classifier.path / "bundle").predict(["a fine film"]) == classifier.predict(["a fine film"])
+
+
+def test_weights_that_are_not_finite_give_no_answer(base: hs.Run, train: Path, tmp_path: Path) -> None:
+    classifier = hs.finetune(base, train=train, out=tmp_path / "classifier", num_train_epochs=1, threads=1)
+    file = classifier.path / "bundle" / "model.safetensors"
+    state = load_file(file)
+    state["head.output.bias"] = torch.full_like(state["head.output.bias"], float("nan"))
+    save_file(state, file)
+    with pytest.raises(RunError, match="not finite"):
+        hs.load(classifier.path).predict(["a fine film"])
+
+
+def test_what_is_cut_off_is_said(base: hs.Run, train: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    classifier = hs.finetune(base, train=train, out=tmp_path / "classifier", num_train_epochs=1, threads=1)
+    classifier.predict(["the film was lovely " * 50])
+    assert "tokens were cut off" in caplog.text
+    base.generate("the film was lovely " * 50, max_new_tokens=1)
+    assert "the model reads the last 32 of them" in caplog.text
+
+
+def test_sampling_flags_without_a_temperature_are_refused(base: hs.Run) -> None:
+    with pytest.raises(SettingError, match="need a temperature above 0"):
+        base.generate("the", top_k=5)
+    with pytest.raises(HeadswapError, match="max_new_token is not a setting"):
+        base.generate("the", max_new_token=5)
+
+
+def test_loading_twice_and_generating_twice_works(base: hs.Run) -> None:
+    assert hs.load(base.path).generate("the", max_new_tokens=3) == hs.load(base.path).generate("the", max_new_tokens=3)
+
+
+def test_test_texts_that_stand_in_train_are_counted(
+    base: hs.Run, train: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    hs.finetune(base, train=train, test=train, out=tmp_path / "classifier", num_train_epochs=1, threads=1)
+    assert "60 test texts also stand in train" in caplog.text
