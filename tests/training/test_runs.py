@@ -21,9 +21,9 @@ from headswap.text.tokenizer import Tokenizer
 from headswap.training import finetune as finetune_module
 from headswap.training import pretrain as pretrain_module
 from headswap.training.config import FinetuneRecipe, PretrainRecipe
+from headswap.training.corpus import split_documents, unigram_entropy
 from headswap.training.evaluate import classification_metrics, warn_of_collapse
 from headswap.training.observer import Observer
-from headswap.training.pretrain import split_documents, unigram_entropy
 from tiny import sentences, write_labelled
 
 SHAPE: dict[str, Any] = {

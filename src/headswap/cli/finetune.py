@@ -29,10 +29,10 @@ def finetune(
     out
         Folder of the run.
     """
-    from headswap.cli.display import Display, is_first_process, print_json, start_messages
+    from headswap.cli.display import print_json
+    from headswap.cli.training_verb import run_verb
     from headswap.training.finetune import finetune as finetune_run
 
-    console = start_messages(quiet=flags.quiet)
     sections = {
         "data": data,
         "tokenizer": tokenizer,
@@ -41,16 +41,8 @@ def finetune(
         "training": training,
         "machine": machine,
     }
-    with Display(console, quiet=flags.quiet) as display:
-        run = finetune_run(
-            out=out,
-            config=flags.config,
-            sections=sections,
-            overwrite=flags.overwrite,
-            resume=flags.resume,
-            observer=display,
-        )
-    if not is_first_process():
+    run, console = run_verb(finetune_run, out, flags, sections)
+    if run is None:
         return
     result = run.result
     if result.get("test") and "baselines" not in result:
@@ -69,7 +61,7 @@ def _baselines(run: Path) -> dict[str, Any]:
     from headswap.core.config import load_recipe
     from headswap.study.baselines import baselines
     from headswap.training.config import FinetuneRecipe
-    from headswap.training.finetune import read_splits
+    from headswap.training.splits import read_splits
 
     splits = read_splits(load_recipe(FinetuneRecipe, run / "recipe.toml"))
     return baselines([*splits.train, *splits.validation], splits.test)

@@ -30,10 +30,10 @@ def pretrain(
     out
         Folder of the run.
     """
-    from headswap.cli.display import Display, is_first_process, print_json, start_messages
+    from headswap.cli.display import print_json
+    from headswap.cli.training_verb import run_verb
     from headswap.training.pretrain import pretrain as pretrain_run
 
-    console = start_messages(quiet=flags.quiet)
     read_values = read.model_dump(exclude_unset=True) if read else {}
     sections = {
         "corpus": read_values | ({"corpus": corpus} if corpus else {}),
@@ -42,16 +42,8 @@ def pretrain(
         "training": training,
         "machine": machine,
     }
-    with Display(console, quiet=flags.quiet) as display:
-        run = pretrain_run(
-            out=out,
-            config=flags.config,
-            sections=sections,
-            overwrite=flags.overwrite,
-            resume=flags.resume,
-            observer=display,
-        )
-    if not is_first_process():
+    run, console = run_verb(pretrain_run, out, flags, sections)
+    if run is None:
         return
     result = run.result
     if flags.json:

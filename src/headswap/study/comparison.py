@@ -14,9 +14,10 @@ from headswap.core.files import write_json
 from headswap.study.baselines import baselines
 from headswap.study.statistics import Interval, mean_interval, paired_difference
 from headswap.training.config import FinetuneRecipe
-from headswap.training.finetune import finetune, read_splits
+from headswap.training.finetune import finetune
 from headswap.training.observer import Observer
 from headswap.training.run import Run
+from headswap.training.splits import read_splits
 
 Sections = Mapping[str, Mapping[str, Any]]
 

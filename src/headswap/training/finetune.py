@@ -4,7 +4,6 @@ Carries the base over with a ledger, evaluates before the first step and after e
 validation, scores test once.
 """
 
-import hashlib
 import logging
 import math
 from collections.abc import Mapping, Sequence
@@ -18,59 +17,24 @@ from headswap.bundle import Bundle
 from headswap.core.config import Settings, load_recipe
 from headswap.core.errors import SettingError
 from headswap.model.objectives import ClassificationObjective
-from headswap.model.swap import Ledger, scratch_ledger, swap_head
-from headswap.model.text_model import ModelShape, TextModel, build_model
 from headswap.text.batch import Batch, flat_batch
-from headswap.text.datasets import is_named, named_splits
 from headswap.text.labelled import (
     Example,
-    check_labels,
-    label_names,
-    read_labelled,
-    stratified_split,
-    stratified_subset,
 )
 from headswap.text.order import rows_of_step, steps_per_epoch
-from headswap.text.records import Document
-from headswap.text.tokenizer import Tokenizer
-from headswap.text.train_tokenizer import train_tokenizer
 from headswap.training.checkpoint import Progress, best_folder, load_weights_in_place
-from headswap.training.config import FinetuneRecipe, StartSettings
+from headswap.training.config import FinetuneRecipe
 from headswap.training.distributed import Processes, start_processes, stop_processes
 from headswap.training.drive import Plan, drive
 from headswap.training.evaluate import Sequences, classification_metrics, logits_of, make_sequences, warn_of_collapse
 from headswap.training.fitted import finetuning_epochs, finetuning_rate
 from headswap.training.machine import Machine
 from headswap.training.observer import Observer
-from headswap.training.pretrain import check_untrained, cost
 from headswap.training.run import Run, open_run
+from headswap.training.splits import LabelledSplits, read_splits
+from headswap.training.start import Start
 
 log = logging.getLogger("headswap")
-FEWEST_FOR_CHOOSING = 200
-VALIDATION_SHARE = 0.2
-SHAPE_SETTINGS = tuple(name for name in StartSettings.model_fields if name not in ("base", "dropout"))
-
-
-@dataclass(frozen=True)
-class LabelledSplits:
-    """The labelled sets of a run; `validation` is empty where nothing is chosen."""
-
-    train: Sequence[Example]
-    validation: Sequence[Example]
-    test: Sequence[Example]
-    labels: tuple[str, ...]
-
-    def checksums(self) -> dict[str, str]:
-        """What identifies each set's texts and labels."""
-        sets = {"training set": self.train, "validation set": self.validation, "test set": self.test}
-        return {name: _checksum(examples) for name, examples in sets.items()}
-
-
-def _checksum(examples: Sequence[Example]) -> str:
-    digest = hashlib.sha256()
-    for example in examples:
-        digest.update(f"{example.text}\x1f{example.label}\x1e".encode())
-    return digest.hexdigest()[:32]
 
 
 @dataclass(frozen=True)
@@ -129,7 +93,7 @@ def finetune(
         files = (recipe.model.base, recipe.tokenizer.tokenizer, data.train, data.validation, data.test)
         reads = [name for name in files if name]
         splits = read_splits(recipe)
-        start = _Start.of(recipe, splits)
+        start = Start.of(recipe, splits)
         run = processes.from_first(lambda: open_run(out, recipe, overwrite=overwrite, resume=resume, reads=reads))
         if run.is_finished:
             run.check_data(splits.checksums())
@@ -140,105 +104,12 @@ def finetune(
         stop_processes()
 
 
-def read_splits(recipe: FinetuneRecipe) -> LabelledSplits:
-    """Read and check the labelled sets; the label list comes from train alone."""
-    data, seed = recipe.data, recipe.training.seed
-    assert data.train is not None
-    columns = {"text_column": data.text_column, "label_column": data.label_column}
-    train = read_labelled(data.train, label_file=data.label_file, **columns)
-    if data.num_train is not None:
-        if data.num_train > len(train):
-            raise SettingError(f"num_train is {data.num_train}, but {data.train} has only {len(train)} examples.")
-        train = [train[index] for index in stratified_subset(train, data.num_train, seed)]
-    labels = tuple(label_names(train))
-    validation: list[Example] = []
-    if data.validation is not None:
-        validation = read_labelled(data.validation, label_file=data.validation_label_file, **columns)
-        check_labels(validation, labels, role="validation")
-    elif len(train) >= FEWEST_FOR_CHOOSING:
-        rest, held_out = stratified_split(train, VALIDATION_SHARE, seed)
-        train, validation = [train[index] for index in rest], [train[index] for index in held_out]
-    test: list[Example] = []
-    test_source = data.test
-    if test_source is None and is_named(data.train) and "test" in named_splits(data.train) and "/" not in data.train:
-        test_source = f"{data.train}/test"
-    if test_source is not None:
-        test = read_labelled(test_source, label_file=data.test_label_file, **columns)
-        check_labels(test, labels, role="test")
-    return LabelledSplits(train, validation, test, labels)
-
-
-@dataclass(frozen=True)
-class _Start:
-    """The model a run starts from, its tokenizer, and the account of what was carried over."""
-
-    model: TextModel
-    tokenizer: Tokenizer
-    ledger: Ledger
-    objective: str
-
-    @classmethod
-    def of(cls, recipe: FinetuneRecipe, splits: LabelledSplits) -> "_Start":
-        return cls._scratch(recipe, splits) if recipe.model.base == "scratch" else cls._carried(recipe, splits)
-
-    @classmethod
-    def _scratch(cls, recipe: FinetuneRecipe, splits: LabelledSplits) -> "_Start":
-        if recipe.tokenizer.tokenizer is not None:
-            check_untrained(recipe.tokenizer, f"--tokenizer {recipe.tokenizer.tokenizer} is given")
-            tokenizer = Tokenizer.load(recipe.tokenizer.tokenizer)
-        else:
-            documents = (Document(example.text, example.source, example.line) for example in splits.train)
-            tokenizer = train_tokenizer(documents, recipe.tokenizer)
-        base = recipe.model.shape(vocab_size=tokenizer.vocab_size, max_length=recipe.training.max_length)
-        direction = recipe.model.direction or "causal"
-        shape = ModelShape(
-            base=base, direction=direction, head="classify", num_labels=len(splits.labels), classifier=recipe.head
-        )
-        model = build_model(shape, seed=recipe.training.seed)
-        return cls(model, tokenizer, scratch_ledger(model), direction)
-
-    @classmethod
-    def _carried(cls, recipe: FinetuneRecipe, splits: LabelledSplits) -> "_Start":
-        assert recipe.model.base is not None
-        given = [
-            name for name in SHAPE_SETTINGS if name in recipe.model.model_fields_set and getattr(recipe.model, name)
-        ]
-        bundle = Bundle.load(recipe.model.base)
-        if given:
-            raise SettingError(
-                f"{', '.join(given)}: a base that is carried over has its own. Leave it out, or use --base scratch."
-            )
-        if recipe.tokenizer.tokenizer is not None:
-            wanted = Tokenizer.load(recipe.tokenizer.tokenizer).fingerprint
-            if wanted != bundle.tokenizer.fingerprint:
-                raise SettingError(
-                    f"{recipe.tokenizer.tokenizer} (fingerprint {wanted}) is not the tokenizer of {recipe.model.base} "
-                    f"(fingerprint {bundle.tokenizer.fingerprint}). Leave --tokenizer out: a base brings its own."
-                )
-        check_untrained(recipe.tokenizer, f"the base {recipe.model.base} brings its own tokenizer")
-        length = recipe.training.max_length
-        if length is not None and length > bundle.max_length:
-            raise SettingError(f"max_length is {length}, but the base reads at most {bundle.max_length} tokens.")
-        base = bundle.model.shape.base
-        if recipe.model.dropout is not None:
-            base = base.changed(dropout=recipe.model.dropout)
-        shape = ModelShape(
-            base=base,
-            direction=bundle.model.shape.direction,
-            head="classify",
-            num_labels=len(splits.labels),
-            classifier=recipe.head,
-        )
-        model, ledger = swap_head(bundle.model, shape, seed=recipe.training.seed, source=str(recipe.model.base))
-        return cls(model, bundle.tokenizer, ledger, bundle.objective)
-
-
 class _Finetuning:
     def __init__(
         self,
         recipe: FinetuneRecipe,
         splits: LabelledSplits,
-        start: _Start,
+        start: Start,
         run: Run,
         machine: Machine,
         processes: Processes,
@@ -311,7 +182,7 @@ class _Finetuning:
         else:
             warn_of_collapse(self.latest, role="validation" if len(self.validation) else "train")
         bundle.save(self.run.path / "bundle")
-        self.run.write("result.json", result | cost(progress.step, progress.tokens, progress.seconds, self.machine))
+        self.run.write("result.json", result | self.machine.cost(progress.step, progress.tokens, progress.seconds))
 
     def _encoded(self, examples: Sequence[Example]) -> EncodedSet:
         sequences = make_sequences(

@@ -54,6 +54,17 @@ class Machine:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return peak if sys.platform == "darwin" else peak * 1024
 
+    def cost(self, steps: int, tokens: int, seconds: float) -> dict[str, Any]:
+        """What a run cost, for `result.json`."""
+        return {
+            "steps": steps,
+            "tokens": tokens,
+            "seconds": seconds,
+            "tokens_per_second": tokens / seconds if seconds else None,
+            "peak_memory_bytes": self.peak_memory(),
+            "device": self.describe(),
+        }
+
     def describe(self) -> str:
         """`2 CPU threads, fp32` or the device's name."""
         where = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else f"{self.threads} CPU threads"

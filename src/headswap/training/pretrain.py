@@ -9,7 +9,6 @@ import logging
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +17,18 @@ import numpy as np
 from headswap.bundle import Bundle
 from headswap.core.config import Settings, load_recipe
 from headswap.core.errors import SettingError
-from headswap.core.seeds import numpy_stream
 from headswap.generate.config import SamplingSettings
 from headswap.generate.generator import Generator
-from headswap.model.objectives import PRETRAINING, PretrainingObjective
+from headswap.model.objectives import PRETRAINING
 from headswap.model.text_model import ModelShape, build_model
-from headswap.text.batch import Batch
 from headswap.text.cache import cached_store, cached_tokenizer, spooled
-from headswap.text.config import TokenizerSettings
-from headswap.text.order import rows_of_step, shuffled, steps_per_epoch
+from headswap.text.order import steps_per_epoch
 from headswap.text.store import TokenStore, is_store
 from headswap.text.tokenizer import Tokenizer
 from headswap.text.windows import Rows
 from headswap.training.checkpoint import Progress
 from headswap.training.config import PretrainRecipe
+from headswap.training.corpus import RowBatches, split_documents, unigram_entropy
 from headswap.training.distributed import Processes, start_processes, stop_processes
 from headswap.training.drive import Plan, drive
 from headswap.training.engine import Trainee, train
@@ -41,34 +38,15 @@ from headswap.training.machine import Machine
 from headswap.training.observer import Observer
 from headswap.training.optimizer import make_optimizer
 from headswap.training.run import Run, open_run
+from headswap.training.start import check_untrained
 
 log = logging.getLogger("headswap")
-MOST_HELD_OUT_TOKENS = 50_000
 MOST_EVALUATIONS = 10
 EVALUATION_COST = 1 / 3  # of a training step on as many tokens
 PROBE_SECONDS = 4.0
 PROBE_WARM_UP = 2
 PROBE_STEPS = 4
 SAMPLE_TOKENS = 40
-
-
-@dataclass(frozen=True)
-class RowBatches:
-    """Batches of pre-training rows as a pure function of the step."""
-
-    rows: Rows
-    objective: PretrainingObjective
-    batch_size: int
-    seed: int
-
-    def micro_batches(self, step: int, *, count: int) -> list[Batch]:
-        """The rows of a step, cut into at most `count` parts."""
-        rows = rows_of_step(step, num_rows=len(self.rows), batch_size=self.batch_size, seed=self.seed)
-        parts = [part for part in np.array_split(rows, count) if len(part)]
-        return [
-            self.objective.make_batch(self.rows.pieces_of(part), numpy_stream(self.seed, "mask", step, number))
-            for number, part in enumerate(parts)
-        ]
 
 
 def pretrain(
@@ -160,7 +138,7 @@ class _Pretraining:
             **{name: last.get(f"eval_{name}") for name in ("loss", "perplexity", "bits_per_byte")},
             "references": self.references,
             "epochs": progress.step / per_epoch,
-            **cost(progress.step, progress.tokens, progress.seconds, self.machine),
+            **self.machine.cost(progress.step, progress.tokens, progress.seconds),
         })  # fmt: skip
 
     def _data(self) -> dict[str, str]:
@@ -297,46 +275,3 @@ class _Pretraining:
             "learning rate": training.learning_rate,
             "seed": training.seed,
         }
-
-
-def check_untrained(settings: TokenizerSettings, why: str) -> None:
-    """Refuse settings of a tokenizer that will not be trained."""
-    given = sorted(settings.model_fields_set & {"kind", "vocab_size", "lowercase"})
-    changed = [name for name in given if getattr(settings, name) != TokenizerSettings.model_fields[name].default]
-    if changed:
-        raise SettingError(f"{', '.join(changed)} cannot be set: {why}, so none is trained.")
-
-
-def split_documents(store: TokenStore, fraction: float) -> tuple[np.ndarray, np.ndarray]:
-    """(training, held-out) documents: the same for every seed, so that runs can be compared."""
-    size = store.num_documents
-    wanted = min(size // 2, math.ceil(size * fraction)) if fraction else 0
-    order = shuffled(np.arange(size), size, 0, "held-out")
-    offsets = np.asarray(store.offsets, dtype=np.int64)
-    tokens = np.cumsum((offsets[1:] - offsets[:-1])[order[:wanted]])
-    chosen = order[: max(min(wanted, 1), int(np.searchsorted(tokens, MOST_HELD_OUT_TOKENS)))] if wanted else order[:0]
-    is_held_out = np.zeros(size, dtype=bool)
-    is_held_out[chosen] = True
-    return np.flatnonzero(~is_held_out), np.flatnonzero(is_held_out)
-
-
-def unigram_entropy(store: TokenStore, tokenizer: Tokenizer) -> float:
-    """Entropy in nats of the tokens' frequencies: what a model reaches that knows nothing but them."""
-    counts = np.zeros(tokenizer.vocab_size, dtype=np.int64)
-    for start in range(0, store.num_tokens, 1 << 24):
-        counts += np.bincount(store.ids[start : start + (1 << 24)], minlength=tokenizer.vocab_size)
-    counts[tokenizer.eos_id] += store.num_documents
-    share = counts[counts > 0] / counts.sum()
-    return float(-(share * np.log(share)).sum())
-
-
-def cost(steps: int, tokens: int, seconds: float, machine: Machine) -> dict[str, Any]:
-    """What a run cost, for `result.json`."""
-    return {
-        "steps": steps,
-        "tokens": tokens,
-        "seconds": seconds,
-        "tokens_per_second": tokens / seconds if seconds else None,
-        "peak_memory_bytes": machine.peak_memory(),
-        "device": machine.describe(),
-    }

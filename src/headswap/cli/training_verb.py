@@ -1,0 +1,28 @@
+"""What `pretrain` and `finetune` share: flags to sections, a display around the run."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from headswap.cli.display import Display, is_first_process, start_messages
+from headswap.cli.flags import TrainingFlags
+from headswap.training.run import Run
+
+
+def run_verb(
+    train: Callable[..., Run], out: Path, flags: TrainingFlags, sections: Mapping[str, Any]
+) -> tuple[Run | None, Console]:
+    """The run, or None in a process that has nothing to say; and the console for messages."""
+    console = start_messages(quiet=flags.quiet)
+    with Display(console, quiet=flags.quiet) as display:
+        run = train(
+            out=out,
+            config=flags.config,
+            sections=sections,
+            overwrite=flags.overwrite,
+            resume=flags.resume,
+            observer=display,
+        )
+    return (run if is_first_process() else None), console

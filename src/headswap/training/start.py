@@ -1,0 +1,89 @@
+"""Where a fine-tuned model starts: from scratch, or from a base that is carried over whole."""
+
+from dataclasses import dataclass
+
+from headswap.bundle import Bundle
+from headswap.core.errors import SettingError
+from headswap.model.swap import Ledger, scratch_ledger, swap_head
+from headswap.model.text_model import ModelShape, TextModel, build_model
+from headswap.text.config import TokenizerSettings
+from headswap.text.records import Document
+from headswap.text.tokenizer import Tokenizer
+from headswap.text.train_tokenizer import train_tokenizer
+from headswap.training.config import FinetuneRecipe, StartSettings
+from headswap.training.splits import LabelledSplits
+
+SHAPE_SETTINGS = tuple(name for name in StartSettings.model_fields if name not in ("base", "dropout"))
+
+
+@dataclass(frozen=True)
+class Start:
+    """The model a run starts from, its tokenizer, and the account of what was carried over."""
+
+    model: TextModel
+    tokenizer: Tokenizer
+    ledger: Ledger
+    objective: str
+
+    @classmethod
+    def of(cls, recipe: FinetuneRecipe, splits: LabelledSplits) -> "Start":
+        return cls._scratch(recipe, splits) if recipe.model.base == "scratch" else cls._carried(recipe, splits)
+
+    @classmethod
+    def _scratch(cls, recipe: FinetuneRecipe, splits: LabelledSplits) -> "Start":
+        if recipe.tokenizer.tokenizer is not None:
+            check_untrained(recipe.tokenizer, f"--tokenizer {recipe.tokenizer.tokenizer} is given")
+            tokenizer = Tokenizer.load(recipe.tokenizer.tokenizer)
+        else:
+            documents = (Document(example.text, example.source, example.line) for example in splits.train)
+            tokenizer = train_tokenizer(documents, recipe.tokenizer)
+        base = recipe.model.shape(vocab_size=tokenizer.vocab_size, max_length=recipe.training.max_length)
+        direction = recipe.model.direction or "causal"
+        shape = ModelShape(
+            base=base, direction=direction, head="classify", num_labels=len(splits.labels), classifier=recipe.head
+        )
+        model = build_model(shape, seed=recipe.training.seed)
+        return cls(model, tokenizer, scratch_ledger(model), direction)
+
+    @classmethod
+    def _carried(cls, recipe: FinetuneRecipe, splits: LabelledSplits) -> "Start":
+        assert recipe.model.base is not None
+        given = [
+            name for name in SHAPE_SETTINGS if name in recipe.model.model_fields_set and getattr(recipe.model, name)
+        ]
+        bundle = Bundle.load(recipe.model.base)
+        if given:
+            raise SettingError(
+                f"{', '.join(given)}: a base that is carried over has its own. Leave it out, or use --base scratch."
+            )
+        if recipe.tokenizer.tokenizer is not None:
+            wanted = Tokenizer.load(recipe.tokenizer.tokenizer).fingerprint
+            if wanted != bundle.tokenizer.fingerprint:
+                raise SettingError(
+                    f"{recipe.tokenizer.tokenizer} (fingerprint {wanted}) is not the tokenizer of {recipe.model.base} "
+                    f"(fingerprint {bundle.tokenizer.fingerprint}). Leave --tokenizer out: a base brings its own."
+                )
+        check_untrained(recipe.tokenizer, f"the base {recipe.model.base} brings its own tokenizer")
+        length = recipe.training.max_length
+        if length is not None and length > bundle.max_length:
+            raise SettingError(f"max_length is {length}, but the base reads at most {bundle.max_length} tokens.")
+        base = bundle.model.shape.base
+        if recipe.model.dropout is not None:
+            base = base.changed(dropout=recipe.model.dropout)
+        shape = ModelShape(
+            base=base,
+            direction=bundle.model.shape.direction,
+            head="classify",
+            num_labels=len(splits.labels),
+            classifier=recipe.head,
+        )
+        model, ledger = swap_head(bundle.model, shape, seed=recipe.training.seed, source=str(recipe.model.base))
+        return cls(model, bundle.tokenizer, ledger, bundle.objective)
+
+
+def check_untrained(settings: TokenizerSettings, why: str) -> None:
+    """Refuse settings of a tokenizer that will not be trained."""
+    given = sorted(settings.model_fields_set & {"kind", "vocab_size", "lowercase"})
+    changed = [name for name in given if getattr(settings, name) != TokenizerSettings.model_fields[name].default]
+    if changed:
+        raise SettingError(f"{', '.join(changed)} cannot be set: {why}, so none is trained.")
