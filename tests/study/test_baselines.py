@@ -6,6 +6,7 @@ import pytest
 
 from headswap.study import baselines as module
 from headswap.study.baselines import baselines, majority_baseline, tfidf_baseline
+from headswap.text.cache import clear_cache, list_cache
 from headswap.text.records import Example
 from tiny import sentences
 
@@ -52,3 +53,11 @@ def test_the_same_texts_are_scored_once(monkeypatch: pytest.MonkeyPatch, tmp_pat
     changed = [*train[:-1], Example(train[-1].text, "neg" if train[-1].label == "pos" else "pos", "tests", 1)]
     baselines(changed, test)
     assert len(calls) == 2, "so are other labels"
+
+
+def test_cached_baselines_are_listed_and_cleared_with_the_cache() -> None:
+    train = examples(20, 1)
+    baselines(train, train)
+    assert [entry.kind for entry in list_cache()] == ["baselines"]
+    clear_cache()
+    assert list_cache() == []

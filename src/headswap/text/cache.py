@@ -45,8 +45,8 @@ __all__ = [
 
 log = logging.getLogger("headswap")
 
-Kind = Literal["store", "tokenizer", "stdin"]
-FOLDERS: dict[str, Kind] = {"stores": "store", "tokenizers": "tokenizer", "stdin": "stdin"}
+Kind = Literal["store", "tokenizer", "stdin", "baselines"]
+FOLDERS: dict[str, Kind] = {"stores": "store", "tokenizers": "tokenizer", "stdin": "stdin", "baselines": "baselines"}
 BUILDING = ".building-"
 ABANDONED_SECONDS = 3600
 """What is half built and was not touched for so long has no builder any more."""
@@ -228,8 +228,8 @@ def _key(*parts: Any) -> str:
 
 
 def _summary(path: Path, kind: Kind) -> str:
-    if kind == "stdin":
-        return "standard input"
+    if kind in ("stdin", "baselines"):
+        return "standard input" if kind == "stdin" else "majority and TF-IDF on one labelled set"
     try:
         if kind == "tokenizer":
             tokenizer = Tokenizer.load(path)

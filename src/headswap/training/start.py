@@ -43,7 +43,7 @@ class Start:
             base=base, direction=direction, head="classify", num_labels=len(splits.labels), classifier=recipe.head
         )
         model = build_model(shape, seed=recipe.training.seed)
-        return cls(model, tokenizer, scratch_ledger(model), direction)
+        return cls(model, tokenizer, scratch_ledger(model), "none")
 
     @classmethod
     def _carried(cls, recipe: FinetuneRecipe, splits: LabelledSplits) -> "Start":
