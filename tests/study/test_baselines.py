@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 
 from headswap.study import baselines as module
 from headswap.study.baselines import baselines, majority_baseline, tfidf_baseline
@@ -53,6 +55,17 @@ def test_the_same_texts_are_scored_once(monkeypatch: pytest.MonkeyPatch, tmp_pat
     changed = [*train[:-1], Example(train[-1].text, "neg" if train[-1].label == "pos" else "pos", "tests", 1)]
     baselines(changed, test)
     assert len(calls) == 2, "so are other labels"
+
+
+def test_turning_the_features_leaves_the_model_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    train, test = examples(60, 1), [*examples(40, 2), Example("a film of the story", "neg", "x", 1)]
+    turned = tfidf_baseline(train, test)
+    monkeypatch.setattr(module, "MOST_ROWS_TO_TURN", 0)
+    assert tfidf_baseline(train, test) == turned
+    vectors = csr_matrix(np.random.default_rng(0).random((6, 40)))
+    few, more = module._turned(vectors[:4], vectors[4:])
+    np.testing.assert_allclose(few @ few.T, (vectors[:4] @ vectors[:4].T).toarray())
+    np.testing.assert_allclose(more @ few.T, (vectors[4:] @ vectors[:4].T).toarray())
 
 
 def test_cached_baselines_are_listed_and_cleared_with_the_cache() -> None:

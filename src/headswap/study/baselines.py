@@ -8,14 +8,18 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from headswap.core.files import read_json, write_json
 from headswap.text.cache import cache_folder
 from headswap.text.records import Example
 
 STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 MOST_FOLDS = 5
+SOLVER = "newton-cg"
+MOST_ROWS_TO_TURN = 5_000
 TOLERANCE = 1e-7  # newton-cg's default of 1e-4 stops a point of accuracy short on 1,600 IMDb reviews
-VERSION = 1
+VERSION = 2
 
 
 def baselines(train: Sequence[Example], test: Sequence[Example]) -> dict[str, Any]:
@@ -48,20 +52,31 @@ def tfidf_baseline(train: Sequence[Example], test: Sequence[Example]) -> dict[st
     labels = [example.label for example in train]
     vectors = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"(?u)\b\w+\b")
     features = vectors.fit_transform([example.text for example in train])
-    models = {
-        strength: LogisticRegression(C=strength, solver="newton-cg", tol=TOLERANCE, max_iter=1_000)
-        for strength in STRENGTHS
-    }
+    unseen = vectors.transform([example.text for example in test])
     folds = min(MOST_FOLDS, min(Counter(labels).values()))
     strength = 1.0
-    with threadpool_limits(1):  # sparse work gains nothing from threads, and runs side by side would fight for them
+    with threadpool_limits(1):  # runs side by side would fight for threads
+        if len(train) <= MOST_ROWS_TO_TURN:
+            features, unseen = _turned(features, unseen)
+        models = {C: LogisticRegression(C=C, solver=SOLVER, tol=TOLERANCE, max_iter=1_000) for C in STRENGTHS}
         if folds >= 2:
             splitter = StratifiedKFold(folds, shuffle=True, random_state=0)
             scores = {C: cross_val_score(models[C], features, labels, cv=splitter).mean() for C in STRENGTHS}
             strength = max(STRENGTHS, key=scores.__getitem__)
-        model = models[strength].fit(features, labels)
-    predicted = model.predict(vectors.transform([example.text for example in test]))
+        predicted = models[strength].fit(features, labels).predict(unseen)
     return _scores([str(label) for label in predicted], test) | {"C": strength}
+
+
+def _turned(features: Any, unseen: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The same texts in as many dimensions as there are training texts.
+
+    A penalty on squared weights does not change under rotation, so the model is the same; with few texts, hundreds of
+    thousands of word pairs and many classes it is fitted a hundred times faster.
+    """
+    values, axes = np.linalg.eigh((features @ features.T).toarray())
+    is_real = values > values[-1] * 1e-12
+    scale = np.sqrt(values[is_real])
+    return axes[:, is_real] * scale, (unseen @ features.T).toarray() @ (axes[:, is_real] / scale)
 
 
 def _scores(predicted: Sequence[str], test: Sequence[Example]) -> dict[str, Any]:
