@@ -1,4 +1,4 @@
-"""Fixtures: a cache of the tests' own, messages that reach caplog, a fixed thread count, a small corpus."""
+"""Fixtures: a cache of the tests' own, messages that reach caplog, a fixed thread count, a corpus, a tokenizer."""
 
 import logging
 from collections.abc import Iterator
@@ -7,6 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from headswap.text.config import TokenizerSettings
+from headswap.text.records import Document
+from headswap.text.tokenizer import Tokenizer
+from headswap.text.train_tokenizer import train_tokenizer
 from tiny import sentences
 
 
@@ -38,3 +42,19 @@ def corpus_file(tmp_path: Path) -> Path:
 @pytest.fixture(scope="session", autouse=True)
 def _two_threads() -> None:
     torch.set_num_threads(2)
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Tensors this small gain nothing from a second thread, and lose much where the cores are busy."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session")
+def tokenizer() -> Tokenizer:
+    """Byte-level BPE of 300 tokens on the small grammar."""
+    documents = [Document(text, "tests", number) for number, (text, _) in enumerate(sentences(50), 1)]
+    return train_tokenizer(documents, TokenizerSettings(kind="bpe", vocab_size=300))

@@ -2,7 +2,7 @@
 
 import json
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,20 +20,7 @@ from headswap.text.tokenizer import Tokenizer
 from headswap.text.train_tokenizer import train_tokenizer
 from tiny import random_sequences, sentences, tiny_model_shape
 
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    """Tensors this small gain nothing from a second thread, and lose much where the cores are busy."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.fixture(scope="module")
-def tokenizer() -> Tokenizer:
-    documents = [Document(text, "tests", number) for number, (text, _) in enumerate(sentences(50), 1)]
-    return train_tokenizer(documents, TokenizerSettings(kind="bpe", vocab_size=300))
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def make(tokenizer: Tokenizer, head: str = "classify", preset: str = "small", **changes: object) -> Bundle:

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from safetensors.torch import load_file, save_file
 
 from headswap.core.config import problem_sentences
-from headswap.core.errors import InputError, raise_problems
+from headswap.core.errors import InputError, absent, raise_problems
 from headswap.core.files import atomic_folder, read_json, write_json
 from headswap.core.seeds import numpy_stream
 from headswap.model.account import account_of
@@ -98,7 +98,7 @@ def find_bundle(path: Path) -> Path:
             f"Finish it with --resume, or use {path / 'checkpoints' / 'last'}."
         )
     if not path.exists():
-        raise InputError(f"{path} does not exist. Give a bundle or a run folder.")
+        raise InputError(f"{absent(path)} Give a bundle or a run folder.")
     raise InputError(f"{path} is neither a bundle nor a run folder: it has no {CONFIG}.")
 
 

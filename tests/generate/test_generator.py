@@ -1,7 +1,6 @@
 """Generation: the cache changes nothing, the limit does not end a text, sampling has known answers."""
 
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 import torch
@@ -14,26 +13,10 @@ from headswap.generate.sampling import next_token, probabilities
 from headswap.model.config import PRESETS
 from headswap.model.text_model import build_model
 from headswap.text.batch import flat_batch
-from headswap.text.config import TokenizerSettings
-from headswap.text.records import Document
 from headswap.text.tokenizer import Tokenizer
-from headswap.text.train_tokenizer import train_tokenizer
-from tiny import sentences, tiny_model_shape
+from tiny import tiny_model_shape
 
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    """Tensors this small gain nothing from a second thread, and lose much where the cores are busy."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.fixture(scope="module")
-def tokenizer() -> Tokenizer:
-    documents = [Document(text, "tests", number) for number, (text, _) in enumerate(sentences(50), 1)]
-    return train_tokenizer(documents, TokenizerSettings(kind="bpe", vocab_size=300))
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def bundle_of(tokenizer: Tokenizer, preset: str = "small", head: str = "lm", **changes: object) -> Bundle:

@@ -127,6 +127,32 @@ def test_a_saved_recipe_makes_the_same_run_again(shared: Path, tmp_path: Path, l
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
 
 
+@pytest.mark.parametrize("start", ["base", "scratch"])
+def test_a_saved_recipe_fine_tunes_the_same_again(shared: Path, tmp_path: Path, start: str) -> None:
+    shape = SCRATCH if start == "scratch" else {**ONE_THREAD, "base": shared / "base"}
+    first = hs.finetune(train=shared / "few.jsonl", out=tmp_path / "first", max_steps=3, **shape)
+    second = hs.finetune(config=first.path / "recipe.toml", out=tmp_path / "second")
+    assert (first.path / "recipe.toml").read_bytes() == (second.path / "recipe.toml").read_bytes()
+    weights = [load_file(run.path / "bundle" / "model.safetensors") for run in (first, second)]
+    assert all(torch.equal(tensor, weights[1][name]) for name, tensor in weights[0].items())
+    recipe = load_recipe(FinetuneRecipe, first.path / "recipe.toml")
+    assert recipe.model.preset == ("lab" if start == "scratch" else None)
+
+
+def test_what_is_wrong_with_several_files_is_told_at_once(shared: Path, tmp_path: Path) -> None:
+    (tmp_path / "test.csv").write_text("text,stars\na,1\n")
+    with pytest.raises(InputError) as caught:
+        hs.finetune(
+            "scratch", train=tmp_path / "tran.jsonl", validation=shared / "validation.json", test=tmp_path / "test.csv",
+            out=tmp_path / "run",
+        )  # fmt: skip
+    said = str(caught.value).splitlines()
+    assert said[0] == f"{tmp_path / 'tran.jsonl'} does not exist."
+    assert said[1].endswith("Did you mean 'validation.jsonl'?")
+    assert "test.csv has no column 'label'" in said[2]
+    assert not (tmp_path / "run").exists()
+
+
 def test_finetuning_from_a_base_learns_the_grammar_and_scores_test(classifier: hs.Run) -> None:
     test = classifier.result["test"]
     assert test["accuracy"] > 0.95

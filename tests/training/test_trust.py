@@ -83,6 +83,14 @@ def test_settings_of_a_tokenizer_that_is_not_trained_are_refused(
         hs.finetune(base, train=train, out=tmp_path / "x", kind="word")
 
 
+@pytest.mark.parametrize("setting", [{"final_norm": False}, {"preset": "small"}, {"type_vocab_size": 0}])
+def test_a_shape_for_a_base_that_has_its_own_is_refused(
+    base: hs.Run, train: Path, tmp_path: Path, setting: dict
+) -> None:
+    with pytest.raises(SettingError, match=f"{next(iter(setting))}: a base that is carried over has its own"):
+        hs.finetune(base, train=train, out=tmp_path / "run", **setting)
+
+
 def test_a_flag_for_one_limit_replaces_the_recipes_other(corpus_file: Path, tmp_path: Path) -> None:
     recipe = tmp_path / "recipe.toml"
     recipe.write_text("[training]\nnum_train_epochs = 50\n")

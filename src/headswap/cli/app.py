@@ -6,8 +6,6 @@ interrupted. A user's mistake is a sentence; a traceback is a defect of ours.
 
 import os
 import sys
-from collections.abc import Sequence
-from typing import NoReturn
 
 from cyclopts import App, CycloptsError, UnknownCommandError, UnusedCliTokensError
 from pydantic import ValidationError
@@ -38,11 +36,6 @@ def make_app() -> App:
     for order, (verb, description) in enumerate(VERBS.items()):
         app.command(f"headswap.cli.{verb}:{verb}", name=verb, help=description, sort_key=order)
     return app
-
-
-def main(argv: Sequence[str] | None = None) -> NoReturn:
-    """Run a verb and leave with its exit code."""
-    sys.exit(run(sys.argv[1:] if argv is None else list(argv)))
 
 
 def run(argv: list[str]) -> int:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self, TypeVar
 import tomli_w
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from headswap.core.errors import SettingError, did_you_mean, listed, raise_problems
+from headswap.core.errors import SettingError, absent, did_you_mean, listed, raise_problems
 from headswap.core.files import atomic_file
 
 
@@ -69,7 +69,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise SettingError(f"The recipe {path} does not exist.") from None
+        raise SettingError(f"The recipe {absent(path)}") from None
     except IsADirectoryError:
         raise SettingError(f"The recipe {path} is a folder. Give the .toml file inside it.") from None
     except UnicodeDecodeError:

@@ -4,10 +4,14 @@ An error is a sentence: what is wrong with which value, where, what is allowed, 
 without a traceback and leaves with `exit_code`. Everything else that is raised is a defect of ours.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
+from itertools import islice
+from pathlib import Path
 
 MOST_PROBLEMS_SHOWN = 10
+MOST_NEIGHBOURS = 2_000
 
 
 class HeadswapError(Exception):
@@ -47,10 +51,42 @@ def raise_problems(problems: Sequence[str], *, error: type[HeadswapError] = Inpu
     raise error("\n".join(shown))
 
 
+class Collected:
+    """Several inputs, each tried in turn; what is wrong with any of them is raised together."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+
+    @contextmanager
+    def trying(self) -> Iterator[None]:
+        """Keep an `InputError` of the body for later."""
+        try:
+            yield
+        except InputError as problem:
+            self.problems.append(str(problem))
+
+    def raise_found(self) -> None:
+        """Raise what was kept."""
+        raise_problems(self.problems)
+
+
 def did_you_mean(given: str, allowed: Iterable[str]) -> str:
     """` Did you mean 'x'?`, or nothing where no name is near."""
     near = get_close_matches(given, list(allowed), n=1, cutoff=0.6)
     return f" Did you mean '{near[0]}'?" if near else ""
+
+
+def absent(path: str | Path, *, names: Iterable[str] = ()) -> str:
+    """`x.txt does not exist.` and what may have been meant: a file beside it, or one of the other `names`."""
+    path = Path(path)
+    folder = path.expanduser().parent
+    if not folder.is_dir():
+        return f"{path} does not exist; there is no folder {folder}.{did_you_mean(str(path), names)}"
+    try:
+        beside = sorted(entry.name for entry in islice(folder.iterdir(), MOST_NEIGHBOURS))
+    except OSError:  # a folder that cannot be listed
+        beside = []
+    return f"{path} does not exist.{did_you_mean(path.name, [*names, *beside])}"
 
 
 def listed(names: Iterable[object], *, most: int = 8) -> str:

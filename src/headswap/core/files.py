@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from headswap.core.errors import InputError
+from headswap.core.errors import InputError, absent
 
 CHUNK = 1 << 20
 
@@ -74,7 +74,7 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise InputError(f"{path} does not exist.") from None
+        raise InputError(absent(path)) from None
     except (UnicodeDecodeError, json.JSONDecodeError) as problem:
         raise InputError(f"{path} is not valid JSON ({problem}).") from None
 

@@ -104,14 +104,13 @@ PRESETS: dict[str, dict[str, object]] = {
     },
 }  # fmt: skip
 PRESET_VOCAB_SIZES = {"lab": 50_001, "small": 16_000, "modern": 16_000, "gpt2-small": 50_257, "bert-base": 30_522}
+DEFAULT_PRESET: Preset = "small"
 assert set(PRESETS) == set(get_args(Preset)) == set(PRESET_VOCAB_SIZES)
 
 
-class ModelSettings(Settings):
-    """A preset and where the base differs from it."""
+class ShapeChanges(Settings):
+    """Where a base differs from its preset."""
 
-    preset: Preset = "small"
-    """Shape of a new base: lab (4 layers of 200), small (6 of 256), modern (6 of 512), gpt2-small, bert-base."""
     hidden_size: Count | None = None
     """Width of the base."""
     num_hidden_layers: Count | None = None
@@ -137,10 +136,21 @@ class ModelSettings(Settings):
     dropout: Share | None = None
     """Dropout on embeddings, attention and residual branches."""
 
-    def shape(self, *, vocab_size: int, max_length: int | None = None) -> BaseShape:
+    def laid_over(self, preset: Preset, *, vocab_size: int, max_length: int | None) -> BaseShape:
         """The full shape for a vocabulary; `max_length` replaces the preset's number of positions."""
-        own = set(ModelSettings.model_fields) - {"preset"}
-        values = PRESETS[self.preset] | self.model_dump(include=own, exclude_none=True)
+        changes = self.model_dump(include=set(ShapeChanges.model_fields), exclude_none=True)
+        values = {"vocab_size": vocab_size, **PRESETS[preset], **changes}
         if max_length is not None:
             values["max_position_embeddings"] = max_length
-        return BaseShape.model_validate({"vocab_size": vocab_size, **values})
+        return BaseShape.model_validate(values)
+
+
+class ModelSettings(ShapeChanges):
+    """A preset and where the base differs from it."""
+
+    preset: Preset = DEFAULT_PRESET
+    """Shape of a new base: lab (4 layers of 200), small (6 of 256), modern (6 of 512), gpt2-small, bert-base."""
+
+    def shape(self, *, vocab_size: int, max_length: int | None = None) -> BaseShape:
+        """The full shape for a vocabulary; `max_length` replaces the preset's number of positions."""
+        return self.laid_over(self.preset, vocab_size=vocab_size, max_length=max_length)

@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Literal
 
-from headswap.core.errors import InputError, did_you_mean, raise_problems
+from headswap.core.errors import InputError, absent, raise_problems
 from headswap.text.columns import COLUMN_EXTENSIONS, Problems, read_rows, text_problem
 from headswap.text.config import ReadSettings
 from headswap.text.datasets import is_named, list_datasets, read_named_documents
@@ -89,7 +89,7 @@ def _files_of(source: str, problems: list[str]) -> list[Path]:
         return [path]
     if not any(sign in source for sign in "*?["):
         names = [info.name for info in list_datasets()]
-        problems.append(f"{source} does not exist.{did_you_mean(source, names)}")
+        problems.append(absent(source, names=names))
         return []
     matches = [Path(match) for match in sorted(glob.glob(str(path), recursive=True))]
     files = [file for match in matches for file in (_files_in(match)[0] if match.is_dir() else [match])]

@@ -16,7 +16,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from headswap.core.errors import InputError, MissingExtraError, listed, raise_problems
+from headswap.core.errors import InputError, MissingExtraError, absent, listed, raise_problems
 from headswap.core.files import atomic_file
 from headswap.text.tokenizer import LAB_UNKNOWN, SPECIAL_TOKENS, MarkedIds, Tokenizer, mark_sentences
 
@@ -189,7 +189,7 @@ def _read_pieces(path: Path) -> list[str]:
 def _read_model(folder: Path, given: Path | None) -> bytes | None:
     if given is not None:
         if not given.is_file():
-            raise InputError(f"The sentencepiece model {given} does not exist.")
+            raise InputError(f"The sentencepiece model {absent(given)}")
         return given.read_bytes()
     found = sorted(folder.glob(MODEL_PATTERN))
     if len(found) > 1:

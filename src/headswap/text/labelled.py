@@ -10,7 +10,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from headswap.core.errors import InputError, did_you_mean, listed, raise_problems
+from headswap.core.errors import InputError, absent, did_you_mean, listed, raise_problems
 from headswap.text.columns import COLUMN_EXTENSIONS, Problems, kind_of, label_of, read_rows, text_problem
 from headswap.text.datasets import is_named, list_datasets, read_named_examples
 from headswap.text.open_text import extension_of, read_lines
@@ -72,7 +72,7 @@ def _one_file(source: str) -> Path:
     if path.is_dir():
         raise InputError(f"{source} is a folder. A labelled set is one file.")
     if not path.exists():
-        raise InputError(f"{source} does not exist.{did_you_mean(source, [info.name for info in list_datasets()])}")
+        raise InputError(absent(source, names=[info.name for info in list_datasets()]))
     return path
 
 

@@ -18,7 +18,7 @@ from itertools import chain, repeat
 from pathlib import Path
 from typing import BinaryIO
 
-from headswap.core.errors import InputError, MissingExtraError
+from headswap.core.errors import InputError, MissingExtraError, absent
 
 PIECE = 1 << 20
 ZSTD_PIECE = 1 << 16  # of compressed bytes: what one piece swells to is held in memory
@@ -63,7 +63,7 @@ def read_bytes(path: Path) -> Iterator[bytes]:
             f"{path} is not whole {compression} data ({problem}). It may have been cut off; copy or compress it again."
         ) from None
     except FileNotFoundError:
-        raise InputError(f"{path} does not exist.") from None
+        raise InputError(absent(path)) from None
     except IsADirectoryError:
         raise InputError(f"{path} is a folder; a file is needed here.") from None
     except OSError as problem:

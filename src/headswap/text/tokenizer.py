@@ -19,7 +19,7 @@ from typing import Any, Self
 import numpy as np
 import tokenizers
 
-from headswap.core.errors import InputError, listed
+from headswap.core.errors import InputError, absent, listed
 from headswap.core.files import atomic_file, read_json
 
 log = logging.getLogger("headswap")
@@ -208,7 +208,7 @@ def _find(path: Path) -> Path:
     if path.is_file():
         return path
     if not path.exists():
-        raise InputError(f"The tokenizer {path} does not exist.")
+        raise InputError(f"The tokenizer {absent(path)}")
     for inside in (path / "tokenizer.json", path / "bundle" / "tokenizer.json"):
         if inside.is_file():
             return inside

@@ -1,12 +1,12 @@
 """Settings of training, and the recipes of the two training verbs. Free of torch."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import Field
 
 from headswap.core.config import Recipe, Settings
 from headswap.core.errors import SettingError
-from headswap.model.config import HeadShape, ModelSettings, Share
+from headswap.model.config import DEFAULT_PRESET, HeadShape, ModelSettings, Preset, ShapeChanges, Share
 from headswap.text.config import LabelledSettings, ReadSettings, TokenizerSettings
 
 Positive = Annotated[float, Field(gt=0)]
@@ -123,15 +123,24 @@ class CorpusSettings(ReadSettings):
     """Files, folders, globs, a token store, a named data set, or - for standard input."""
 
 
-class StartSettings(ModelSettings):
+class StartSettings(ShapeChanges):
     """Where a fine-tuned model starts."""
 
     base: str | None = None
     """Bundle or run folder whose base is carried over, or scratch."""
+    preset: Preset | None = None
+    """Shape of a base from scratch: lab (4 layers of 200), small (6 of 256, default), modern (6 of 512), gpt2-small,
+    bert-base."""
     direction: Literal["causal", "bidirectional"] | None = None
     """Attention direction of a base from scratch; causal by default. A pre-trained base keeps its own."""
     dropout: Share | None = 0.1
     """Dropout on embeddings, attention and residual branches while fine-tuning."""
+
+    def resolved(self) -> Self:
+        """With the defaults of a base from scratch written out; one that is carried over has its own."""
+        if self.base != "scratch":
+            return self
+        return self.changed(preset=self.preset or DEFAULT_PRESET, direction=self.direction or "causal")
 
 
 class PretrainRecipe(Recipe):

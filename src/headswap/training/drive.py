@@ -10,8 +10,8 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -87,8 +87,9 @@ class _Drive:
         plan.observer.on_start(total_steps=plan.total_steps, first_step=progress.step)
         if progress.step == 0:
             self._evaluate()
-        with _requests_to_stop() as request:
-            for record in self._records():
+        # Closed on every way out: an exception on its way would keep the loop's frame, and what it holds, alive.
+        with _requests_to_stop() as request, closing(self._records()) as records:
+            for record in records:
                 self.unread.append(record)
                 progress.step = record.step + 1
                 self._read(keep=LATE[plan.machine.device.type])
@@ -116,10 +117,8 @@ class _Drive:
             return step % every == 0
         return step % self.plan.evaluate_every == 0 and time.perf_counter() - self.last_save > SECONDS_BETWEEN_SAVES
 
-    def _records(self) -> Iterator[StepRecord]:
-        plan = self.plan
-        if self.progress.has_stopped_early:
-            return iter(())
+    def _records(self) -> Generator[StepRecord]:
+        plan, progress = self.plan, self.progress
         return train(
             Trainee(self.model, plan.objective),
             self.optimizer,
@@ -127,8 +126,8 @@ class _Drive:
             settings=plan.settings,
             machine=plan.machine,
             processes=plan.processes,
-            first_step=self.progress.step,
-            total_steps=plan.total_steps,
+            first_step=progress.step,
+            total_steps=progress.step if progress.has_stopped_early else plan.total_steps,
         )
 
     def _agreed(self, wants_stop: bool, step: int) -> bool:

@@ -7,7 +7,7 @@ that is not finite leaves the weights where they are, then and in every later st
 stops.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Protocol
@@ -69,7 +69,7 @@ def train(
     processes: Processes,
     first_step: int,
     total_steps: int,
-) -> Iterator[StepRecord]:
+) -> Generator[StepRecord]:
     """Steps `first_step` up to `total_steps`, one record each."""
     parallel = processes.wrap(trainee)
     parameters = [tensor for tensor in trainee.parameters() if tensor.requires_grad]

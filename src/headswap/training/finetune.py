@@ -18,9 +18,7 @@ from headswap.core.config import Settings, load_recipe
 from headswap.core.errors import SettingError
 from headswap.model.objectives import ClassificationObjective
 from headswap.text.batch import Batch, flat_batch
-from headswap.text.labelled import (
-    Example,
-)
+from headswap.text.labelled import Example
 from headswap.text.order import rows_of_step, steps_per_epoch
 from headswap.training.checkpoint import Progress, best_folder, load_weights_in_place
 from headswap.training.config import FinetuneRecipe
@@ -86,6 +84,7 @@ def finetune(
         raise SettingError("No training set is given. Pass --train FILE.")
     if recipe.model.base is None:
         raise SettingError("No base is given. Pass --base RUN (a bundle or a run folder), or --base scratch.")
+    recipe = recipe.changed(model=recipe.model.resolved())
     machine = Machine(recipe.machine)
     processes = start_processes(machine.device)
     try:
@@ -121,10 +120,11 @@ class _Finetuning:
         training = recipe.training
         self.max_length = training.max_length or base.max_position_embeddings
         training = training.changed(
-            max_length=self.max_length,
-            learning_rate=training.learning_rate or finetuning_rate(base.hidden_size),
-            num_train_epochs=training.num_train_epochs or finetuning_epochs(len(splits.train), training.batch_size),
+            max_length=self.max_length, learning_rate=training.learning_rate or finetuning_rate(base.hidden_size)
         )
+        if training.max_steps is None and training.num_train_epochs is None:
+            epochs = finetuning_epochs(len(splits.train), training.batch_size)
+            training = training.changed(num_train_epochs=epochs)
         self.recipe = recipe.changed(training=training)
         self.train, self.validation = self._encoded(splits.train), self._encoded(splits.validation)
         self.latest: dict[str, Any] = {}

@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from headswap.core.errors import SettingError
+from headswap.core.errors import Collected, SettingError
 from headswap.text.datasets import is_named, named_splits
 from headswap.text.labelled import check_labels, label_names, read_labelled, stratified_split, stratified_subset
 from headswap.text.records import Example
@@ -41,28 +41,44 @@ def _checksum(examples: Sequence[Example]) -> str:
 
 
 def read_splits(recipe: FinetuneRecipe) -> LabelledSplits:
-    """Read and check the labelled sets; the label list comes from train alone."""
+    """Read and check the labelled sets; the label list comes from train alone. All that is wrong is raised at once."""
     data, seed = recipe.data, recipe.training.seed
     assert data.train is not None
-    columns = {"text_column": data.text_column, "label_column": data.label_column}
-    train = read_labelled(data.train, label_file=data.label_file, **columns)
+    files = {
+        "train": (data.train, data.label_file),
+        "validation": (data.validation, data.validation_label_file),
+        "test": (data.test or _own_test(data.train), data.test_label_file),
+    }
+    sets: dict[str, list[Example]] = {role: [] for role in files}
+    collected = Collected()
+    for role, (source, label_file) in files.items():
+        if source is not None:
+            with collected.trying():
+                sets[role] = read_labelled(
+                    source, label_file=label_file, text_column=data.text_column, label_column=data.label_column
+                )
+    if collected.problems and not sets["train"]:
+        collected.raise_found()
+    train = sets["train"]
     if data.num_train is not None:
         if data.num_train > len(train):
             raise SettingError(f"num_train is {data.num_train}, but {data.train} has only {len(train)} examples.")
         train = [train[index] for index in stratified_subset(train, data.num_train, seed)]
-    labels = tuple(label_names(train))
-    validation: list[Example] = []
-    if data.validation is not None:
-        validation = read_labelled(data.validation, label_file=data.validation_label_file, **columns)
-        check_labels(validation, labels, role="validation")
-    elif len(train) >= FEWEST_FOR_CHOOSING:
+    labels: tuple[str, ...] = ()
+    with collected.trying():
+        labels = tuple(label_names(train))
+    for role in ("validation", "test") if labels else ():
+        with collected.trying():
+            check_labels(sets[role], labels, role=role)
+    collected.raise_found()
+    validation = sets["validation"]
+    if data.validation is None and len(train) >= FEWEST_FOR_CHOOSING:
         rest, held_out = stratified_split(train, VALIDATION_SHARE, seed)
         train, validation = [train[index] for index in rest], [train[index] for index in held_out]
-    test: list[Example] = []
-    test_source = data.test
-    if test_source is None and is_named(data.train) and "test" in named_splits(data.train) and "/" not in data.train:
-        test_source = f"{data.train}/test"
-    if test_source is not None:
-        test = read_labelled(test_source, label_file=data.test_label_file, **columns)
-        check_labels(test, labels, role="test")
-    return LabelledSplits(train, validation, test, labels)
+    return LabelledSplits(train, validation, sets["test"], labels)
+
+
+def _own_test(train: str) -> str | None:
+    """The test set that a named data set brings."""
+    has_own = is_named(train) and "test" in named_splits(train) and "/" not in train
+    return f"{train}/test" if has_own else None

@@ -37,10 +37,16 @@ class Start:
         else:
             documents = (Document(example.text, example.source, example.line) for example in splits.train)
             tokenizer = train_tokenizer(documents, recipe.tokenizer)
-        base = recipe.model.shape(vocab_size=tokenizer.vocab_size, max_length=recipe.training.max_length)
-        direction = recipe.model.direction or "causal"
+        start = recipe.model
+        assert start.preset is not None
+        assert start.direction is not None
+        length = recipe.training.max_length
         shape = ModelShape(
-            base=base, direction=direction, head="classify", num_labels=len(splits.labels), classifier=recipe.head
+            base=start.laid_over(start.preset, vocab_size=tokenizer.vocab_size, max_length=length),
+            direction=start.direction,
+            head="classify",
+            num_labels=len(splits.labels),
+            classifier=recipe.head,
         )
         model = build_model(shape, seed=recipe.training.seed)
         return cls(model, tokenizer, scratch_ledger(model), "none")
@@ -48,9 +54,7 @@ class Start:
     @classmethod
     def _carried(cls, recipe: FinetuneRecipe, splits: LabelledSplits) -> "Start":
         assert recipe.model.base is not None
-        given = [
-            name for name in SHAPE_SETTINGS if name in recipe.model.model_fields_set and getattr(recipe.model, name)
-        ]
+        given = [name for name in SHAPE_SETTINGS if getattr(recipe.model, name) is not None]
         bundle = Bundle.load(recipe.model.base)
         if given:
             raise SettingError(

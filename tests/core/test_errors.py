@@ -1,0 +1,30 @@
+"""What is said of a name that does not exist, and of several inputs at once."""
+
+from pathlib import Path
+
+import pytest
+
+from headswap.core.errors import Collected, InputError, absent
+
+
+def test_a_file_that_is_absent_is_told_with_the_one_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "reviews.txt").touch()
+    assert absent(tmp_path / "review.txt") == f"{tmp_path}/review.txt does not exist. Did you mean 'reviews.txt'?"
+    assert absent(tmp_path / "zz") == f"{tmp_path}/zz does not exist."
+    assert absent(tmp_path / "moveis", names=["movies"]).endswith("Did you mean 'movies'?")
+
+
+def test_a_folder_that_is_absent_is_named(tmp_path: Path) -> None:
+    assert absent(tmp_path / "data" / "a.txt").endswith(f"a.txt does not exist; there is no folder {tmp_path}/data.")
+
+
+def test_problems_of_several_inputs_are_raised_together() -> None:
+    collected = Collected()
+    collected.raise_found()
+    for name in ("one", "two"):
+        with collected.trying():
+            raise InputError(f"{name} is wrong.")
+    with pytest.raises(InputError, match=r"^one is wrong\.\ntwo is wrong\.$"):
+        collected.raise_found()
+    with pytest.raises(ValueError, match="ours"), collected.trying():
+        raise ValueError("ours")
