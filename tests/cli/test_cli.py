@@ -174,7 +174,7 @@ def test_params_count_the_labs_model(capsys: pytest.CaptureFixture[str], shared:
     found = call_json(capsys, *given, "classify")
     assert found["total"] == 988_402 == sum(part["count"] for part in found["parts"])
     assert call_json(capsys, "params", shared / "base")["trainable"] > 0
-    assert "both" in call_wrong(capsys, "params", shared / "base", "--preset", "lab")
+    assert "has its own shape" in call_wrong(capsys, "params", shared / "base", "--preset", "lab")
     assert "1,008,100" in call(capsys, *given, "lm")
 
 
@@ -313,3 +313,90 @@ def test_a_lone_dash_is_standard_input(capsys: pytest.CaptureFixture[str], share
         assert json.loads(done.stdout)
     piped = hs.load(tmp_path / "run").bundle.tokenizer.fingerprint
     assert piped == hs.load(shared / "base").bundle.tokenizer.fingerprint, "the same text gives the same tokenizer"
+
+
+# Flags that would have had no effect
+
+
+def test_a_dash_is_standard_input_for_predict_too(
+    capsys: pytest.CaptureFixture[str], shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = call(capsys, "predict", shared / "classifier", "a good film", "a bad film")
+    monkeypatch.setattr(sys, "stdin", io.StringIO("a good film\na bad film\n"))
+    assert call(capsys, "predict", shared / "classifier", "-") == expected
+    assert "cannot be mixed" in call_wrong(capsys, "predict", shared / "classifier", "-", "a good film")
+
+
+def test_predict_never_reads_one_file_of_several(
+    capsys: pytest.CaptureFixture[str], shared: Path, tmp_path: Path
+) -> None:
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text("a good film\n")
+    said = call_wrong(capsys, "predict", shared / "classifier", "--file", tmp_path / "*.txt")
+    assert "stands for 2 files" in said
+
+
+@pytest.mark.parametrize("text", ["", "  "])
+def test_a_blank_text_gets_no_label(capsys: pytest.CaptureFixture[str], shared: Path, text: str) -> None:
+    assert "Text 2 of 2 is blank" in call_wrong(capsys, "predict", shared / "classifier", "a film", text)
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (("evaluate", "base", "corpus.txt", "--label-column", "x"), "--label-column cannot be used: this bundle is a"),
+        (("evaluate", "classifier", "test.jsonl", "--documents", "file"), "--documents cannot be used"),
+        (("params", "base", "--num-labels", "3"), "A bundle has its own shape and head"),
+        (("params", "base", "--max-length", "3"), "A bundle has its own shape and head"),
+        (("evaluate", "classifier", "test.jsonl", "more"), "'more' is too much. See headswap evaluate --help."),
+        (("generate", "base", "one", "two", "three"), "'two', 'three' are too much. Put a text of"),
+    ],
+)  # fmt: skip
+def test_what_would_have_no_effect_is_refused(
+    capsys: pytest.CaptureFixture[str], shared: Path, monkeypatch: pytest.MonkeyPatch, argv: tuple[str, ...], words: str
+) -> None:
+    monkeypatch.chdir(shared)
+    assert words in call_wrong(capsys, *argv)
+
+
+def test_a_tokenizer_is_replaced_only_when_asked(
+    capsys: pytest.CaptureFixture[str], shared: Path, tmp_path: Path
+) -> None:
+    given = ("tokenizer", shared / "corpus.txt", "--out", tmp_path / "tokenizer.json")
+    call(capsys, *given, "--vocab-size=270")
+    before = (tmp_path / "tokenizer.json").read_bytes()
+    assert "exists already" in call_wrong(capsys, *given, "--vocab-size=280")
+    assert (tmp_path / "tokenizer.json").read_bytes() == before
+    call(capsys, *given, "--vocab-size=280", "--overwrite")
+    assert (tmp_path / "tokenizer.json").read_bytes() != before
+
+
+def test_settings_of_reading_are_refused_where_nothing_is_read_by_them(
+    capsys: pytest.CaptureFixture[str], shared: Path, tmp_path: Path
+) -> None:
+    call(capsys, "store", shared / "corpus.txt", "--tokenizer", shared / "base", "--out", tmp_path / "store")
+    rest = ("--out", tmp_path / "run", "--max-steps=1", *FLAGS, *MACHINE)
+    said = call_wrong(capsys, "pretrain", tmp_path / "store", "--documents", "file", *rest)
+    assert "documents cannot be set" in said
+    said = call_wrong(capsys, "pretrain", shared / "corpus.txt", "--text-column", "body", *rest)
+    assert "text_column is 'body', but no file of the corpus has columns" in said
+    assert not (tmp_path / "run").exists()
+
+
+def test_two_limits_exclude_each_other(capsys: pytest.CaptureFixture[str], shared: Path, tmp_path: Path) -> None:
+    limits = ("--max-steps=700", "--max-minutes=0.03")
+    said = call_wrong(capsys, "pretrain", shared / "corpus.txt", "--out", tmp_path / "run", *limits, *FLAGS, *MACHINE)
+    assert "max_steps and max_minutes exclude each other" in said
+
+
+def test_a_help_page_whose_reader_goes_away_is_no_error() -> None:
+    command = f"{sys.executable} -m headswap pretrain --help | true; exit ${{PIPESTATUS[0]}}"
+    assert subprocess.run(["bash", "-c", command]).returncode == 0
+
+
+def test_ctrl_c_is_said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, shared: Path) -> None:
+    def interrupt(*_args: object, **_values: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("headswap.bundle.Bundle.load", interrupt)
+    assert "Interrupted." in call_wrong(capsys, "predict", shared / "classifier", "a film", code=130)

@@ -123,3 +123,10 @@ def test_a_recipe_reloads_equal(
     file = tmp_path_factory.mktemp("recipes") / "recipe.toml"
     recipe.save(file)
     assert load_recipe(PretrainRecipe, file) == recipe
+
+
+def test_a_recipe_of_another_verb_is_told_in_one_sentence(tmp_path: Path) -> None:
+    FinetuneRecipe().save(tmp_path / "recipe.toml")
+    with pytest.raises(SettingError, match="verb = 'finetune' is not allowed") as caught:
+        load_recipe(PretrainRecipe, tmp_path / "recipe.toml")
+    assert "\n" not in str(caught.value)

@@ -9,7 +9,11 @@ from headswap.core.errors import Collected, InputError, absent
 
 def test_a_file_that_is_absent_is_told_with_the_one_beside_it(tmp_path: Path) -> None:
     (tmp_path / "reviews.txt").touch()
-    assert absent(tmp_path / "review.txt") == f"{tmp_path}/review.txt does not exist. Did you mean 'reviews.txt'?"
+    assert (
+        absent(tmp_path / "review.txt")
+        == f"{tmp_path}/review.txt does not exist. Did you mean '{tmp_path}/reviews.txt'?"
+    )
+    assert absent(tmp_path / "preview.csv") == f"{tmp_path}/preview.csv does not exist.", "a faint likeness is no hint"
     assert absent(tmp_path / "zz") == f"{tmp_path}/zz does not exist."
     assert absent(tmp_path / "moveis", names=["movies"]).endswith("Did you mean 'movies'?")
 

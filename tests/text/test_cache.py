@@ -182,7 +182,7 @@ def test_a_store_given_as_corpus_is_opened_and_brings_its_tokenizer(
     built = cached_store([str(corpus_file)], READ, tokenizer)
     own = tmp_path / "own"
     built.folder.rename(own)
-    assert cached_store([str(own)], READ, tokenizer).folder == own
+    assert cached_store([str(own)], ReadSettings(), tokenizer).folder == own
     assert cached_tokenizer([str(own)], READ, TokenizerSettings()).fingerprint == tokenizer.fingerprint
     assert keys("store") == []
 
@@ -193,11 +193,11 @@ def test_a_given_store_of_another_tokenizer_or_among_files_is_an_error(
     own = cached_store([str(corpus_file)], READ, tokenizer).folder
     other = cached_tokenizer([str(corpus_file)], READ, TRAIN.changed(vocab_size=300))
     with pytest.raises(InputError, match="built with another tokenizer"):
-        cached_store([str(own)], READ, other)
+        cached_store([str(own)], ReadSettings(), other)
     with pytest.raises(InputError, match="cannot be mixed"):
         cached_store([str(own), str(corpus_file)], READ, tokenizer)
     with pytest.raises(InputError, match="has no side array 'word_starts'"):
-        cached_store([str(own)], READ, tokenizer, side=["word_starts"])
+        cached_store([str(own)], ReadSettings(), tokenizer, side=["word_starts"])
 
 
 def test_missing_files_are_all_named(tokenizer: Tokenizer) -> None:

@@ -30,9 +30,9 @@ def test_one_process_is_first_and_sends_nothing() -> None:
     assert not Processes(1, 2).is_first
 
 
-def two_processes(*arguments: str) -> str:
+def two_processes(*arguments: str, stdin: str = "") -> str:
     line = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *arguments]
-    done = subprocess.run(line, env=os.environ | ENVIRONMENT, capture_output=True, text=True)
+    done = subprocess.run(line, env=os.environ | ENVIRONMENT, capture_output=True, text=True, input=stdin)
     assert done.returncode == 0, done.stderr[-3_000:]
     return done.stdout
 
@@ -55,7 +55,11 @@ def test_two_processes_have_the_losses_of_one(tmp_path: Path, accumulation: int)
     ]  # fmt: skip
     subprocess.run([sys.executable, *given, f"--out={tmp_path / 'one'}"], env=os.environ | ENVIRONMENT, check=True)
     two_processes(*given, f"--out={tmp_path / 'two'}")
+    text = (tmp_path / "corpus.txt").read_text(encoding="utf-8")
+    piped = [part if part != str(tmp_path / "corpus.txt") else "-" for part in given]
+    two_processes(*piped, f"--out={tmp_path / 'piped'}", stdin=text)
     one, two = losses(tmp_path / "one"), losses(tmp_path / "two")
+    assert losses(tmp_path / "piped") == two, "one process reads standard input, all train on it"
     assert [line[:2] for line in one] == [line[:2] for line in two]
     assert [line[2] for line in two] == pytest.approx([line[2] for line in one], abs=1e-5)
     results: list[dict[str, Any]] = [

@@ -148,7 +148,7 @@ def test_what_is_wrong_with_several_files_is_told_at_once(shared: Path, tmp_path
         )  # fmt: skip
     said = str(caught.value).splitlines()
     assert said[0] == f"{tmp_path / 'tran.jsonl'} does not exist."
-    assert said[1].endswith("Did you mean 'validation.jsonl'?")
+    assert said[1].endswith(f"Did you mean '{shared / 'validation.jsonl'}'?")
     assert "test.csv has no column 'label'" in said[2]
     assert not (tmp_path / "run").exists()
 
@@ -420,7 +420,7 @@ def test_a_limit_in_tokens_is_met_to_within_a_batch(shared: Path, tmp_path: Path
 @pytest.mark.parametrize(
     ("limits", "named"),
     [
-        ({"max_steps": 3, "num_train_epochs": 1}, "num_train_epochs and max_steps"),
+        ({"max_steps": 3, "num_train_epochs": 1}, "max_steps and num_train_epochs"),
         ({"max_tokens": 3, "max_minutes": 1}, "max_tokens and max_minutes"),
     ],
 )

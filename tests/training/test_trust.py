@@ -1,5 +1,6 @@
 """Ways in which a run could go wrong without a word, and does not."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -140,4 +141,41 @@ def test_test_texts_that_stand_in_train_are_counted(
     base: hs.Run, train: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     hs.finetune(base, train=train, test=train, out=tmp_path / "classifier", num_train_epochs=1, threads=1)
-    assert "60 test texts also stand in train" in caplog.text
+    assert "60 test texts also in train" in caplog.text
+
+
+def test_texts_in_validation_and_test_are_counted(
+    base: hs.Run, train: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    test = write_labelled(tmp_path / "test.jsonl", 20, seed=2)
+    hs.finetune(base, train=train, validation=test, test=test, out=tmp_path / "run", max_steps=1, threads=1)
+    assert "20 test texts also in validation" in caplog.text
+
+
+def test_label_files_without_their_set_are_refused(base: hs.Run, train: Path, tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match="test_label_file is given, but no test set"):
+        hs.finetune(base, train=train, test_label_file="nowhere.txt", out=tmp_path / "run")
+
+
+def test_another_base_at_the_same_place_is_not_resumed(corpus_file: Path, train: Path, tmp_path: Path) -> None:
+    base = hs.pretrain(corpus_file, out=tmp_path / "base", max_steps=2, **PRETRAINING)
+    settings = {"train": train, "out": tmp_path / "run", "max_steps": 8, "save_steps": 2, "logging_steps": 2}
+    with pytest.raises(RuntimeError, match="crash"):
+        hs.finetune(base, observer=StopAt(4), threads=1, **settings)
+    hs.pretrain(corpus_file, out=base.path, overwrite=True, max_steps=2, seed=7, **PRETRAINING)
+    with pytest.raises(SettingError, match="The base changed since"):
+        hs.finetune(base, resume=True, threads=1, **settings)
+
+
+def test_held_out_documents_that_stand_in_training_are_counted(
+    corpus_file: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    documents = [f"document number {number} says {number * number}" for number in range(100)]
+    corpus_file.write_text("\n".join(documents))
+    hs.pretrain(corpus_file, out=tmp_path / "once", max_steps=1, held_out_fraction=0.1, **PRETRAINING)
+    assert "held-out documents also stand" not in caplog.text
+    corpus_file.write_text("\n".join(documents * 2))
+    hs.pretrain(corpus_file, out=tmp_path / "twice", max_steps=1, held_out_fraction=0.1, **PRETRAINING)
+    found = re.search(r"(\d+) of the (\d+) held-out documents also stand in the training part", caplog.text)
+    assert found is not None
+    assert 15 <= int(found[1]) <= int(found[2]) == 20

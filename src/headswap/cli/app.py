@@ -32,7 +32,9 @@ HELP = "Pre-train a Transformer on your own text, swap its head, fine-tune it, a
 
 def make_app() -> App:
     """The application with every verb registered by its import path."""
-    app = App(name="headswap", help=HELP, version=__version__, help_format="plaintext")
+    app = App(
+        name="headswap", help=HELP, version=__version__, help_format="plaintext", suppress_keyboard_interrupt=False
+    )
     for order, (verb, description) in enumerate(VERBS.items()):
         app.command(f"headswap.cli.{verb}:{verb}", name=verb, help=description, sort_key=order)
     return app
@@ -51,6 +53,10 @@ def run(argv: list[str]) -> int:
         return _complain(_wording(problem, argv), 2)
     except KeyboardInterrupt:
         return _complain("Interrupted.", 130)
+    except SystemExit as leaving:
+        if isinstance(leaving.__context__, BrokenPipeError):  # rich met it first, in a help page
+            return 0
+        raise
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has gone; be quiet about it
         return 0
@@ -78,7 +84,10 @@ def _complain(message: str, code: int) -> int:
 def _wording(problem: CycloptsError, argv: list[str]) -> str:
     """cyclopts' own sentence, or ours where pydantic found a value wanting."""
     if isinstance(problem, UnusedCliTokensError):
-        return f"{listed(problem.unused_tokens or ())} is too much. Put a text of several words in quotes."
+        unused = problem.unused_tokens or ()
+        is_text = bool(argv) and argv[0] in ("predict", "generate")
+        hint = "Put a text of several words in quotes." if is_text else f"See headswap {argv[0]} --help."
+        return f"{listed(unused)} {'is' if len(unused) == 1 else 'are'} too much. {hint}"
     if isinstance(problem, UnknownCommandError):
         return f"'{argv[0]}' is not a verb.{did_you_mean(argv[0], VERBS)} The verbs are: {', '.join(VERBS)}."
     cause: BaseException | None = problem

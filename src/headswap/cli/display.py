@@ -30,7 +30,7 @@ def start_messages(*, quiet: bool) -> Console:
     handler = _ConsoleHandler(console)
     logger = logging.getLogger("headswap")
     logger.handlers[:] = [handler]
-    logger.setLevel(logging.WARNING if quiet or not is_first_process() else logging.INFO)
+    logger.setLevel((logging.WARNING if quiet else logging.INFO) if is_first_process() else logging.ERROR)
     logger.propagate = False
     return console
 

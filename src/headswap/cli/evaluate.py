@@ -13,9 +13,9 @@ def evaluate(
     /,
     *,
     text_column: str = "text",
-    label_column: str = "label",
+    label_column: str | None = None,
     label_file: str | None = None,
-    documents: DocumentUnit = "auto",
+    documents: DocumentUnit | None = None,
     max_length: int | None = None,
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
     machine: Annotated[MachineSettings | None, Machine] = None,
@@ -33,11 +33,11 @@ def evaluate(
     text_column
         Name of the text column.
     label_column
-        Name of the label column.
+        Name of the label column, for a classifier; label by default.
     label_file
         Labels of a plain text set, one a line.
     documents
-        What one document is in a plain text corpus.
+        What one document is in a plain text corpus, for a language model; auto by default.
     max_length
         Longest text in tokens; the base's limit by default.
     """
@@ -50,18 +50,29 @@ def evaluate(
     computer = Computer(machine or MachineSettings())
     loaded = Bundle.load(bundle, device=computer.device)
     if loaded.model.shape.head == "classify":
+        _refuse("a classifier", {"documents": documents})
         metrics = score_classifier(
-            loaded, data, text_column=text_column, label_column=label_column, label_file=label_file,
+            loaded, data, text_column=text_column, label_column=label_column or "label", label_file=label_file,
             max_length=max_length, machine=computer,
         )  # fmt: skip
     else:
+        _refuse("a language model", {"label-column": label_column, "label-file": label_file})
         metrics = score_language_model(
-            loaded, data, text_column=text_column, documents=documents, max_length=max_length, machine=computer
-        )
+            loaded, data, text_column=text_column, documents=documents or "auto", max_length=max_length,
+            machine=computer,
+        )  # fmt: skip
     if flags.json:
         print_json(metrics)
     else:
         _print(metrics)
+
+
+def _refuse(what: str, flags: dict[str, object]) -> None:
+    """Refuse flags that would have no effect."""
+    from headswap.core.errors import SettingError
+
+    if given := [f"--{name}" for name, value in flags.items() if value is not None]:
+        raise SettingError(f"{' and '.join(given)} cannot be used: this bundle is {what}.")
 
 
 def _print(metrics: dict[str, Any]) -> None:
@@ -76,7 +87,7 @@ def _print(metrics: dict[str, Any]) -> None:
     rows = [
         ("accuracy", f"{metrics['accuracy']:.4f}", f"{low:.4f} to {high:.4f}"),
         ("macro-F1", f"{metrics['macro_f1']:.4f}", ""),
-        ("majority class", f"{metrics['majority_share']:.4f}", ""),
+        ("largest class of these texts", f"{metrics['majority_share']:.4f}", ""),
         ("loss", f"{metrics['loss']:.4f}", ""),
         ("share of tokens cut off", f"{metrics['truncated_share']:.4f}", ""),
     ]

@@ -22,7 +22,7 @@ class OutputFlags:
     """What a verb says and how."""
 
     json: Annotated[bool, switch("Print the result as JSON on standard output.")] = False
-    quiet: Annotated[bool, switch("Say nothing but warnings and the result.")] = False
+    quiet: Annotated[bool, switch("Say nothing but warnings; what goes to standard output stays.")] = False
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ def params(
     vocab_size: int | None = None,
     max_length: int | None = None,
     head: HeadName = "none",
-    num_labels: int = 2,
+    num_labels: int | None = None,
     model: Annotated[ModelSettings | None, Model] = None,
     head_shape: Annotated[HeadShape | None, Model] = None,
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
@@ -33,7 +33,7 @@ def params(
     head
         Which head to count: none is the base alone.
     num_labels
-        Classes of a classification head.
+        Classes of a classification head, 2 by default.
     """
     from headswap.bundle import Bundle
     from headswap.cli.display import print_json, print_table
@@ -42,8 +42,9 @@ def params(
     from headswap.model.text_model import ModelShape
 
     if bundle is not None:
-        if model is not None or vocab_size is not None or head != "none" or head_shape is not None:
-            raise SettingError("A bundle has its own shape. Give a bundle or a preset, not both.")
+        given = (model, vocab_size, max_length, num_labels, head_shape)
+        if head != "none" or any(value is not None for value in given):
+            raise SettingError("A bundle has its own shape and head. Leave the bundle out, or the other flags.")
         loaded = Bundle.load(bundle)
         account, title = account_of(loaded.model), bundle
     else:
@@ -58,7 +59,7 @@ def params(
         shape = settings.shape(vocab_size=vocab_size or PRESET_VOCAB_SIZES[settings.preset], max_length=max_length)
         whole = None
         if head != "none":
-            labels = num_labels if head == "classify" else None
+            labels = (num_labels or 2) if head == "classify" else None
             whole = ModelShape(base=shape, head=head, num_labels=labels, classifier=head_shape or HeadShape())
         account = account_of_shape(shape, whole)
         title = (

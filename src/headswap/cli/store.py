@@ -28,7 +28,7 @@ def store(
     out
         Folder to write.
     side
-        Side arrays to keep beside the ids.
+        A side array to keep beside the ids; give the flag twice for both.
     """
     from headswap.cli.display import print_json, start_messages
     from headswap.core.errors import SettingError

@@ -10,6 +10,10 @@ def texts_to_read(given: Sequence[str], file: str | None, text_column: str) -> l
     """The texts in their order; blank ones in a file are an error, since answers come in input order."""
     if given and file is not None:
         raise SettingError("Texts and --file are both given. Give one of them.")
+    if "-" in given:
+        if len(given) > 1:
+            raise SettingError("- is standard input and cannot be mixed with texts. Give one of them.")
+        given, file = (), "-"
     if given:
         return list(given)
     if file is None and sys.stdin.isatty():
@@ -32,7 +36,10 @@ def _texts_of_file(file: str, text_column: str) -> list[str]:
     from headswap.text.documents import find_files
     from headswap.text.open_text import extension_of, read_lines
 
-    (path,) = find_files([file])[:1]
+    files = find_files([file])
+    if len(files) != 1:
+        raise InputError(f"{file} stands for {len(files)} files. Give one, so that answers can be told apart.")
+    (path,) = files
     if extension_of(path) not in COLUMN_EXTENSIONS:
         return list(read_lines(path))
     problems, texts = Problems(), []

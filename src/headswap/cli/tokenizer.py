@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-from headswap.cli.flags import Output, OutputFlags, Reading
+from headswap.cli.flags import Output, OutputFlags, Reading, switch
 from headswap.text.config import ReadSettings, TokenizerKind
 
 
@@ -13,6 +13,7 @@ def tokenizer(
     kind: TokenizerKind = "bpe",
     vocab_size: int | None = None,
     lowercase: bool = False,
+    overwrite: Annotated[bool, switch("Replace the file if it exists.")] = False,
     read: Annotated[ReadSettings | None, Reading] = None,
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
 ) -> None:
@@ -48,6 +49,8 @@ def tokenizer(
         raise SettingError("No corpus is given. Name files, folders, a data set, or - for standard input.")
     if out.is_dir():
         raise SettingError(f"--out {out} is a folder. Give a file name, for example {out / 'tokenizer.json'}.")
+    if out.exists() and not overwrite:
+        raise SettingError(f"--out {out} exists already. Choose another name, or replace it with --overwrite.")
     values = {"kind": kind, "vocab_size": vocab_size, "lowercase": lowercase}
     settings = validate(Given, {"tokenizer": values}, origin=None).tokenizer
     trained = train_tokenizer(read_documents(corpus, read or ReadSettings()), settings)

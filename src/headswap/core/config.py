@@ -49,6 +49,7 @@ def load_recipe(kind: type[R], path: Path | None, sections: Mapping[str, Setting
         if given is None:
             continue
         overlay = dict(given) if isinstance(given, Mapping) else given.model_dump(exclude_unset=True)
+        _check_exclusive(kind, section, overlay)
         below = values.get(section, {})
         if isinstance(below, dict):
             below = {name: value for name, value in below.items() if not _is_replaced(kind, section, name, overlay)}
@@ -57,10 +58,20 @@ def load_recipe(kind: type[R], path: Path | None, sections: Mapping[str, Setting
     return validate(kind, values, origin=str(path) if path else None)
 
 
+def _exclusive(kind: type[Recipe], section: str) -> tuple[str, ...]:
+    settings = kind.model_fields[section].annotation if section in kind.model_fields else None
+    return getattr(settings, "exclusive", ())
+
+
+def _check_exclusive(kind: type[Recipe], section: str, overlay: Mapping[str, Any]) -> None:
+    given = [name for name in _exclusive(kind, section) if overlay.get(name) is not None]
+    if len(given) > 1:
+        raise SettingError(f"{' and '.join(given)} exclude each other. Give one of them.")
+
+
 def _is_replaced(kind: type[Recipe], section: str, name: str, overlay: Mapping[str, Any]) -> bool:
     """Whether a flag sets another of the settings that exclude this one."""
-    settings = kind.model_fields[section].annotation if section in kind.model_fields else None
-    together = getattr(settings, "exclusive", ())
+    together = _exclusive(kind, section)
     return name in together and any(overlay.get(other) is not None for other in together)
 
 
@@ -90,7 +101,11 @@ def validate(kind: type[R], values: dict[str, Any], *, origin: str | None) -> R:
 def problem_sentences(problems: ValidationError, kind: type[BaseModel], *, origin: str | None = None) -> list[str]:
     """One sentence for each thing that pydantic found."""
     where = f" ({origin})" if origin else ""
-    return [_sentence(problem, kind, where) for problem in problems.errors()]
+    found = problems.errors()
+    of_verb = [
+        problem for problem in found if problem["loc"] == ("verb",)
+    ]  # a recipe of another verb: that says it all
+    return [_sentence(problem, kind, where) for problem in of_verb or found]
 
 
 def _sentence(problem: Any, kind: type[BaseModel], where: str) -> str:

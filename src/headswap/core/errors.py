@@ -12,6 +12,7 @@ from pathlib import Path
 
 MOST_PROBLEMS_SHOWN = 10
 MOST_NEIGHBOURS = 2_000
+NEAR_FILE = 0.75  # nearer than a setting: every folder has some name that is faintly alike
 
 
 class HeadswapError(Exception):
@@ -78,7 +79,7 @@ def did_you_mean(given: str, allowed: Iterable[str]) -> str:
 
 def absent(path: str | Path, *, names: Iterable[str] = ()) -> str:
     """`x.txt does not exist.` and what may have been meant: a file beside it, or one of the other `names`."""
-    path = Path(path)
+    path, names = Path(path), list(names)
     folder = path.expanduser().parent
     if not folder.is_dir():
         return f"{path} does not exist; there is no folder {folder}.{did_you_mean(str(path), names)}"
@@ -86,7 +87,15 @@ def absent(path: str | Path, *, names: Iterable[str] = ()) -> str:
         beside = sorted(entry.name for entry in islice(folder.iterdir(), MOST_NEIGHBOURS))
     except OSError:  # a folder that cannot be listed
         beside = []
-    return f"{path} does not exist.{did_you_mean(path.name, [*names, *beside])}"
+    if near := get_close_matches(path.name, [*names, *beside], n=1, cutoff=NEAR_FILE):
+        meant = near[0] if near[0] in names else path.parent / near[0]
+        return f"{path} does not exist. Did you mean '{meant}'?"
+    return f"{path} does not exist."
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 text`, `1,200 texts`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def listed(names: Iterable[object], *, most: int = 8) -> str:

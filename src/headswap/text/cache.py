@@ -86,7 +86,7 @@ def cached_store(
     """The token store of a corpus: the one given, the one in the cache, or a new one that is then in the cache."""
     check_side(side)
     if given := _given_store(sources):
-        return _open_given(given, tokenizer, side)
+        return _open_given(given, settings, tokenizer, side)
     root = cache_dir or cache_folder()
     sources = spooled(sources, cache_dir=root)
     corpus = corpus_hash(sources, cache_dir=root)
@@ -175,13 +175,18 @@ def _given_store(sources: Sequence[str]) -> Path | None:
     return Path(stores[0]) if stores else None
 
 
-def _open_given(folder: Path, tokenizer: Tokenizer, side: Sequence[str]) -> TokenStore:
+def _open_given(folder: Path, settings: ReadSettings, tokenizer: Tokenizer, side: Sequence[str]) -> TokenStore:
     store = TokenStore.open(folder)
+    default = ReadSettings()
+    if changed := [name for name in ReadSettings.model_fields if getattr(settings, name) != getattr(default, name)]:
+        raise SettingError(
+            f"{', '.join(changed)} cannot be set: {folder} is a token store, whose texts are read already."
+        )
     if store.fingerprint != tokenizer.fingerprint:
         raise InputError(
             f"The token store {folder} was built with another tokenizer (fingerprint {store.fingerprint}, that of "
-            f"{tokenizer.origin} is {tokenizer.fingerprint}). Use the store's own with --tokenizer {folder}, or build "
-            "the store again."
+            f"{tokenizer.origin} is {tokenizer.fingerprint}). Give the texts themselves, or build the store again "
+            f"with headswap store ... --tokenizer {tokenizer.origin}."
         )
     for name in side:
         store.side(name)

@@ -83,6 +83,12 @@ def missing_columns(where: str, wanted: Wanted, columns: Sequence[str]) -> list[
         if name in columns:
             continue
         flag = f"--{setting.replace('_', '-')}"
+        if len(columns) == 1 and (sign := next((sign for sign in ";\t|" if sign in columns[0]), None)):
+            sentences.append(
+                f"{where} has one column, '{columns[0][:40]}': its fields seem to be parted by {sign!r}. "
+                "A .csv is parted by commas and a .tsv by tabs. Convert it, or rename it to .tsv if tabs part it."
+            )
+            break
         others = [column for column in columns if column not in wanted.values()]
         hint = f"Pass {flag} {shlex.quote(others[0])}." if len(others) == 1 else f"Pass {flag} with the right one."
         shown = listed(column if len(column) <= 40 else f"{column[:40]}..." for column in columns) or "none"

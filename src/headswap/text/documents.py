@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Literal
 
-from headswap.core.errors import InputError, absent, raise_problems
+from headswap.core.errors import InputError, SettingError, absent, counted, raise_problems
 from headswap.text.columns import COLUMN_EXTENSIONS, Problems, read_rows, text_problem
 from headswap.text.config import ReadSettings
 from headswap.text.datasets import is_named, list_datasets, read_named_documents
@@ -39,7 +39,13 @@ def find_files(sources: Sequence[str]) -> list[Path]:
 
 def read_documents(sources: Sequence[str], settings: ReadSettings) -> Iterator[Document]:
     """Every document of a corpus, streaming, in the order of the sources. Missing files raise before the first one."""
-    return _documents(_plan(sources), settings)
+    plan = _plan(sources)
+    has_columns = any(isinstance(item, str) or extension_of(item) in COLUMN_EXTENSIONS for item in plan)
+    if settings.text_column != ReadSettings().text_column and not has_columns:
+        raise SettingError(
+            f"text_column is '{settings.text_column}', but no file of the corpus has columns. Leave it out."
+        )
+    return _documents(plan, settings)
 
 
 def spool_stdin(folder: Path) -> Path:
@@ -83,7 +89,7 @@ def _files_of(source: str, problems: list[str]) -> list[Path]:
             known = ", ".join(sorted(KNOWN_EXTENSIONS))
             problems.append(f"The folder {source} holds no text files ({known}, also .gz, .xz or .zst).")
         elif num_unknown:
-            log_once(f"{source}: passed over {num_unknown} files whose extension is not that of text.")
+            log_once(f"{source}: passed over {counted(num_unknown, 'file')} whose extension is not that of text.")
         return files
     if path.exists():
         return [path]

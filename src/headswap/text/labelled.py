@@ -10,7 +10,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from headswap.core.errors import InputError, absent, did_you_mean, listed, raise_problems
+from headswap.core.errors import InputError, absent, counted, did_you_mean, listed, raise_problems
 from headswap.text.columns import COLUMN_EXTENSIONS, Problems, kind_of, label_of, read_rows, text_problem
 from headswap.text.datasets import is_named, list_datasets, read_named_examples
 from headswap.text.open_text import extension_of, read_lines
@@ -61,13 +61,15 @@ def check_labels(examples: Sequence[Example], labels: Sequence[str], *, role: st
     raise_problems(
         [
             f"{found[0].source}, line {found[0].line}: the label '{label}' of the {role} set was never seen in train "
-            f"({len(found):,} examples have it; labels in train: {listed(labels)}).{did_you_mean(label, labels)}"
+            f"({counted(len(found), 'example')}; labels in train: {listed(labels)}).{did_you_mean(label, labels)}"
             for label, found in unseen.items()
         ]
     )
 
 
 def _one_file(source: str) -> Path:
+    if source == "-":
+        raise InputError("A labelled set cannot be read from standard input. Give a file.")
     path = Path(source).expanduser()
     if path.is_dir():
         raise InputError(f"{source} is a folder. A labelled set is one file.")

@@ -49,7 +49,7 @@ def train_tokenizer(
     size = settings.vocab_size or fitted_vocab_size(sum(map(len, slices)))
     tokenizer = Tokenizer(_train(slices, settings.kind, size, lowercase=settings.lowercase))
     if tokenizer.vocab_size < size and settings.vocab_size:
-        log.info(
+        log.warning(
             "The corpus is too small for a vocabulary of %s: %s reached.", f"{size:,}", f"{tokenizer.vocab_size:,}"
         )
     sample = _sample(slices)
@@ -244,4 +244,4 @@ def _tell_unknown_share(tokenizer: Tokenizer, texts: Sequence[str]) -> None:
     unknown = sum(int((ids == tokenizer.unk_id).sum()) for ids in encoded)
     total = sum(map(len, encoded))
     if total and unknown / total > UNKNOWN_SHARE_TO_TELL:
-        log.info("%.0f %% of the tokens of the corpus are unknown to this tokenizer.", 100 * unknown / total)
+        log.warning("%.0f %% of the tokens of the corpus are unknown to this tokenizer.", 100 * unknown / total)

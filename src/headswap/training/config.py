@@ -34,7 +34,7 @@ class TrainingSettings(Settings):
     batch_size: Steps = 16
     """Sequences per optimizer step, over all micro-batches and processes."""
     gradient_accumulation_steps: Steps = 1
-    """Micro-batches a process makes of its part of a batch; results stay the same, memory shrinks."""
+    """Micro-batches a process makes of its part of a batch: less memory, the same results but for the dropout drawn."""
     learning_rate: Positive | None = None
     """Peak learning rate. By default fitted to the width of the base."""
     lr_scheduler_type: Literal["linear", "cosine", "constant"] = "linear"

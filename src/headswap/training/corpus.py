@@ -48,6 +48,20 @@ def split_documents(store: TokenStore, fraction: float) -> tuple[np.ndarray, np.
     return np.flatnonzero(~is_held_out), np.flatnonzero(is_held_out)
 
 
+def num_seen_in_training(store: TokenStore, train: np.ndarray, held_out: np.ndarray) -> int:
+    """How many held-out documents also stand in the training part, token for token."""
+    offsets = np.asarray(store.offsets, dtype=np.int64)
+    lengths, first_ids = np.diff(offsets), store.ids[offsets[:-1].clip(max=store.num_tokens - 1)]
+    for feature in (lengths, first_ids):
+        train = train[np.isin(feature[train], feature[held_out])]  # few are left to be compared whole
+
+    def content(document: int) -> bytes:
+        return store.ids[offsets[document] : offsets[document + 1]].tobytes()
+
+    known = {content(document) for document in train}
+    return sum(content(document) in known for document in held_out)
+
+
 def unigram_entropy(store: TokenStore, tokenizer: Tokenizer) -> float:
     """Entropy in nats of the tokens' frequencies: what a model reaches that knows nothing but them."""
     counts = np.zeros(tokenizer.vocab_size, dtype=np.int64)

@@ -103,6 +103,8 @@ def predict_texts(bundle: Bundle, texts: Sequence[str], *, max_length: int | Non
         raise InputError("predict takes a list of texts, not one string. Put it in a list: [text].")
     if wrong := [text for text in texts if not isinstance(text, str)]:
         raise InputError(f"predict takes texts; {wrong[0]!r} is a {type(wrong[0]).__name__}.")
+    if blank := [number for number, text in enumerate(texts, 1) if not text.strip()]:
+        raise InputError(f"Text {blank[0]} of {len(texts)} is blank, so there is nothing to label.")
     sequences = make_sequences(texts, bundle.tokenizer, max_length=max_length or bundle.max_length)
     if sequences.num_truncated:
         log.warning(

@@ -95,7 +95,7 @@ def finetune(
         start = Start.of(recipe, splits)
         run = processes.from_first(lambda: open_run(out, recipe, overwrite=overwrite, resume=resume, reads=reads))
         if run.is_finished:
-            run.check_data(splits.checksums())
+            run.check_data(splits.checksums() | start.checksums())
             log.info("%s is finished already; nothing to do.", run.path)
             return run
         return _Finetuning(recipe, splits, start, run, machine, processes, observer or Observer()).work()
@@ -135,7 +135,7 @@ class _Finetuning:
         per_epoch = steps_per_epoch(len(self.train), training.batch_size)
         total = training.max_steps or math.ceil((training.num_train_epochs or 1) * per_epoch)
         if self.processes.is_first:
-            data = self.splits.checksums() | {"tokenizer": self.start.tokenizer.fingerprint}
+            data = self.splits.checksums() | self.start.checksums()
             self.run.begin(self.recipe, self.machine.environment(training.seed), data)
             self.run.write("ledger.json", self.start.ledger.as_json())
         self._say_what_is_trained(total)
@@ -221,10 +221,7 @@ class _Finetuning:
             log.info(
                 "No validation set is given: %d training examples are held out to choose on.", len(splits.validation)
             )
-        known = {example.text for example in splits.train}
-        for role, examples in (("validation", splits.validation), ("test", splits.test)):
-            if num := sum(example.text in known for example in examples):
-                log.warning("%d %s texts also stand in train, so the score on them says little.", num, role)
+        splits.warn_of_overlap()
         log.info("Ledger: %s.", self.start.ledger.sentence())
         log.info(
             "%s labels, %d train, %d validation, %d test; %.1f %% of the training tokens cut off at %d a text.",

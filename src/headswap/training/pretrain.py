@@ -28,7 +28,7 @@ from headswap.text.tokenizer import Tokenizer
 from headswap.text.windows import Rows
 from headswap.training.checkpoint import Progress
 from headswap.training.config import PretrainRecipe
-from headswap.training.corpus import RowBatches, split_documents, unigram_entropy
+from headswap.training.corpus import RowBatches, num_seen_in_training, split_documents, unigram_entropy
 from headswap.training.distributed import Processes, start_processes, stop_processes
 from headswap.training.drive import Plan, drive
 from headswap.training.engine import Trainee, train
@@ -83,7 +83,8 @@ class _Pretraining:
         self, recipe: PretrainRecipe, run: Run, machine: Machine, processes: Processes, observer: Observer
     ) -> None:
         self.recipe, self.run, self.machine, self.processes, self.observer = recipe, run, machine, processes, observer
-        self.tokenizer, self.store = processes.first_then_all(self._prepare_text)
+        sources = processes.from_first(lambda: spooled(recipe.corpus.corpus))  # standard input is the first one's
+        self.tokenizer, self.store = processes.first_then_all(lambda: self._prepare_text(sources))
         length = recipe.training.max_length
         shape = recipe.model.shape(vocab_size=self.tokenizer.vocab_size, max_length=length)
         self.objective = PRETRAINING[recipe.training.objective]()
@@ -95,6 +96,11 @@ class _Pretraining:
         self.held_out_bytes = int(self.store.byte_counts[held_out].sum()) if len(held_out) else 0
         if not self.held_out:
             log.warning("Held-out loss is missing: the corpus has too few documents to hold any out.")
+        if num := num_seen_in_training(self.store, train_documents, held_out):
+            log.warning(
+                "%d of the %d held-out documents also stand in the training part (the corpus repeats itself), so the "
+                "held-out loss flatters the model.", num, len(held_out),
+            )  # fmt: skip
         self.references = {
             "ln_vocabulary": math.log(self.tokenizer.vocab_size),
             "unigram_entropy": unigram_entropy(self.store, self.tokenizer),
@@ -145,9 +151,8 @@ class _Pretraining:
         tokens = self.store.meta["arrays"]["ids"]["sha256"]
         return {"corpus": tokens, "tokenizer": self.tokenizer.fingerprint}
 
-    def _prepare_text(self) -> tuple[Tokenizer, TokenStore]:
+    def _prepare_text(self, sources: list[str]) -> tuple[Tokenizer, TokenStore]:
         corpus = self.recipe.corpus
-        sources = spooled(corpus.corpus)
         named = self.recipe.tokenizer.tokenizer
         if named is not None:
             check_untrained(self.recipe.tokenizer, f"--tokenizer {named} is given")

@@ -5,15 +5,17 @@ validation set a stratified fifth of train is held out; under 200 labels nothing
 """
 
 import hashlib
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from headswap.core.errors import Collected, SettingError
+from headswap.core.errors import Collected, SettingError, counted
 from headswap.text.datasets import is_named, named_splits
 from headswap.text.labelled import check_labels, label_names, read_labelled, stratified_split, stratified_subset
 from headswap.text.records import Example
 from headswap.training.config import FinetuneRecipe
 
+log = logging.getLogger("headswap")
 FEWEST_FOR_CHOOSING = 200
 VALIDATION_SHARE = 0.2
 
@@ -26,6 +28,14 @@ class LabelledSplits:
     validation: Sequence[Example]
     test: Sequence[Example]
     labels: tuple[str, ...]
+
+    def warn_of_overlap(self) -> None:
+        """Say how many texts of a set that is scored stand in one that was learnt from or chosen on."""
+        sets = {"train": self.train, "validation": self.validation, "test": self.test}
+        known = {role: {example.text for example in examples} for role, examples in sets.items()}
+        for role, other in (("validation", "train"), ("test", "train"), ("test", "validation")):
+            if num := sum(example.text in known[other] for example in sets[role]):
+                log.warning("%s also in %s, so the score on them says little.", counted(num, f"{role} text"), other)
 
     def checksums(self) -> dict[str, str]:
         """What identifies each set's texts and labels."""
@@ -49,6 +59,9 @@ def read_splits(recipe: FinetuneRecipe) -> LabelledSplits:
         "validation": (data.validation, data.validation_label_file),
         "test": (data.test or _own_test(data.train), data.test_label_file),
     }
+    for role, (source, label_file) in files.items():
+        if label_file is not None and source is None:
+            raise SettingError(f"{role}_label_file is given, but no {role} set. Pass --{role} too.")
     sets: dict[str, list[Example]] = {role: [] for role in files}
     collected = Collected()
     for role, (source, label_file) in files.items():

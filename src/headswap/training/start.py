@@ -1,5 +1,6 @@
 """Where a fine-tuned model starts: from scratch, or from a base that is carried over whole."""
 
+import hashlib
 from dataclasses import dataclass
 
 from headswap.bundle import Bundle
@@ -24,6 +25,12 @@ class Start:
     tokenizer: Tokenizer
     ledger: Ledger
     objective: str
+
+    def checksums(self) -> dict[str, str]:
+        """What identifies the tokenizer and the weights that were carried over."""
+        carried = "".join(row.checksum for row in self.ledger.rows if row.status == "carried")
+        base = {"base": hashlib.sha256(carried.encode()).hexdigest()[:32]} if carried else {}
+        return {"tokenizer": self.tokenizer.fingerprint, **base}
 
     @classmethod
     def of(cls, recipe: FinetuneRecipe, splits: LabelledSplits) -> "Start":
