@@ -92,6 +92,15 @@ def test_every_blank_or_unusable_row_is_named(tmp_path: Path) -> None:
     assert len(said) == 6
 
 
+@pytest.mark.parametrize("sign", [";", "\t"])
+def test_fields_that_something_else_parts_are_told(tmp_path: Path, sign: str) -> None:
+    (tmp_path / "a.csv").write_text(f"text{sign}label\na film{sign}good\n")
+    said = problem(tmp_path / "a.csv")
+    assert f"its fields seem to be parted by {sign!r}" in said
+    assert "--text-column" not in said
+    assert "\n" not in said
+
+
 def test_a_missing_label_column_is_told_with_the_one_it_could_be(tmp_path: Path) -> None:
     file = tmp_path / "reviews.csv"
     file.write_text("text,stars\ngood,5\n")
