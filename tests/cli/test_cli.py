@@ -11,6 +11,7 @@ import pytest
 
 import headswap as hs
 from headswap.cli.app import VERBS, run
+from headswap.cli.main import main
 from tiny import sentences, write_labelled
 
 SHAPE = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
@@ -399,4 +400,8 @@ def test_ctrl_c_is_said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
         raise KeyboardInterrupt
 
     monkeypatch.setattr("headswap.bundle.Bundle.load", interrupt)
-    assert "Interrupted." in call_wrong(capsys, "predict", shared / "classifier", "a film", code=130)
+    monkeypatch.setattr("sys.argv", ["headswap", "predict", str(shared / "classifier"), "a film"])
+    with pytest.raises(SystemExit) as left:
+        main()
+    assert left.value.code == 130
+    assert capsys.readouterr() == ("", "headswap: Interrupted.\n")

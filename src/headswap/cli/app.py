@@ -11,6 +11,7 @@ from cyclopts import App, CycloptsError, UnknownCommandError, UnusedCliTokensErr
 from pydantic import ValidationError
 
 from headswap import __version__
+from headswap.cli.main import complain
 from headswap.core.config import Settings, problem_sentences
 from headswap.core.errors import HeadswapError, did_you_mean, listed
 
@@ -48,11 +49,9 @@ def run(argv: list[str]) -> int:
         )
         sys.stdout.flush()
     except HeadswapError as problem:
-        return _complain(str(problem), problem.exit_code)
+        return complain(str(problem), problem.exit_code)
     except CycloptsError as problem:
-        return _complain(_wording(problem, argv), 2)
-    except KeyboardInterrupt:
-        return _complain("Interrupted.", 130)
+        return complain(_wording(problem, argv), 2)
     except SystemExit as leaving:
         if isinstance(leaving.__context__, BrokenPipeError):  # rich met it first, in a help page
             return 0
@@ -64,7 +63,7 @@ def run(argv: list[str]) -> int:
         if problem.strerror is None:
             raise
         where = f"{problem.filename}: " if problem.filename else ""
-        return _complain(f"{where}{problem.strerror}.", 1)
+        return complain(f"{where}{problem.strerror}.", 1)
     return answer if isinstance(answer, int) and not isinstance(answer, bool) else 0
 
 
@@ -74,11 +73,6 @@ def _standard_input_last(argv: list[str]) -> list[str]:
     if not lone or "--" in argv:
         return argv
     return [part for at, part in enumerate(argv) if at not in lone] + ["--", *("-" for _ in lone)]
-
-
-def _complain(message: str, code: int) -> int:
-    print(f"headswap: {message}", file=sys.stderr)
-    return code
 
 
 def _wording(problem: CycloptsError, argv: list[str]) -> str:

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Sequence
 
 from headswap.core.errors import InputError, SettingError
+from headswap.text.documents import read_texts
 
 
 def texts_to_read(given: Sequence[str], file: str | None, text_column: str) -> list[str]:
@@ -18,34 +19,12 @@ def texts_to_read(given: Sequence[str], file: str | None, text_column: str) -> l
         return list(given)
     if file is None and sys.stdin.isatty():
         raise SettingError("No text is given. Pass texts, --file F, or pipe one text a line.")
-    if file in (None, "-"):
+    if file is None or file == "-":
         texts, name = [line.rstrip("\r\n") for line in sys.stdin], "Standard input"
     else:
-        assert file is not None
-        texts, name = _texts_of_file(file, text_column), file
+        texts, name = read_texts(file, text_column=text_column), file
     blank = [number for number, text in enumerate(texts, 1) if not text.strip()]
     if blank or not texts:
         where = f" at line {blank[0]}" if blank else ""
         raise InputError(f"{name} has no text{where}. Every line must hold a text, since answers come in input order.")
-    return texts
-
-
-def _texts_of_file(file: str, text_column: str) -> list[str]:
-    """Every line or row of a file, blank ones too."""
-    from headswap.text.columns import COLUMN_EXTENSIONS, Problems, read_rows, text_problem
-    from headswap.text.documents import find_files
-    from headswap.text.open_text import extension_of, read_lines
-
-    files = find_files([file])
-    if len(files) != 1:
-        raise InputError(f"{file} stands for {len(files)} files. Give one, so that answers can be told apart.")
-    (path,) = files
-    if extension_of(path) not in COLUMN_EXTENSIONS:
-        return list(read_lines(path))
-    problems, texts = Problems(), []
-    for line, (value,) in read_rows(path, {"text_column": text_column}, problems):
-        if problem := text_problem(value):
-            problems.add(f"{path}, line {line}: {problem}.")
-        texts.append(value if isinstance(value, str) else "")
-    problems.raise_found()
     return texts

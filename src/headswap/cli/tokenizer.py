@@ -35,14 +35,11 @@ def tokenizer(
         Lower-case all text inside the tokenizer.
     """
     from headswap.cli.display import print_json, start_messages
-    from headswap.core.config import Recipe, validate
+    from headswap.core.config import validate
     from headswap.core.errors import SettingError
     from headswap.text.config import TokenizerSettings
     from headswap.text.documents import read_documents
     from headswap.text.train_tokenizer import train_tokenizer
-
-    class Given(Recipe):
-        tokenizer: TokenizerSettings
 
     console = start_messages(quiet=flags.quiet)
     if not corpus:
@@ -51,8 +48,7 @@ def tokenizer(
         raise SettingError(f"--out {out} is a folder. Give a file name, for example {out / 'tokenizer.json'}.")
     if out.exists() and not overwrite:
         raise SettingError(f"--out {out} exists already. Choose another name, or replace it with --overwrite.")
-    values = {"kind": kind, "vocab_size": vocab_size, "lowercase": lowercase}
-    settings = validate(Given, {"tokenizer": values}, origin=None).tokenizer
+    settings = validate(TokenizerSettings, {"kind": kind, "vocab_size": vocab_size, "lowercase": lowercase})
     trained = train_tokenizer(read_documents(corpus, read or ReadSettings()), settings)
     trained.save(out)
     if flags.json:

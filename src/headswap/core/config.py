@@ -6,7 +6,7 @@ and what is wrong is worded here, all of it together.
 """
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -29,6 +29,11 @@ class Settings(BaseModel):
         """A validated copy with some values replaced."""
         return type(self)(**(self.model_dump(exclude_unset=True) | values))
 
+    def not_default(self, names: Iterable[str]) -> list[str]:
+        """Which of these settings differ from their default."""
+        fields = type(self).model_fields
+        return [name for name in names if getattr(self, name) != fields[name].default]
+
 
 class Recipe(Settings):
     """Sections that together reproduce a run."""
@@ -39,6 +44,7 @@ class Recipe(Settings):
             temporary.write_bytes(tomli_w.dumps(self.model_dump(mode="json", exclude_none=True)).encode())
 
 
+S = TypeVar("S", bound=Settings)
 R = TypeVar("R", bound=Recipe)
 
 
@@ -49,7 +55,7 @@ def load_recipe(kind: type[R], path: Path | None, sections: Mapping[str, Setting
         if given is None:
             continue
         overlay = dict(given) if isinstance(given, Mapping) else given.model_dump(exclude_unset=True)
-        _check_exclusive(kind, section, overlay)
+        check_exclusive(overlay, _exclusive(kind, section))
         below = values.get(section, {})
         if isinstance(below, dict):
             below = {name: value for name, value in below.items() if not _is_replaced(kind, section, name, overlay)}
@@ -63,8 +69,9 @@ def _exclusive(kind: type[Recipe], section: str) -> tuple[str, ...]:
     return getattr(settings, "exclusive", ())
 
 
-def _check_exclusive(kind: type[Recipe], section: str, overlay: Mapping[str, Any]) -> None:
-    given = [name for name in _exclusive(kind, section) if overlay.get(name) is not None]
+def check_exclusive(values: Mapping[str, Any], names: Iterable[str]) -> None:
+    """Raise if more than one of the settings `names` has a value."""
+    given = [name for name in names if values.get(name) is not None]
     if len(given) > 1:
         raise SettingError(f"{' and '.join(given)} exclude each other. Give one of them.")
 
@@ -89,8 +96,8 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise SettingError(f"The recipe {path} is not valid TOML: {problem}.") from None
 
 
-def validate(kind: type[R], values: dict[str, Any], *, origin: str | None) -> R:
-    """Build the recipe or raise every problem as one `SettingError`."""
+def validate(kind: type[S], values: Mapping[str, Any], *, origin: str | None = None) -> S:
+    """Build a recipe, or one group of settings, or raise every problem as one `SettingError`."""
     try:
         return kind(**values)
     except ValidationError as problems:
@@ -102,9 +109,8 @@ def problem_sentences(problems: ValidationError, kind: type[BaseModel], *, origi
     """One sentence for each thing that pydantic found."""
     where = f" ({origin})" if origin else ""
     found = problems.errors()
-    of_verb = [
-        problem for problem in found if problem["loc"] == ("verb",)
-    ]  # a recipe of another verb: that says it all
+    # A recipe of another verb has little in common with this one, and its verb says it all.
+    of_verb = [problem for problem in found if problem["loc"] == ("verb",)]
     return [_sentence(problem, kind, where) for problem in of_verb or found]
 
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from headswap.core.config import Recipe, Settings
+from headswap.core.config import Settings
 from headswap.core.errors import SettingError
 
 
@@ -26,9 +26,3 @@ class SamplingSettings(Settings):
         """Greedy choice has nothing to sample from."""
         if self.temperature == 0 and (self.top_k is not None or self.top_p is not None):
             raise SettingError("top_k and top_p need a temperature above 0: at 0 the likeliest token is always taken.")
-
-
-class SamplingRecipe(Recipe):
-    """The settings of one generation, for validation."""
-
-    sampling: SamplingSettings = SamplingSettings()

@@ -177,8 +177,7 @@ def _given_store(sources: Sequence[str]) -> Path | None:
 
 def _open_given(folder: Path, settings: ReadSettings, tokenizer: Tokenizer, side: Sequence[str]) -> TokenStore:
     store = TokenStore.open(folder)
-    default = ReadSettings()
-    if changed := [name for name in ReadSettings.model_fields if getattr(settings, name) != getattr(default, name)]:
+    if changed := settings.not_default(ReadSettings.model_fields):
         raise SettingError(
             f"{', '.join(changed)} cannot be set: {folder} is a token store, whose texts are read already."
         )

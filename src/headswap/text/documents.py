@@ -21,7 +21,7 @@ from headswap.text.datasets import is_named, list_datasets, read_named_documents
 from headswap.text.open_text import decode_lines, extension_of, log_once, pieces_of, read_lines
 from headswap.text.records import Document
 
-__all__ = ["Document", "find_files", "read_documents", "spool_stdin"]
+__all__ = ["Document", "find_files", "read_documents", "read_texts", "spool_stdin"]
 
 STDIN = "-"
 TEXT_EXTENSIONS = frozenset({".txt", ".spm"})  # .spm: text that sentencepiece has cut, as the lab's files are
@@ -41,11 +41,28 @@ def read_documents(sources: Sequence[str], settings: ReadSettings) -> Iterator[D
     """Every document of a corpus, streaming, in the order of the sources. Missing files raise before the first one."""
     plan = _plan(sources)
     has_columns = any(isinstance(item, str) or extension_of(item) in COLUMN_EXTENSIONS for item in plan)
-    if settings.text_column != ReadSettings().text_column and not has_columns:
+    if settings.not_default(["text_column"]) and not has_columns:
         raise SettingError(
             f"text_column is '{settings.text_column}', but no file of the corpus has columns. Leave it out."
         )
     return _documents(plan, settings)
+
+
+def read_texts(source: str, *, text_column: str) -> list[str]:
+    """Every line or row of one file, blank ones too, for those who must answer each in its place."""
+    files = find_files([source])
+    if len(files) != 1:
+        raise InputError(f"{source} stands for {len(files)} files. Give one, so that answers can be told apart.")
+    (path,) = files
+    if extension_of(path) not in COLUMN_EXTENSIONS:
+        return list(read_lines(path))
+    problems, texts = Problems(), []
+    for line, (value,) in read_rows(path, {"text_column": text_column}, problems):
+        if problem := text_problem(value):
+            problems.add(f"{path}, line {line}: {problem}.")
+        texts.append(value if isinstance(value, str) else "")
+    problems.raise_found()
+    return texts
 
 
 def spool_stdin(folder: Path) -> Path:

@@ -4,8 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field
 
-from headswap.core.config import Recipe, Settings
-from headswap.core.errors import SettingError
+from headswap.core.config import Recipe, Settings, check_exclusive
 from headswap.model.config import DEFAULT_PRESET, HeadShape, ModelSettings, Preset, ShapeChanges, Share
 from headswap.text.config import LabelledSettings, ReadSettings, TokenizerSettings
 
@@ -92,13 +91,9 @@ class PretrainTraining(TrainingSettings):
     """Held-out evaluation and a sampled continuation every so many steps; ten times a run by default."""
 
     def check(self) -> None:
-        """At most one limit may be given."""
-        limits = {name: getattr(self, name) for name in ("num_train_epochs", "max_tokens", "max_minutes")}
-        given = [name for name, value in limits.items() if value is not None]
-        if self.max_steps is not None and "max_minutes" not in given:  # a probe writes max_steps beside max_minutes
-            given.append("max_steps")
-        if len(given) > 1:
-            raise SettingError(f"{' and '.join(given)} are both given. Give one limit.")
+        """At most one limit may be given, in a recipe too; but a probe writes max_steps beside max_minutes."""
+        limits = [name for name in self.exclusive if name != "max_steps" or self.max_minutes is None]
+        check_exclusive(self.model_dump(), limits)
 
 
 class FinetuneTraining(TrainingSettings):

@@ -15,7 +15,7 @@ from headswap.bundle import Bundle
 from headswap.core.config import Recipe, load_recipe, read_toml, validate
 from headswap.core.errors import InputError, SettingError, listed
 from headswap.core.files import atomic_file, read_json, remove_folder, write_json
-from headswap.generate.config import SamplingRecipe
+from headswap.generate.config import SamplingSettings
 from headswap.generate.generator import Generator
 from headswap.training.evaluate import Prediction, predict_texts
 
@@ -88,8 +88,7 @@ class Run:
 
     def generate(self, prompt: str, **settings: Any) -> str:
         """What follows a prompt; the settings are those of `headswap generate`."""
-        sampling = validate(SamplingRecipe, {"sampling": settings}, origin=None).sampling
-        return Generator(self.bundle).continue_text(prompt, sampling).text
+        return Generator(self.bundle).continue_text(prompt, validate(SamplingSettings, settings)).text
 
     def begin(self, recipe: Recipe, environment: dict[str, Any], data: dict[str, str]) -> None:
         """Make the folder, once everything that can be checked beforehand has been."""

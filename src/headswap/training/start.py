@@ -94,7 +94,5 @@ class Start:
 
 def check_untrained(settings: TokenizerSettings, why: str) -> None:
     """Refuse settings of a tokenizer that will not be trained."""
-    given = sorted(settings.model_fields_set & {"kind", "vocab_size", "lowercase"})
-    changed = [name for name in given if getattr(settings, name) != TokenizerSettings.model_fields[name].default]
-    if changed:
+    if changed := settings.not_default(["kind", "lowercase", "vocab_size"]):
         raise SettingError(f"{', '.join(changed)} cannot be set: {why}, so none is trained.")
