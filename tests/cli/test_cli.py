@@ -347,6 +347,8 @@ def test_a_blank_text_gets_no_label(capsys: pytest.CaptureFixture[str], shared: 
     [
         (("evaluate", "base", "corpus.txt", "--label-column", "x"), "--label-column cannot be used: this bundle is a"),
         (("evaluate", "classifier", "test.jsonl", "--documents", "file"), "--documents cannot be used"),
+        (("predict", "classifier", "a film", "--text-column", "x"), "--text-column is for a file with columns"),
+        (("predict", "classifier", "--file", "corpus.txt", "--text-column", "x"), "corpus.txt has no columns"),
         (("params", "base", "--num-labels", "3"), "A bundle has its own shape and head"),
         (("params", "base", "--max-length", "3"), "A bundle has its own shape and head"),
         (("evaluate", "classifier", "test.jsonl", "more"), "'more' is too much. See headswap evaluate --help."),

@@ -11,7 +11,7 @@ def predict(
     bundle: str,
     *text: str,
     file: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,  # - is standard input
-    text_column: str = "text",
+    text_column: str | None = None,
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
 ) -> None:
     """Label texts: those given, those of a file, or one a line from standard input.
@@ -27,7 +27,7 @@ def predict(
     file
         Read the texts from this file instead (- for standard input).
     text_column
-        Name of the text column of the file.
+        Name of the text column of the file; text by default.
     """
     from headswap.bundle import Bundle
     from headswap.cli.display import print_json, start_messages

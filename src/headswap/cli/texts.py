@@ -7,7 +7,7 @@ from headswap.core.errors import InputError, SettingError
 from headswap.text.documents import read_texts
 
 
-def texts_to_read(given: Sequence[str], file: str | None, text_column: str) -> list[str]:
+def texts_to_read(given: Sequence[str], file: str | None, text_column: str | None) -> list[str]:
     """The texts in their order; blank ones in a file are an error, since answers come in input order."""
     if given and file is not None:
         raise SettingError("Texts and --file are both given. Give one of them.")
@@ -15,6 +15,8 @@ def texts_to_read(given: Sequence[str], file: str | None, text_column: str) -> l
         if len(given) > 1:
             raise SettingError("- is standard input and cannot be mixed with texts. Give one of them.")
         given, file = (), "-"
+    if text_column is not None and (given or file in (None, "-")):
+        raise SettingError("--text-column is for a file with columns. Pass --file F, or leave it out.")
     if given:
         return list(given)
     if file is None and sys.stdin.isatty():

@@ -48,16 +48,18 @@ def read_documents(sources: Sequence[str], settings: ReadSettings) -> Iterator[D
     return _documents(plan, settings)
 
 
-def read_texts(source: str, *, text_column: str) -> list[str]:
+def read_texts(source: str, *, text_column: str | None = None) -> list[str]:
     """Every line or row of one file, blank ones too, for those who must answer each in its place."""
     files = find_files([source])
     if len(files) != 1:
         raise InputError(f"{source} stands for {len(files)} files. Give one, so that answers can be told apart.")
     (path,) = files
     if extension_of(path) not in COLUMN_EXTENSIONS:
+        if text_column is not None:
+            raise SettingError(f"text_column is '{text_column}', but {path} has no columns. Leave it out.")
         return list(read_lines(path))
     problems, texts = Problems(), []
-    for line, (value,) in read_rows(path, {"text_column": text_column}, problems):
+    for line, (value,) in read_rows(path, {"text_column": text_column or ReadSettings().text_column}, problems):
         if problem := text_problem(value):
             problems.add(f"{path}, line {line}: {problem}.")
         texts.append(value if isinstance(value, str) else "")
