@@ -124,7 +124,9 @@ class _Finetuning:
         training = recipe.training
         self.max_length = training.max_length or base.max_position_embeddings
         training = training.changed(
-            max_length=self.max_length, learning_rate=training.learning_rate or finetuning_rate(base.hidden_size)
+            max_length=self.max_length,
+            learning_rate=training.learning_rate
+            or finetuning_rate(base.hidden_size, is_scratch=recipe.model.base == "scratch"),
         )
         if training.max_steps is None and training.num_train_epochs is None:
             epochs = finetuning_epochs(len(splits.train), training.batch_size)
