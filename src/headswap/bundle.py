@@ -21,7 +21,7 @@ from headswap.core.errors import InputError, absent, raise_problems
 from headswap.core.files import atomic_folder, read_json, write_json
 from headswap.core.seeds import numpy_stream
 from headswap.model.account import account_of
-from headswap.model.config import BaseShape, HeadShape
+from headswap.model.config import BaseShape, HeadShape, TaskState
 from headswap.model.text_model import ModelShape, TextModel, lay_out
 from headswap.text.batch import flat_batch
 from headswap.text.tokenizer import Tokenizer
@@ -29,7 +29,20 @@ from headswap.text.tokenizer import Tokenizer
 FORMAT_VERSION = 1
 WEIGHTS, CONFIG, GOLDEN, CARD = "model.safetensors", "config.json", "golden.json", "README.md"
 GOLDEN_TOLERANCE = 1e-4
-ARCHITECTURES = {"lm": "HeadswapForLanguageModelling", "classify": "HeadswapForSequenceClassification"}
+ARCHITECTURES = {
+    "lm": "HeadswapForLanguageModelling",
+    "classify": "HeadswapForSequenceClassification",
+    "tag": "HeadswapForTokenClassification",
+    "span": "HeadswapForQuestionAnswering",
+}
+PIPELINES = {"lm": "text-generation", "classify": "text-classification"}
+PIPELINES |= {"tag": "token-classification", "span": "question-answering"}
+PROBLEM_TYPES = {
+    "classify": "single_label_classification",
+    "multilabel": "multi_label_classification",
+    "regress": "regression",
+}
+WHAT_IT_IS = {"lm": "language model", "classify": "classifier", "tag": "tagger", "span": "question answerer"}
 
 
 @dataclass(frozen=True)
@@ -42,6 +55,7 @@ class Bundle:
     objective: str = "causal"
     card: Mapping[str, Any] = field(default_factory=dict)
     path: Path | None = None
+    task: TaskState = field(default_factory=TaskState)
 
     @property
     def max_length(self) -> int:
@@ -76,7 +90,9 @@ class Bundle:
         model = lay_out(shape)
         load_weights(model, folder / WEIGHTS, device=device)
         labels = tuple(config["id2label"][str(index)] for index in range(shape.num_labels or 0))
-        return cls(model.eval(), tokenizer, labels, config.get("objective", "causal"), config.get("card", {}), folder)
+        state = task_state_of(config, folder / CONFIG)
+        objective, card = config.get("objective", "causal"), config.get("card", {})
+        return cls(model.eval(), tokenizer, labels, objective, card, folder, state)
 
     def verify(self) -> list[str]:
         """What does not compute as it did when the bundle was saved; empty if all is well."""
@@ -121,15 +137,32 @@ def config_of(bundle: Bundle) -> dict[str, Any]:
         "tokenizer_fingerprint": bundle.tokenizer.fingerprint,
         "card": dict(bundle.card),
     }
-    if model_shape.head == "classify":
+    if model_shape.head != "lm":
+        if problem_type := PROBLEM_TYPES.get(bundle.task.task):
+            config["problem_type"] = problem_type
         config |= {
             "num_labels": len(bundle.labels),
-            "problem_type": "single_label_classification",
             "id2label": {str(index): label for index, label in enumerate(bundle.labels)},
             "label2id": {label: index for index, label in enumerate(bundle.labels)},
             "classifier": model_shape.classifier.model_dump(),
+            "task": bundle.task.model_dump(mode="json", exclude_defaults=True) | {"task": bundle.task.task},
         }
     return config
+
+
+def task_state_of(config: dict[str, Any], origin: Path) -> TaskState:
+    """How the model is used; a bundle that says nothing of it is a plain classifier, or a language model."""
+    values = config.get("task", {})
+    if not isinstance(values, dict):
+        raise InputError(f"{origin}: task is not an object.")
+    try:
+        state = TaskState(**values)
+    except ValidationError as problems:
+        raise_problems(problem_sentences(problems, TaskState, origin=str(origin)))
+        raise
+    if state.thresholds and len(state.thresholds) != config.get("num_labels"):
+        raise InputError(f"{origin}: {len(state.thresholds)} thresholds for {config.get('num_labels')} labels.")
+    return state
 
 
 def shape_of(config: dict[str, Any], origin: Path) -> ModelShape:
@@ -140,19 +173,19 @@ def shape_of(config: dict[str, Any], origin: Path) -> ModelShape:
         raise InputError(
             f"{origin} has format {config.get('headswap_format')!r}; this version of headswap reads {FORMAT_VERSION}."
         )
-    is_classifier = config.get("head") == "classify"
+    has_labels = config.get("head") != "lm"
     try:
         shape = ModelShape(
             base=BaseShape(**{name: config[name] for name in BaseShape.model_fields if name in config}),
             direction=config.get("direction"),
             head=config.get("head"),
-            num_labels=config.get("num_labels") if is_classifier else None,
+            num_labels=config.get("num_labels") if has_labels else None,
             classifier=HeadShape(**config.get("classifier", {})),
         )
     except ValidationError as problems:
         raise_problems(problem_sentences(problems, ModelShape, origin=str(origin)))
         raise
-    if is_classifier and (
+    if has_labels and (
         not isinstance(shape.num_labels, int)
         or sorted(config.get("id2label", {})) != sorted(str(index) for index in range(shape.num_labels))
     ):
@@ -207,24 +240,25 @@ def card_text(bundle: Bundle) -> str:
     """The model card; it holds settings and figures, never a user's texts."""
     shape = bundle.model.shape
     account = account_of(bundle.model)
-    task = "text-classification" if shape.head == "classify" else "text-generation"
     lines = [
         "---",
         "library_name: headswap",
-        f"pipeline_tag: {task}",
+        f"pipeline_tag: {PIPELINES[shape.head]}",
         "tags: [headswap]",
         "---",
-        f"# A headswap {'classifier' if shape.head == 'classify' else 'language model'}",
+        f"# A headswap {WHAT_IT_IS[shape.head]}",
         "",
         f"- {shape.base.num_hidden_layers} layers of {shape.base.hidden_size}, {shape.direction} attention, vocabulary "
         f"{shape.base.vocab_size:,}, at most {shape.base.max_position_embeddings} tokens",
         f"- {account.total:,} parameters ({account.parts[0].count:,} of them in the embedding)",
         f"- tokenizer fingerprint `{bundle.tokenizer.fingerprint}`",
     ]
+    if shape.head != "lm":
+        lines.append(f"- task: {bundle.task.task}")
     if bundle.labels:
         lines.append(f"- labels: {', '.join(bundle.labels)}")
     lines += ["", "## How it was made", ""]
     lines += [f"- {key}: {value}" for key, value in bundle.card.items()] or ["- not recorded"]
-    verb = "predict" if shape.head == "classify" else "generate"
+    verb = "generate" if shape.head == "lm" else "predict"
     lines += ["", f"Use it with `headswap {verb}`, or `headswap.load(folder).{verb}(...)` in Python.", ""]
     return "\n".join(lines)

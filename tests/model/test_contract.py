@@ -9,7 +9,8 @@ import torch
 
 from headswap.model.config import PRESETS
 from headswap.model.heads import pool
-from headswap.model.objectives import PRETRAINING, ClassificationObjective
+from headswap.model.objectives import PRETRAINING
+from headswap.model.supervised import ClassificationObjective
 from headswap.model.text_model import ModelShape, TextModel, build_model
 from headswap.text.batch import Batch, flat_batch
 from headswap.text.windows import Piece

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from headswap.model.objectives import PRETRAINING, ClassificationObjective
+from headswap.model.objectives import PRETRAINING
+from headswap.model.supervised import ClassificationObjective
 from headswap.model.text_model import TextModel, build_model
 from headswap.text.batch import Batch, flat_batch
 from headswap.text.windows import Piece

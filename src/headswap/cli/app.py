@@ -24,8 +24,8 @@ VERBS = {
     "params": "Count the parameters of a model, by formula and from its tensors.",
     "pretrain": "Pre-train a base on unlabelled text.",
     "finetune": "Put a new head on a base and fine-tune it on labelled text.",
-    "evaluate": "Score a classifier on labelled text, or a language model on a corpus.",
-    "predict": "Label texts.",
+    "evaluate": "Score a fine-tuned model on labelled text, or a language model on a corpus.",
+    "predict": "Label texts, tag words, answer questions.",
     "generate": "Continue a text.",
 }
 HELP = "Pre-train a Transformer on your own text, swap its head, fine-tune it, and learn what pre-training bought."

@@ -33,7 +33,7 @@ def params(
     head
         Which head to count: none is the base alone.
     num_labels
-        Classes of a classification head, 2 by default.
+        Classes of a classification or tagging head, 2 by default.
     """
     from headswap.bundle import Bundle
     from headswap.cli.display import print_json, print_table
@@ -59,7 +59,7 @@ def params(
         shape = settings.shape(vocab_size=vocab_size or PRESET_VOCAB_SIZES[settings.preset], max_length=max_length)
         whole = None
         if head != "none":
-            labels = (num_labels or 2) if head == "classify" else None
+            labels = None if head == "lm" else 2 if head == "span" else num_labels or 2
             whole = ModelShape(base=shape, head=head, num_labels=labels, classifier=head_shape or HeadShape())
         account = account_of_shape(shape, whole)
         title = (

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import Literal, Protocol
 
 import numpy as np
-import torch.nn.functional as F
 from torch import Tensor
 
 from headswap.model.fused_loss import linear_cross_entropy_sum
@@ -63,20 +62,6 @@ class CausalObjective:
             hidden_TD = hidden_TD[batch.target_index_T]
         weight_VD = model.head.projection(model.base.embedding.weight)
         return linear_cross_entropy_sum(hidden_TD, weight_VD, model.head.bias, batch.target_value_T)
-
-
-class ClassificationObjective:
-    """One label a sequence, by cross entropy."""
-
-    def __init__(self, *, label_smoothing: float = 0.0) -> None:
-        self.label_smoothing = label_smoothing
-
-    def loss_sum(self, model: TextModel, batch: Batch) -> Tensor:
-        """Cross entropy of the labels of the targeted sequences."""
-        logits_BC = model(batch)[batch.target_index_T]
-        logits_BC = logits_BC if logits_BC.dtype.itemsize >= 4 else logits_BC.float()
-        smoothing = self.label_smoothing
-        return F.cross_entropy(logits_BC, batch.target_value_T, reduction="sum", label_smoothing=smoothing)
 
 
 PRETRAINING: dict[str, type[CausalObjective]] = {"causal": CausalObjective}

@@ -1,7 +1,8 @@
 """The flat batch: all sequences end to end, no padding.
 
 It is one of the three parcels that cross rooms. `lengths` stay on the host, so that layouts are planned without waiting
-for a device. Targets are (index, value) pairs: of a token for language modelling, of a sequence for classification.
+for a device. Targets are (index, value) pairs: of a token for language modelling, tagging and spans, of a sequence for
+classification.
 
 Shapes: N tokens of all sequences, T targets.
 """
@@ -62,8 +63,9 @@ def flat_batch(
     target_index: np.ndarray | Sequence[int] = (),
     target_value: np.ndarray | Sequence[int] = (),
     documents: Sequence[int] = (),
+    segments: Sequence[np.ndarray] | None = None,
 ) -> Batch:
-    """A batch of id arrays, none of them empty."""
+    """A batch of id arrays, none of them empty; `segments` are as long as these where a base has them."""
     assert sequences
     assert all(len(sequence) for sequence in sequences)
     return Batch(
@@ -71,5 +73,6 @@ def flat_batch(
         lengths=tuple(len(sequence) for sequence in sequences),
         target_index_T=torch.as_tensor(np.asarray(target_index, dtype=np.int64)),
         target_value_T=torch.as_tensor(np.asarray(target_value)),
+        segments_N=None if segments is None else torch.from_numpy(np.concatenate(segments).astype(np.int64)),
         documents=tuple(documents),
     )

@@ -39,6 +39,15 @@ class MarkedIds:
     sentence_starts: np.ndarray
 
 
+@dataclass(frozen=True, slots=True)
+class PlacedIds:
+    """The ids of a text, and of each token where in the text it begins and ends, blanks around it not counted."""
+
+    ids: np.ndarray
+    starts: np.ndarray
+    ends: np.ndarray
+
+
 class Tokenizer:
     """Turns text into ids and back; made from the text of a tokenizer.json."""
 
@@ -105,6 +114,11 @@ class Tokenizer:
         """The ids of each text with the starts of words (the pre-tokenizer's) and of sentences; slower."""
         encodings = self._hf.encode_batch(list(texts), add_special_tokens=False)
         return [_marked(text, encoding) for text, encoding in zip(texts, encodings, strict=True)]
+
+    def encode_batch_placed(self, texts: Sequence[str]) -> list[PlacedIds]:
+        """The ids of each text with the characters they stand for."""
+        encodings = self._hf.encode_batch(list(texts), add_special_tokens=False)
+        return [placed(text, _ids(encoding), encoding.offsets) for text, encoding in zip(texts, encodings, strict=True)]
 
     def word_starts(self, text: str) -> tuple[np.ndarray, np.ndarray]:
         """The ids of a text, and of each whether it begins a word."""
@@ -190,6 +204,19 @@ def mark_sentences(text: str, ends: np.ndarray) -> np.ndarray:
     starts[first[first < len(ends)]] = True
     starts[:1] = True
     return starts
+
+
+def placed(text: str, ids: np.ndarray, offsets: Sequence[tuple[int, int]]) -> PlacedIds:
+    """Ids with their characters: a token's own blanks (`Ġfilm`, `▁film`) are taken off its place."""
+    places = np.array(offsets, dtype=np.int64).reshape(-1, 2)
+    for place in places:
+        begin, end = place
+        while begin < end and text[begin].isspace():
+            begin += 1
+        while end > begin and text[end - 1].isspace():
+            end -= 1
+        place[:] = begin, end
+    return PlacedIds(ids, places[:, 0], places[:, 1])
 
 
 def _marked(text: str, encoding: tokenizers.Encoding) -> MarkedIds:

@@ -6,12 +6,15 @@ from pydantic import Field
 
 from headswap.core.config import Recipe, Settings, check_exclusive
 from headswap.model.config import DEFAULT_PRESET, HeadShape, ModelSettings, Preset, ShapeChanges, Share
-from headswap.text.config import LabelledSettings, ReadSettings, TokenizerSettings
+from headswap.text.config import LabelledSettings, Long, ReadSettings, TokenizerSettings
 
 Positive = Annotated[float, Field(gt=0)]
 Steps = Annotated[int, Field(ge=1)]
 DeviceName = Literal["auto", "cpu", "cuda"]
 PrecisionName = Literal["auto", "fp32", "bf16"]
+MetricName = Literal[
+    "accuracy", "macro_f1", "micro_f1", "f1", "exact_match", "mse", "mae", "pearson", "spearman", "r2", "loss"
+]
 
 
 class MachineSettings(Settings):
@@ -105,10 +108,21 @@ class FinetuneTraining(TrainingSettings):
     """Passes over the training set. By default fitted to its size: about 1,700 steps, 3 to 10 epochs."""
     early_stopping_patience: Steps | None = None
     """Stop after so many epochs without a better validation score."""
-    metric_for_best_model: Literal["accuracy", "macro_f1", "loss"] = "accuracy"
-    """What the best epoch is chosen by, on validation."""
+    long: Long | None = None
+    """What is done with texts longer than max_length: truncate keeps the beginning (default), head+tail the first
+    quarter and the last three, windows everything, in overlapping windows whose scores are averaged. The tasks tag and
+    span always read in windows."""
+    doc_stride: Annotated[int, Field(ge=0)] | None = None
+    """Tokens that neighbouring windows share; a quarter of a window by default."""
+    max_answer_length: Steps = 30
+    """Longest answer in tokens, in the task span."""
+    metric_for_best_model: MetricName | None = None
+    """What the best epoch is chosen by, on validation. By default accuracy (classify), micro_f1 (multilabel), mse
+    (regress), f1 (tag, span)."""
     label_smoothing_factor: Share = 0.0
     """Share of each target spread over all labels."""
+    class_weight: Literal["none", "balanced"] = "none"
+    """balanced: every class weighs the same in the loss, however rare it is."""
 
 
 class CorpusSettings(ReadSettings):
