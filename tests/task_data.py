@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from headswap.core.seeds import numpy_stream
 from tiny import BAD, GOOD, NOUNS, sentences
 
@@ -86,14 +88,11 @@ def valued(count: int, *, seed: int = 0) -> list[dict[str, Any]]:
 
 
 def paired(count: int, *, seed: int = 0) -> list[dict[str, Any]]:
-    """Two sentences: same if both praise or both find fault."""
+    """Two sentences, each for or against; the second one alone has the label, so the two must be told apart."""
     first, second = sentences(2 * count, seed=seed), sentences(2 * count, seed=seed + 1_000)
     order = numpy_stream(seed, "test pairs").permutation(2 * count)[:count]
-    rows = []
-    for number, other in enumerate(order):
-        (text, label), (pair, own) = first[number], second[int(other)]
-        rows.append({"text": text, "text_pair": pair, "label": "same" if label == own else "other"})
-    return rows
+    pairs = [(first[number][0], *second[int(other)]) for number, other in enumerate(order)]
+    return [{"text": text, "text_pair": pair, "label": label} for text, pair, label in pairs]
 
 
 def classified(count: int, *, seed: int = 0) -> list[dict[str, Any]]:
@@ -115,3 +114,17 @@ def write_rows(file: Path, rows: Sequence[dict[str, Any]]) -> Path:
     """A JSONL file."""
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return file
+
+
+def assert_close(found: Any, expected: Any) -> None:
+    """Equal but for the last digits of numbers: where tensors lie in memory may change how they are summed."""
+    if isinstance(expected, dict):
+        assert found.keys() == expected.keys()
+        for name in expected:
+            assert_close(found[name], expected[name])
+    elif isinstance(expected, list | tuple):
+        assert len(found) == len(expected)
+        for one, other in zip(found, expected, strict=True):
+            assert_close(one, other)
+    else:
+        assert found == (pytest.approx(expected, rel=1e-5, abs=1e-6) if isinstance(expected, float) else expected)

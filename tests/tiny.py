@@ -16,6 +16,7 @@ TINY = {
     "intermediate_size": 48,
     "max_position_embeddings": 40,
 }
+NUM_LABELS = {"classify": 3, "tag": 3, "span": 2}
 GOOD = ["fine", "lovely", "superb", "warm", "bright", "moving"]
 BAD = ["dull", "awful", "clumsy", "cold", "grey", "boring"]
 NOUNS = ["film", "story", "actor", "scene", "ending", "music", "camera", "dialogue"]
@@ -34,7 +35,7 @@ def tiny_model_shape(
         base=tiny_shape(preset, **changes),
         head=head,
         direction=direction,
-        num_labels=3 if head == "classify" else None,
+        num_labels=NUM_LABELS.get(head),
         classifier=HeadShape(pooling=pooling, head_dropout=0.0),
     )
 

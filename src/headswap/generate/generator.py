@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from headswap.bundle import Bundle
+from headswap.bundle import WHAT_IT_IS, Bundle
 from headswap.core.errors import InputError
 from headswap.core.seeds import numpy_stream
 from headswap.generate.config import SamplingSettings
@@ -72,7 +72,9 @@ class Generator:
         shape = bundle.model.shape
         if shape.head != "lm" or shape.direction != "causal":
             kind = (
-                "classifier (use headswap predict)" if shape.head == "classify" else "model that reads both directions"
+                f"{WHAT_IT_IS[shape.head]} (use headswap predict)"
+                if shape.head != "lm"
+                else "model that reads both directions"
             )
             raise InputError(f"{bundle.path or 'This bundle'} is a {kind}; only a causal language model can generate.")
         self.bundle, self.model, self.tokenizer = bundle, bundle.model, bundle.tokenizer

@@ -208,15 +208,13 @@ def mark_sentences(text: str, ends: np.ndarray) -> np.ndarray:
 
 def placed(text: str, ids: np.ndarray, offsets: Sequence[tuple[int, int]]) -> PlacedIds:
     """Ids with their characters: a token's own blanks (`Ġfilm`, `▁film`) are taken off its place."""
-    places = np.array(offsets, dtype=np.int64).reshape(-1, 2)
-    for place in places:
-        begin, end = place
-        while begin < end and text[begin].isspace():
-            begin += 1
-        while end > begin and text[end - 1].isspace():
-            end -= 1
-        place[:] = begin, end
-    return PlacedIds(ids, places[:, 0], places[:, 1])
+    starts, ends = np.array(offsets, dtype=np.int64).reshape(-1, 2).T
+    places = np.arange(len(text))
+    is_blank = np.fromiter((character.isspace() for character in text), dtype=bool, count=len(text))
+    next_filled = np.append(np.minimum.accumulate(np.where(is_blank, len(text), places)[::-1])[::-1], len(text))
+    after_filled = np.append(0, np.maximum.accumulate(np.where(is_blank, 0, places + 1)))
+    starts = np.minimum(next_filled[starts], ends)
+    return PlacedIds(ids, starts, np.maximum(after_filled[ends], starts))
 
 
 def _marked(text: str, encoding: tokenizers.Encoding) -> MarkedIds:

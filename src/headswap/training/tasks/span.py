@@ -98,10 +98,12 @@ class SpanTask(Task):
             )
         has_segments = bundle.model.shape.base.type_vocab_size >= 2
         questions = tokenizer.encode_batch([example.question for example in examples])
-        contexts = tokenizer.encode_batch_placed([example.context for example in examples])
+        texts = list(dict.fromkeys(example.context for example in examples))  # one context has many questions
+        placed = dict(zip(texts, tokenizer.encode_batch_placed(texts), strict=True))
         rows: list[Row] = []
         num_tokens = num_truncated = num_long = 0
-        for number, (question, context) in enumerate(zip(questions, contexts, strict=True)):
+        for number, (example, question) in enumerate(zip(examples, questions, strict=True)):
+            context = placed[example.context]
             kept = question[: max(1, limit // 2 - 2)]
             front = np.concatenate(([tokenizer.sos_id], kept, [tokenizer.sep_id]))
             spans = window_spans(len(context.ids), limit - len(front), bundle.task.doc_stride)
