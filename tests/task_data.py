@@ -1,6 +1,10 @@
-"""Labelled sets of every task, drawn from small grammars whose answers are known."""
+"""Labelled sets of every task, drawn from small grammars whose answers are known.
+
+`python tests/task_data.py FOLDER` writes them as files: what the commands of docs/tasks.md run on.
+"""
 
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -128,3 +132,15 @@ def assert_close(found: Any, expected: Any) -> None:
             assert_close(one, other)
     else:
         assert found == (pytest.approx(expected, rel=1e-5, abs=1e-6) if isinstance(expected, float) else expected)
+
+
+def main(folder: Path) -> None:
+    """A training and a test set of every task."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, rows in {**ROWS, "pair": paired}.items():
+        write_rows(folder / f"{name}-train.jsonl", rows(800, seed=1))
+        write_rows(folder / f"{name}-test.jsonl", rows(200, seed=2))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -181,7 +181,7 @@ def test_another_tokenizer_is_refused(saved: Path) -> None:
         ({"hidden_size": 0}, "hidden_size"),
         ({"head": "wings"}, "head"),
         ({"task": {"task": "dance"}}, "task = 'dance' is not allowed"),
-        ({"task": {"treshold": 1}}, "treshold is not a setting"),
+        ({"task": {"limit": 1}}, "limit is not a setting"),
         ({"task": {"task": "multilabel", "thresholds": [0.5]}}, "1 thresholds for 3 labels"),
         ({"task": "tag"}, "task is not an object"),
     ],

@@ -262,6 +262,20 @@ def test_a_conll_file_is_a_tagging_task_and_an_unknown_tag_is_named(tmp_path: Pa
     assert "train_f1" in run.result["history"][0], "too few to hold any out"
 
 
+@pytest.mark.parametrize(("task", "direction"), [("classify", "causal"), ("tag", "bidirectional")])
+def test_a_base_from_scratch_reads_both_ways_where_the_task_needs_it(
+    tmp_path: Path, task: str, direction: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    train = write_rows(tmp_path / "train.jsonl", ROWS[task](30))
+    given = {name: value for name, value in TINY.items() if name != "direction"} | {"num_train_epochs": 1}
+    run = hs.finetune(train=train, out=tmp_path / "run", **given)
+    assert run.bundle.model.shape.direction == direction
+    assert load_recipe(FinetuneRecipe, run.path / "recipe.toml").model.direction == direction
+    assert "reads from left to right" not in caplog.text
+    hs.finetune(train=train, out=tmp_path / "other", direction="causal", **given)
+    assert ("reads from left to right" in caplog.text) == (task == "tag")
+
+
 def test_a_number_is_a_class_unless_a_regression_is_asked_for(tmp_path: Path) -> None:
     rows = [{"text": text, "label": float(label == "pos")} for text, label in sentences(60)]
     train = write_rows(tmp_path / "train.jsonl", rows)

@@ -221,6 +221,24 @@ def test_balanced_labels_weigh_both_sides_the_same(tokenizer: Tokenizer) -> None
     np.testing.assert_allclose((30 - present) * absent_weight, 15)
 
 
+def test_scores_and_answers_go_by_the_thresholds_of_the_bundle(tokenizer: Tokenizer) -> None:
+    task, examples = TASKS["multilabel"], examples_of("multilabel", 10)
+    for limits, given in (((0.01,) * 4, 4), ((0.99, 0.01, 0.99, 0.99), 1)):
+        bundle = make(tokenizer, "multilabel", thresholds=limits)  # untrained: every score is near one half
+        encoded = task.encode(examples, bundle)
+        outputs = outputs_of(bundle.model, encoded.rows)
+        assert {len(answer.labels) for answer in task.answers(outputs, encoded, bundle)} == {given}
+        hits = sum(len(set(example.labels) & set(("film",) if given == 1 else bundle.labels)) for example in examples)
+        assert task.measure(outputs, encoded, bundle)["precision"] == pytest.approx(hits / (10 * given))
+
+
+def test_a_perfect_score_still_has_an_interval() -> None:
+    truth = np.array([[True, False]] * 30)
+    assert multilabel_metrics(truth, truth, ["a", "b"], is_final=True)["interval"] == {
+        "metric": "micro_f1", "low": pytest.approx(0.9), "high": 1.0,
+    }  # fmt: skip
+
+
 # Regression
 
 
@@ -241,6 +259,7 @@ def test_regression_metrics_against_scipy() -> None:
 
 def test_a_correlation_that_does_not_exist_is_missing_and_never_the_best() -> None:
     assert correlation(np.ones(4), np.arange(4.0)) is None
+    assert correlation(np.arange(4.0), np.full(4, 1045.7)) is None, "whatever the rounding of their mean"
     score = TASKS["regress"].score
     assert score({"eval_pearson": None, "eval_loss": 1.0}, "pearson") < score(
         {"eval_pearson": -1.0, "eval_loss": 1.0}, "pearson"
@@ -339,7 +358,7 @@ def test_an_answer_is_found_by_its_characters_and_only_whole() -> None:
 
 def test_the_best_span_is_the_best_of_all_pairs() -> None:
     stream = np.random.default_rng(0)
-    for longest in (1, 3, 30):
+    for longest in (1, 2, 3, 30) * 5:
         output = np.log(stream.dirichlet(np.ones(9), 2).T)
         row = context_row([-1, -1, -1, 0, 3, 5, 5, 8, 9], [-1, -1, -1, 2, 4, 5, 7, 9, 12])
         pairs = {

@@ -141,15 +141,16 @@ class StartSettings(ShapeChanges):
     """Shape of a base from scratch: lab (4 layers of 200), small (6 of 256, default), modern (6 of 512), gpt2-small,
     bert-base."""
     direction: Literal["causal", "bidirectional"] | None = None
-    """Attention direction of a base from scratch; causal by default. A pre-trained base keeps its own."""
+    """Attention direction of a base from scratch; causal by default, bidirectional for the tasks tag and span, which
+    need what follows a word. A pre-trained base keeps its own."""
     dropout: Share | None = 0.1
     """Dropout on embeddings, attention and residual branches while fine-tuning."""
 
-    def resolved(self) -> Self:
+    def resolved(self, direction: Literal["causal", "bidirectional"]) -> Self:
         """With the defaults of a base from scratch written out; one that is carried over has its own."""
         if self.base != "scratch":
             return self
-        return self.changed(preset=self.preset or DEFAULT_PRESET, direction=self.direction or "causal")
+        return self.changed(preset=self.preset or DEFAULT_PRESET, direction=self.direction or direction)
 
 
 class PretrainRecipe(Recipe):

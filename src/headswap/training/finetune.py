@@ -46,7 +46,6 @@ def finetune(
         raise SettingError("No training set is given. Pass --train FILE.")
     if recipe.model.base is None:
         raise SettingError("No base is given. Pass --base RUN (a bundle or a run folder), or --base scratch.")
-    recipe = recipe.changed(model=recipe.model.resolved())
     machine = Machine(recipe.machine)
     processes = start_processes(machine.device)
     try:
@@ -73,7 +72,8 @@ def _for_task(recipe: FinetuneRecipe, splits: LabelledSplits) -> FinetuneRecipe:
     task.check_head(recipe.head)
     if data.text_pair_column is not None and training.long != "truncate":
         raise SettingError(f"long is '{training.long}', but pairs of texts can only be truncated. Leave it out.")
-    return recipe.changed(data=data.changed(task=task.name), training=training)
+    model = recipe.model.resolved("causal" if task.head == "classify" else "bidirectional")
+    return recipe.changed(data=data.changed(task=task.name), model=model, training=training)
 
 
 class _Finetuning:
@@ -225,6 +225,8 @@ class _Finetuning:
                 "No validation set is given: %d training examples are held out to choose on.", len(splits.validation)
             )
         splits.warn_of_overlap()
+        if self.task.head != "classify" and self.start.model.shape.direction == "causal":
+            log.info("This base reads from left to right, so each word is judged without what follows it.")
         log.info("Ledger: %s.", self.start.ledger.sentence())
         log.info(
             "%s labels, %d train, %d validation, %d test; %.1f %% of the training tokens cut off at %d a %s.",

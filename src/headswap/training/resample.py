@@ -22,9 +22,17 @@ def bootstrap_interval(counts: np.ndarray, score: Callable[[np.ndarray], np.ndar
     return float(low), float(high)
 
 
-def interval_of(name: str, counts: np.ndarray, score: Callable[[np.ndarray], np.ndarray]) -> dict[str, object]:
-    """The interval of a metric, as it stands in a result."""
+def interval_of(
+    name: str, counts: np.ndarray, score: Callable[[np.ndarray], np.ndarray], *, is_share: bool = True
+) -> dict[str, object]:
+    """The interval of a metric, as it stands in a result.
+
+    Where every example is right, or every one wrong, resampling sees no spread at all; of a share that can still be off
+    by three examples' worth (the rule of three).
+    """
     low, high = bootstrap_interval(counts, score)
+    if is_share and low == high:
+        low, high = max(0.0, low - 3 / len(counts)), min(1.0, high + 3 / len(counts))
     return {"metric": name, "low": low, "high": high}
 
 

@@ -92,15 +92,16 @@ def regression_metrics(truth: np.ndarray, predicted: np.ndarray, *, is_final: bo
     }
     if is_final:
         counts = np.stack([np.square(errors), np.ones(len(truth))], axis=1)
-        metrics["interval"] = interval_of("mse", counts, lambda sums: sums[..., 0] / sums[..., 1])
+        metrics["interval"] = interval_of("mse", counts, lambda sums: sums[..., 0] / sums[..., 1], is_share=False)
     return metrics
 
 
 def correlation(first: np.ndarray, second: np.ndarray) -> float | None:
     """Pearson's, or None where one side never varies."""
+    if any(np.ptp(side) <= 1e-12 * np.abs(side).max() for side in (first, second)):
+        return None
     first, second = first - first.mean(), second - second.mean()
-    scale = float(np.sqrt(np.square(first).sum() * np.square(second).sum()))
-    return float((first * second).sum() / scale) if scale > 1e-12 * len(first) else None
+    return float((first * second).sum() / np.sqrt(np.square(first).sum() * np.square(second).sum()))
 
 
 def ranks(values: np.ndarray) -> np.ndarray:
