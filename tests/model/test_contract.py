@@ -10,13 +10,12 @@ import torch
 
 from headswap.model.config import PRESETS
 from headswap.model.heads import HEADS, pool
-from headswap.model.objectives import PRETRAINING
+from headswap.model.pretraining import PRETRAINING
 from headswap.model.supervised import SUPERVISED
 from headswap.model.text_model import ModelShape, TextModel, build_model
 from headswap.text.batch import Batch, flat_batch
-from headswap.text.windows import Piece
 from headswap.training.tasks.classify import balanced_weights
-from tiny import random_sequences, tiny_model_shape
+from tiny import random_sequences, tiny_batch, tiny_model_shape, tiny_objective
 
 POOLINGS = ("last", "mean", "first", "max", "mean+max")
 MODELS = [
@@ -119,9 +118,9 @@ def test_loss_at_initialisation_is_the_value_computed_for_that_initialisation(pr
     vocab_size = 4_000
     model = build_model(tiny_model_shape(preset, vocab_size=vocab_size), seed=4)
     stream = random_sequences([41] * 12, vocab_size=vocab_size)
-    batch = PRETRAINING["causal"]().make_batch([Piece(0, 0, ids) for ids in stream], np.random.default_rng(0))
+    batch = tiny_batch("causal", stream, vocab_size=vocab_size)
     with torch.no_grad():
-        loss = PRETRAINING["causal"]().loss_sum(model, batch).item() / batch.num_targets
+        loss = tiny_objective("causal").loss_sum(model, batch).item() / batch.num_targets
         squared_norm = model.hidden(batch).square().sum(1).mean().item()
     bound_variance = 0.1**2 / 3 if preset == "lab" else 0.02**2
     assert loss == pytest.approx(math.log(vocab_size) + squared_norm * bound_variance / 2, abs=0.1)
@@ -149,19 +148,21 @@ def test_a_tasks_loss_at_initialisation_is_that_of_knowing_nothing(task: str) ->
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-@pytest.mark.parametrize("task", ["lm", *TASKS])
+@pytest.mark.parametrize("task", [*PRETRAINING, *TASKS])
 def test_one_batch_can_be_overfitted(preset: str, task: str) -> None:
     torch.manual_seed(0)
-    if task == "lm":
-        model = build_model(tiny_model_shape(preset), seed=5).train()
-        objective = PRETRAINING["causal"]()
-        batch = objective.make_batch([Piece(0, 0, ids) for ids in random_sequences([12, 9])], np.random.default_rng(0))
-    else:
+    if task in TASKS:
         model, objective = task_model(task, preset).train(), SUPERVISED[task]()
         batch = TASKS[task].batch(random_sequences(LENGTHS), [0, 1, 2, 3, 4])
+    else:
+        objective, batch = tiny_objective(task), tiny_batch(task, random_sequences([12, 9, 14, 10]))
+        changes = {"type_vocab_size": 2} if objective.num_segments else {}
+        shape = tiny_model_shape(preset, direction=objective.direction, **changes)
+        model = build_model(shape.changed(pair_head=objective.num_segments > 0), seed=5).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
-    for _ in range(200):
-        loss = objective.loss_sum(model, batch) / batch.num_targets
+    for _ in range(200 if task in TASKS else 120):
+        sums = objective.loss_sum(model, batch).reshape(-1)
+        loss = sum(part / count for part, count in zip(sums, batch.target_counts, strict=True))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

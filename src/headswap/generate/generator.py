@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from headswap.bundle import WHAT_IT_IS, Bundle
+from headswap.bundle import Bundle
 from headswap.core.errors import InputError
 from headswap.core.seeds import numpy_stream
 from headswap.generate.config import SamplingSettings
@@ -71,12 +71,10 @@ class Generator:
     def __init__(self, bundle: Bundle) -> None:
         shape = bundle.model.shape
         if shape.head != "lm" or shape.direction != "causal":
-            kind = (
-                f"{WHAT_IT_IS[shape.head]} (use headswap predict)"
-                if shape.head != "lm"
-                else "model that reads both directions"
+            raise InputError(
+                f"{bundle.path or 'This bundle'} is {bundle.what}; only a causal language model can generate. "
+                f"Use headswap {bundle.verb}."
             )
-            raise InputError(f"{bundle.path or 'This bundle'} is a {kind}; only a causal language model can generate.")
         self.bundle, self.model, self.tokenizer = bundle, bundle.model, bundle.tokenizer
 
     def continue_text(self, prompt: str, settings: SamplingSettings) -> Continuation:

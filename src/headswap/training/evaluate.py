@@ -6,7 +6,6 @@ its neighbours.
 """
 
 import logging
-import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -16,11 +15,8 @@ import torch
 from torch import Tensor
 
 from headswap.core.errors import RunError
-from headswap.core.seeds import numpy_stream
 from headswap.model.heads import LanguageModelHead
-from headswap.model.objectives import PretrainingObjective
 from headswap.model.text_model import TextModel
-from headswap.text.windows import Rows
 from headswap.training.rows import NOTHING, Row, batch_of
 
 log = logging.getLogger("headswap")
@@ -38,7 +34,7 @@ def outputs_of(
     assert not isinstance(head, LanguageModelHead)
     order = sorted(range(len(rows)), key=lambda index: len(rows[index].ids))
     result: list[np.ndarray] = [NOTHING] * len(rows)
-    for chosen in _token_batches(order, [row.ids for row in rows], TOKENS_PER_BATCH[model.device.type]):
+    for chosen in token_batches(order, [row.ids for row in rows], TOKENS_PER_BATCH[model.device.type]):
         batch = batch_of([rows[index] for index in chosen], is_per_token=head.is_per_token).to(model.device)
         with autocast or nullcontext():
             scores = model(batch)
@@ -55,7 +51,8 @@ def outputs_of(
     return result
 
 
-def _token_batches(order: Sequence[int], sequences: Sequence[np.ndarray], budget: int) -> list[list[int]]:
+def token_batches(order: Sequence[int], sequences: Sequence[np.ndarray], budget: int) -> list[list[int]]:
+    """Sequences in the given order, cut into batches of about `budget` tokens."""
     batches: list[list[int]] = []
     used = budget + 1
     for index in order:
@@ -101,28 +98,3 @@ def warn_of_collapse(metrics: dict[str, Any], *, role: str) -> None:
             "The model predicts '%s' for all %d texts of %s. Try a lower learning rate, more warm-up or more epochs.",
             label, metrics["num_examples"], role,
         )  # fmt: skip
-
-
-@torch.no_grad()
-def language_model_metrics(
-    model: TextModel,
-    objective: PretrainingObjective,
-    rows: Rows,
-    *,
-    num_bytes: int,
-    autocast: AbstractContextManager | None = None,
-) -> dict[str, float]:
-    """Loss a target, perplexity and bits a byte over all of some rows."""
-    was_training = model.training
-    model.eval()
-    per_batch = max(1, TOKENS_PER_BATCH[model.device.type] // rows.max_length)
-    total, targets = 0.0, 0
-    for number, start in enumerate(range(0, len(rows), per_batch)):
-        pieces = rows.pieces_of(range(start, min(start + per_batch, len(rows))))
-        batch = objective.make_batch(pieces, numpy_stream(0, "held-out masks", number)).to(model.device)
-        with autocast or nullcontext():
-            total += objective.loss_sum(model, batch).item()
-        targets += batch.num_targets
-    model.train(was_training)
-    loss = total / targets
-    return {"loss": loss, "perplexity": math.exp(min(loss, 700)), "bits_per_byte": total / (math.log(2) * num_bytes)}

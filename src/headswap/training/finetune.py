@@ -15,6 +15,7 @@ from headswap.core.config import Settings, load_recipe
 from headswap.core.errors import SettingError
 from headswap.model.config import TaskState
 from headswap.text.order import steps_per_epoch
+from headswap.training.adaptation import count, freeze, paces_of, say_what_moves
 from headswap.training.checkpoint import Progress, best_folder, load_weights_in_place
 from headswap.training.config import FinetuneRecipe
 from headswap.training.distributed import Processes, start_processes, stop_processes
@@ -23,6 +24,7 @@ from headswap.training.evaluate import outputs_of
 from headswap.training.fitted import finetuning_epochs, finetuning_rate
 from headswap.training.machine import Machine
 from headswap.training.observer import Observer
+from headswap.training.reload import check_reload
 from headswap.training.rows import EncodedSet, ExampleBatches
 from headswap.training.run import Run, open_run
 from headswap.training.splits import LabelledSplits, read_splits
@@ -46,6 +48,9 @@ def finetune(
         raise SettingError("No training set is given. Pass --train FILE.")
     if recipe.model.base is None:
         raise SettingError("No base is given. Pass --base RUN (a bundle or a run folder), or --base scratch.")
+    recipe.adaptation.check()
+    is_scratch = recipe.model.base == "scratch"
+    recipe = recipe.changed(adaptation=recipe.adaptation.resolved(is_scratch=is_scratch))
     machine = Machine(recipe.machine)
     processes = start_processes(machine.device)
     try:
@@ -112,6 +117,7 @@ class _Finetuning:
             training = training.changed(num_train_epochs=epochs)
         self.recipe = recipe.changed(training=training)
         self.latest: dict[str, Any] = {}
+        freeze(start.model, recipe.adaptation)
 
     def work(self) -> Run:
         """Train to the end, score test once, write what came out."""
@@ -123,6 +129,7 @@ class _Finetuning:
             self.run.begin(self.recipe, self.machine.environment(training.seed), data)
             self.run.write("ledger.json", self.start.ledger.as_json())
         self._say_what_is_trained(total)
+        say_what_moves(self.start.model, self.recipe.adaptation, num_epochs=total / per_epoch)
         is_per_token = self.task.head != "classify"
         plan = Plan(
             bundle=self.bundle,
@@ -138,6 +145,7 @@ class _Finetuning:
             save_every=training.save_steps,
             score=self._score if len(self.validation) else None,
             patience=training.early_stopping_patience,
+            paces=paces_of(self.start.model, self.recipe.adaptation, steps_per_epoch=per_epoch),
             observer=self.observer,
         )
         progress = drive(plan, self.run)
@@ -165,6 +173,7 @@ class _Finetuning:
                 "validation": self.validation.truncated_share if len(self.validation) else None,
                 "test": None,
             },
+            "parameters": dict(zip(("total", "trainable"), count(bundle.model), strict=True)),
             "stopped_early": progress.has_stopped_early,
             "history": progress.history,
         }
@@ -174,6 +183,8 @@ class _Finetuning:
         elif self.latest:
             self.task.warn(self.latest, role="validation" if len(self.validation) else "train")
         bundle.save(self.run.path / "bundle")
+        asked = self.validation if len(self.validation) else self.train
+        result["reload_check"] = check_reload(bundle, self.run.path / "bundle", asked.rows)
         self.run.write("result.json", result | self.machine.cost(progress.step, progress.tokens, progress.seconds))
 
     def _encoded(self, examples: Sequence[Any]) -> EncodedSet:

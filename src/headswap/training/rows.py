@@ -87,5 +87,5 @@ def batch_of(rows: Sequence[Row], *, is_per_token: bool) -> Batch:
         target_index=index,
         target_value=np.concatenate(filled) if filled else NOTHING,
         documents=[row.example for row in rows],
-        segments=segments if len(segments) == len(rows) else None,
+        segments=np.concatenate(segments) if len(segments) == len(rows) else None,
     )

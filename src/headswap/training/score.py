@@ -7,11 +7,11 @@ import numpy as np
 
 from headswap.bundle import Bundle
 from headswap.core.errors import SettingError
-from headswap.model.objectives import PRETRAINING
+from headswap.model.pretraining import make_objective
 from headswap.text.cache import cached_store
 from headswap.text.config import ColumnSettings, DocumentUnit, ReadSettings
-from headswap.text.windows import Rows
-from headswap.training.evaluate import language_model_metrics, outputs_of
+from headswap.training.evaluate import outputs_of
+from headswap.training.held_out import held_out_metrics
 from headswap.training.machine import Machine
 from headswap.training.tasks.table import task_of
 from headswap.training.tasks.task import with_state
@@ -56,18 +56,11 @@ def score_language_model(
     """Loss a token, perplexity and bits a byte over a whole corpus, in packed windows."""
     length = checked_length(bundle, max_length)
     settings = ReadSettings(documents=documents, text_column=text_column)
-    store = cached_store([data], settings, bundle.tokenizer)
-    rows = Rows(
-        store,
-        np.arange(store.num_documents),
-        max_length=length,
-        layout="packed",
-        sos_id=bundle.tokenizer.sos_id,
-        eos_id=bundle.tokenizer.eos_id,
-    )
-    objective = PRETRAINING[bundle.objective]()
+    objective = make_objective(bundle.objective, bundle.tokenizer, bundle.masking)
+    store = cached_store([data], settings, bundle.tokenizer, side=objective.sides)
+    rows = objective.rows(store, np.arange(store.num_documents), max_length=length, layout="packed")
     num_bytes = int(store.byte_counts.sum())
-    metrics = language_model_metrics(bundle.model, objective, rows, num_bytes=num_bytes, autocast=machine.autocast())
+    metrics = held_out_metrics(bundle.model, objective, rows, num_bytes=num_bytes, autocast=machine.autocast())
     return {**metrics, "num_tokens": rows.num_tokens, "num_documents": store.num_documents, "num_bytes": num_bytes}
 
 

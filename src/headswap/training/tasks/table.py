@@ -34,7 +34,7 @@ def task_of(bundle: Bundle) -> Task:
     if bundle.model.shape.head == "lm":
         raise InputError(
             f"{bundle.path or 'This bundle'} is a language model without a classification head. "
-            "Fine-tune it first (headswap finetune --base ...), or use headswap generate."
+            f"Fine-tune it first (headswap finetune --base ...), or use headswap {bundle.verb}."
         )
     return TASKS[bundle.task.task]
 
