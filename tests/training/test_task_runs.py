@@ -244,6 +244,45 @@ def test_long_sentences_and_contexts_are_read_in_windows(tmp_path: Path, caplog:
     assert run.result["test"]["f1"] > 0.95
 
 
+# On a base
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> hs.Run:
+    """A masked base that has read all the grammars."""
+    folder = tmp_path_factory.mktemp("base")
+    texts = [text for task in ("classify", "multilabel", "regress") for text in (r["text"] for r in ROWS[task](150))]
+    texts += [" ".join(row["tokens"]) for row in tagged(150)]
+    texts += [f"{row['question']} {row['context']}" for row in questions(150)]
+    (folder / "corpus.txt").write_text("\n".join(texts))
+    shape = {name: TINY[name] for name in ("preset", "hidden_size", "num_hidden_layers", "num_attention_heads",
+                                           "intermediate_size", "kind", "max_length", "device", "threads")}  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HEADSWAP_CACHE", str(folder / "cache"))
+        return hs.pretrain(folder / "corpus.txt", objective="masked", out=folder / "base", max_steps=20, **shape)
+
+
+@pytest.mark.parametrize("trainable", ["all", "lora", "head"])
+@pytest.mark.parametrize("task", ROWS)
+def test_every_task_carries_a_base_over_and_adapts_it_in_every_way(
+    base: hs.Run, tmp_path: Path, task: str, trainable: str
+) -> None:
+    train = write_rows(tmp_path / "train.jsonl", ROWS[task](60, seed=1))
+    run = hs.finetune(
+        base, train=train, task=task, trainable=trainable, out=tmp_path / "run", num_train_epochs=2, device="cpu",
+        threads=1,
+    )  # fmt: skip
+    ledger = json.loads((run.path / "ledger.json").read_text())
+    assert ledger["carried"]["tensors"] == len(base.bundle.model.base.state_dict())
+    assert (run.bundle.model.shape.lora is not None) == (trainable == "lora")
+    assert run.result["parameters"]["trainable"] < run.result["parameters"]["total"] or trainable == "all"
+    assert run.result["reload_check"]["examples"] == 32
+    assert run.bundle.verify() == []
+    assert len(run.predict(INPUTS[task])) == len(INPUTS[task])
+    history = run.result["history"]
+    assert history[0] != history[-1]
+
+
 # What is refused
 
 

@@ -61,7 +61,7 @@ def finetune(
         scores = {f"headswap ({result['base']})": result["test"], **result["baselines"]}
         print_comparison(task.name, task.noun, scores)
     if not flags.quiet:
-        example = {"tag": "'your text'", "span": "'a context' --question 'your question'"}.get(task.name, "'your text'")
+        example = "'a context' --question 'your question'" if task.name == "span" else "'your text'"
         console.print(f"The {task.product} is in {run.path}. Next: headswap predict {run.path} {example}")
 
 

@@ -240,9 +240,9 @@ class _Finetuning:
             log.info("This base reads from left to right, so each word is judged without what follows it.")
         log.info("Ledger: %s.", self.start.ledger.sentence())
         log.info(
-            "%s labels, %d train, %d validation, %d test; %.1f %% of the training tokens cut off at %d a %s.",
-            len(splits.labels), len(splits.train), len(splits.validation), len(splits.test), 100 * cut, self.max_length,
-            self.task.noun,
+            "%s%d train, %d validation, %d test; %.1f %% of the training tokens cut off at %d a %s.",
+            "" if self.task.name in ("regress", "span") else f"{len(splits.labels)} labels, ",
+            len(splits.train), len(splits.validation), len(splits.test), 100 * cut, self.max_length, self.task.noun,
         )  # fmt: skip
         self._say_how_it_was_read("train", self.train)
         self._say_how_it_was_read("validation", self.validation)

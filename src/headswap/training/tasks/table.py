@@ -1,6 +1,7 @@
 """The table of tasks, and which of them a training file shows."""
 
 import logging
+from pathlib import Path
 from typing import Any
 
 from headswap.bundle import Bundle
@@ -61,20 +62,21 @@ def shown_task(data: LabelledSettings) -> tuple[TaskName, str]:
         return "span", f"{path} is laid out as SQuAD is"
     if extension_of(path) not in COLUMN_EXTENSIONS:
         return "classify", "it has one label a text"
-    for wanted, name in (
-        ({"tokens_column": data.tokens_column, "tags_column": data.tags_column}, "tag"),
-        ({"question_column": data.question_column, "answers_column": data.answers_column}, "span"),
-    ):
-        if _first_row(path, wanted) is not None and _first_row(path, {"label_column": data.label_column}) is None:
-            columns = " and ".join(wanted.values())
-            return ("tag" if name == "tag" else "span"), f"{path} has the columns {columns}"
     row = _first_row(path, {"label_column": data.label_column})
+    if row is None:
+        columns: dict[TaskName, dict[str, str]] = {
+            "tag": {"tokens_column": data.tokens_column, "tags_column": data.tags_column},
+            "span": {"question_column": data.question_column, "answers_column": data.answers_column},
+        }
+        for name, wanted in columns.items():
+            if _first_row(path, wanted) is not None:
+                return name, f"{path} has the columns {' and '.join(wanted.values())}"
     if row and isinstance(row[0], list):
         return "multilabel", f"the labels of {path} are lists"
     return "classify", "it has one label a text"
 
 
-def _first_row(path: Any, wanted: dict[str, str]) -> list[Any] | None:
+def _first_row(path: Path, wanted: dict[str, str]) -> list[Any] | None:
     """The wanted values of the first row, or None where a column is missing or nothing can be read."""
     try:
         return next((values for _, values in read_rows(path, wanted, Problems())), None)

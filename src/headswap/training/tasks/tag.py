@@ -18,7 +18,7 @@ from headswap.model.supervised import TaggingObjective
 from headswap.text.config import ColumnSettings
 from headswap.text.long_texts import home_windows, window_spans
 from headswap.text.records import TaggedExample
-from headswap.text.tagged import OUTSIDE, PREFIXES, check_tags, read_tagged, split_words, tag_names
+from headswap.text.tagged import OUTSIDE, check_tags, read_tagged, split_words, tag_names
 from headswap.text.tokenizer import PlacedIds
 from headswap.training.answers import Entity, TagsPrediction
 from headswap.training.config import FinetuneTraining
@@ -169,8 +169,3 @@ def first_pieces_of(tokens: Sequence[str], pieces: PlacedIds) -> tuple[np.ndarra
     numbers = np.searchsorted(begins, pieces.starts[is_real], side="right") - 1
     words, first = np.unique(numbers, return_index=True)
     return words, np.flatnonzero(is_real)[first]
-
-
-def spells_entities(labels: Sequence[str]) -> bool:
-    """Whether tags have prefixes."""
-    return any(label.startswith(PREFIXES) for label in labels)
