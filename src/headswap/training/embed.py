@@ -1,8 +1,6 @@
 """Texts as vectors: what the base makes of them, pooled."""
 
-import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -12,39 +10,7 @@ from headswap.core.errors import InputError
 from headswap.model.config import Pooling
 from headswap.model.heads import pool
 from headswap.text.batch import flat_batch
-from headswap.text.tokenizer import Tokenizer
-from headswap.training.evaluate import TOKENS_PER_BATCH, token_batches
-
-log = logging.getLogger("headswap")
-
-
-@dataclass(frozen=True, slots=True)
-class Sequences:
-    """Texts as token ids, `<sos>` first, and how much of them was cut off."""
-
-    ids: list[np.ndarray]
-    num_tokens: int
-    num_truncated: int
-
-    @property
-    def truncated_share(self) -> float:
-        """Share of the tokens that did not fit."""
-        return self.num_truncated / max(1, self.num_tokens)
-
-    def warn_of_truncation(self, max_length: int) -> None:
-        """Say how much was cut off, if anything was."""
-        if self.num_truncated:
-            share = 100 * self.truncated_share
-            log.warning("%.1f %% of the tokens were cut off: the model reads at most %d a text.", share, max_length)
-
-
-def make_sequences(texts: Sequence[str], tokenizer: Tokenizer, *, max_length: int) -> Sequences:
-    """Encode texts and cut each at the limit."""
-    encoded = tokenizer.encode_batch(list(texts))
-    sos = np.array([tokenizer.sos_id])
-    ids = [np.concatenate((sos, tokens[: max_length - 1])) for tokens in encoded]
-    num_truncated = sum(max(0, len(tokens) + 1 - max_length) for tokens in encoded)
-    return Sequences(ids, sum(len(tokens) + 1 for tokens in encoded), num_truncated)
+from headswap.training.evaluate import TOKENS_PER_BATCH, make_sequences, token_batches
 
 
 @torch.no_grad()

@@ -8,6 +8,7 @@ its neighbours.
 import logging
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,40 @@ from torch import Tensor
 from headswap.core.errors import RunError
 from headswap.model.heads import LanguageModelHead
 from headswap.model.text_model import TextModel
+from headswap.text.tokenizer import Tokenizer
 from headswap.training.rows import NOTHING, Row, batch_of
 
 log = logging.getLogger("headswap")
 TOKENS_PER_BATCH = {"cpu": 8_192, "cuda": 131_072}
+
+
+@dataclass(frozen=True, slots=True)
+class Sequences:
+    """Texts as token ids, `<sos>` first, and how much of them was cut off."""
+
+    ids: list[np.ndarray]
+    num_tokens: int
+    num_truncated: int
+
+    @property
+    def truncated_share(self) -> float:
+        """Share of the tokens that did not fit."""
+        return self.num_truncated / max(1, self.num_tokens)
+
+    def warn_of_truncation(self, max_length: int) -> None:
+        """Say how much was cut off, if anything was."""
+        if self.num_truncated:
+            share = 100 * self.truncated_share
+            log.warning("%.1f %% of the tokens were cut off: the model reads at most %d a text.", share, max_length)
+
+
+def make_sequences(texts: Sequence[str], tokenizer: Tokenizer, *, max_length: int) -> Sequences:
+    """Encode texts and cut each at the limit."""
+    encoded = tokenizer.encode_batch(list(texts))
+    sos = np.array([tokenizer.sos_id])
+    ids = [np.concatenate((sos, tokens[: max_length - 1])) for tokens in encoded]
+    num_truncated = sum(max(0, len(tokens) + 1 - max_length) for tokens in encoded)
+    return Sequences(ids, sum(len(tokens) + 1 for tokens in encoded), num_truncated)
 
 
 @torch.no_grad()

@@ -31,7 +31,7 @@ class LabelledSplits:
     validation: Sequence[Any]
     test: Sequence[Any]
     labels: tuple[str, ...]
-    task: Task
+    task: Task = TASKS["classify"]
 
     def warn_of_overlap(self) -> None:
         """Say how many texts of a set that is scored stand in one that was learnt from or chosen on."""
