@@ -227,7 +227,7 @@ def test_the_bundle_is_the_best_by_validation_and_the_last_checkpoint_the_last(
 
 
 def finetune_predictions(bundle: hs.Bundle, file: Path) -> list[Any]:
-    from headswap.training.evaluate import predict_texts
+    from headswap.training.predict import predict_texts
 
     return predict_texts(bundle, [json.loads(line)["text"] for line in file.read_text().splitlines()], max_length=24)
 
