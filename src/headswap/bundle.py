@@ -1,7 +1,8 @@
 """The bundle: model, tokenizer, labels and config as one folder in Hugging Face conventions.
 
-`config.json`, `model.safetensors`, `tokenizer.json`, `README.md` (the card) and `golden.json`: outputs for token ids
-drawn from a seed, so that anyone can check that a copy still computes the same. Never pickle. A run folder holds its
+`config.json`, `model.safetensors`, `tokenizer.json`, `README.md` (the card), `manifest.json` (checksums) and
+`golden.json`: outputs for token ids drawn from a seed, so that anyone can check that a copy still computes the same;
+the checks are in examine.py. Never pickle. A run folder holds its
 bundle in `bundle/` and works wherever a bundle does.
 """
 
@@ -19,6 +20,7 @@ from safetensors.torch import load_file, save_file
 from headswap.core.config import problem_sentences
 from headswap.core.errors import InputError, absent, raise_problems
 from headswap.core.files import atomic_folder, read_json, write_json
+from headswap.core.manifest import write_manifest
 from headswap.core.seeds import numpy_stream
 from headswap.model.account import account_of
 from headswap.model.config import BaseShape, HeadShape
@@ -52,6 +54,7 @@ class Bundle:
         """Write the folder whole, or not at all."""
         with atomic_folder(folder) as temporary:
             self.write_into(temporary)
+            write_manifest(temporary)
 
     def write_into(self, folder: Path) -> None:
         """Write the files into an existing folder."""

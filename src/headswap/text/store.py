@@ -122,7 +122,10 @@ class TokenStore:
         problems = []
         for name, entry in self.meta["arrays"].items():
             if sha256_of_file(self.folder / file_name(name)) != entry["sha256"]:
-                problems.append(f"{self.folder / file_name(name)} is damaged: its SHA-256 is not the recorded one.")
+                problems.append(
+                    f"{self.folder / file_name(name)} is damaged: its SHA-256 is not the recorded one. "
+                    "Restore it from a copy, or build the store again with: headswap store"
+                )
         if (np.diff(self.offsets) < 0).any():
             problems.append(f"{self.folder}: the offsets of documents do not grow.")
         if self.num_tokens and int(self.ids.max()) >= self.meta["vocab_size"]:

@@ -25,6 +25,7 @@ from headswap.training.config import FinetuneRecipe
 from headswap.training.distributed import Processes, start_processes, stop_processes
 from headswap.training.drive import Plan, drive
 from headswap.training.evaluate import Sequences, classification_metrics, logits_of, make_sequences, warn_of_collapse
+from headswap.training.failures import explained
 from headswap.training.fitted import finetuning_epochs, finetuning_rate
 from headswap.training.machine import Machine
 from headswap.training.observer import Observer
@@ -94,11 +95,15 @@ def finetune(
         splits = read_splits(recipe)
         start = Start.of(recipe, splits)
         run = processes.from_first(lambda: open_run(out, recipe, overwrite=overwrite, resume=resume, reads=reads))
-        if run.is_finished:
+        if resume and run.is_finished:
             run.check_data(splits.checksums() | start.checksums())
             log.info("%s is finished already; nothing to do.", run.path)
             return run
-        return _Finetuning(recipe, splits, start, run, machine, processes, observer or Observer()).work()
+        try:
+            with explained(run.path, recipe.training, processes=processes.world):
+                return _Finetuning(recipe, splits, start, run, machine, processes, observer or Observer()).work()
+        finally:
+            run.release()
     finally:
         stop_processes()
 
@@ -134,10 +139,7 @@ class _Finetuning:
         training = self.recipe.training
         per_epoch = steps_per_epoch(len(self.train), training.batch_size)
         total = training.max_steps or math.ceil((training.num_train_epochs or 1) * per_epoch)
-        if self.processes.is_first:
-            data = self.splits.checksums() | self.start.checksums()
-            self.run.begin(self.recipe, self.machine.environment(training.seed), data)
-            self.run.write("ledger.json", self.start.ledger.as_json())
+        self.processes.from_first(self._begin)
         self._say_what_is_trained(total)
         card = {"base": self.recipe.model.base, "training examples": len(self.train), "seed": training.seed}
         bundle = Bundle(self.start.model, self.start.tokenizer, self.splits.labels, self.start.objective, card)
@@ -162,6 +164,11 @@ class _Finetuning:
         self.processes.from_first(lambda: self._finish(bundle, progress))
         return self.run
 
+    def _begin(self) -> None:
+        data = self.splits.checksums() | self.start.checksums()
+        self.run.begin(self.recipe, self.machine.environment(self.recipe.training.seed), data)
+        self.run.write("ledger.json", self.start.ledger.as_json())
+
     def _finish(self, bundle: Bundle, progress: Progress) -> None:
         if progress.best_step is not None:
             load_weights_in_place(bundle.model, best_folder(self.run.path / "checkpoints", progress))
@@ -182,6 +189,7 @@ class _Finetuning:
         else:
             warn_of_collapse(self.latest, role="validation" if len(self.validation) else "train")
         bundle.save(self.run.path / "bundle")
+        result |= progress.noted()
         self.run.write("result.json", result | self.machine.cost(progress.step, progress.tokens, progress.seconds))
 
     def _encoded(self, examples: Sequence[Example]) -> EncodedSet:

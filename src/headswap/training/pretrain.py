@@ -33,6 +33,7 @@ from headswap.training.distributed import Processes, start_processes, stop_proce
 from headswap.training.drive import Plan, drive
 from headswap.training.engine import Trainee, train
 from headswap.training.evaluate import language_model_metrics
+from headswap.training.failures import explained
 from headswap.training.fitted import pretraining_rate
 from headswap.training.machine import Machine
 from headswap.training.observer import Observer
@@ -70,10 +71,14 @@ def pretrain(
     try:
         reads = [name for name in (*recipe.corpus.corpus, recipe.tokenizer.tokenizer) if name]
         run = processes.from_first(lambda: open_run(out, recipe, overwrite=overwrite, resume=resume, reads=reads))
-        if run.is_finished:
+        if resume and run.is_finished:
             log.info("%s is finished already; nothing to do.", run.path)
             return run
-        return _Pretraining(recipe, run, machine, processes, observer or Observer()).work()
+        try:
+            with explained(run.path, recipe.training, processes=processes.world):
+                return _Pretraining(recipe, run, machine, processes, observer or Observer()).work()
+        finally:
+            run.release()
     finally:
         stop_processes()
 
@@ -111,8 +116,9 @@ class _Pretraining:
         model = build_model(self.shape, seed=self.recipe.training.seed)
         self.recipe, steps = self._resolved(model)
         training = self.recipe.training
-        if self.processes.is_first:
-            self.run.begin(self.recipe, self.machine.environment(training.seed), self._data())
+        self.processes.from_first(
+            lambda: self.run.begin(self.recipe, self.machine.environment(training.seed), self._data())
+        )
         self._say_what_is_trained(steps)
         bundle = Bundle(model, self.tokenizer, objective=self.objective.name, card=self._card(steps))
         every = training.eval_steps or max(1, math.ceil(steps / self._num_evaluations(steps)))
@@ -144,6 +150,7 @@ class _Pretraining:
             **{name: last.get(f"eval_{name}") for name in ("loss", "perplexity", "bits_per_byte")},
             "references": self.references,
             "epochs": progress.step / per_epoch,
+            **progress.noted(),
             **self.machine.cost(progress.step, progress.tokens, progress.seconds),
         })  # fmt: skip
 
@@ -201,10 +208,14 @@ class _Pretraining:
         return recipe.changed(training=training), steps
 
     def _planned_steps(self) -> int | None:
-        """The steps a probe found when this run was first started."""
+        """The steps a probe found when this run was first started; as many more as the limit was made longer."""
         file = self.run.path / "recipe.toml"
-        is_known = file.exists() and not self.run.replaces_another
-        return load_recipe(PretrainRecipe, file).training.max_steps if is_known else None
+        if not file.exists() or self.run.replaces_another:
+            return None
+        saved, minutes = load_recipe(PretrainRecipe, file).training, self.recipe.training.max_minutes
+        if saved.max_steps is None or saved.max_minutes is None or minutes is None:
+            return saved.max_steps
+        return int(saved.max_steps * minutes / saved.max_minutes)
 
     def _probe(self, model: Any, minutes: float | None) -> int:
         """Turn minutes into steps, once, on a copy of the model; the clock is not read again."""
