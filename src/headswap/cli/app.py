@@ -21,6 +21,7 @@ VERBS = {
     "store": "Turn a corpus into a token store.",
     "cache": "List or clear the cached token stores and tokenizers.",
     "datasets": "List the named data sets.",
+    "doctor": "Examine data before anything is trained, or a bundle before it is trusted.",
     "params": "Count the parameters of a model, by formula and from its tensors.",
     "pretrain": "Pre-train a base on unlabelled text.",
     "finetune": "Put a new head on a base and fine-tune it on labelled text.",

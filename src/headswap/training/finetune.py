@@ -18,6 +18,7 @@ from headswap.core.config import Settings, load_recipe
 from headswap.core.errors import SettingError
 from headswap.model.objectives import ClassificationObjective
 from headswap.text.batch import Batch, flat_batch
+from headswap.text.checks import findings_of, say_findings
 from headswap.text.labelled import Example
 from headswap.text.order import rows_of_step, steps_per_epoch
 from headswap.training.checkpoint import Progress, best_folder, load_weights_in_place
@@ -230,6 +231,7 @@ class _Finetuning:
                 "No validation set is given: %d training examples are held out to choose on.", len(splits.validation)
             )
         splits.warn_of_overlap()
+        say_findings(findings_of({"train": splits.train, "validation": splits.validation, "test": splits.test}), log)
         log.info("Ledger: %s.", self.start.ledger.sentence())
         log.info(
             "%s labels, %d train, %d validation, %d test; %.1f %% of the training tokens cut off at %d a text.",

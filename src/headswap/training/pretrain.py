@@ -22,6 +22,7 @@ from headswap.generate.generator import Generator
 from headswap.model.objectives import PRETRAINING
 from headswap.model.text_model import ModelShape, build_model
 from headswap.text.cache import cached_store, cached_tokenizer, spooled
+from headswap.text.checks import say_findings
 from headswap.text.order import steps_per_epoch
 from headswap.text.store import TokenStore, is_store
 from headswap.text.tokenizer import Tokenizer
@@ -29,6 +30,7 @@ from headswap.text.windows import Rows
 from headswap.training.checkpoint import Progress
 from headswap.training.config import PretrainRecipe
 from headswap.training.corpus import RowBatches, num_seen_in_training, split_documents, unigram_entropy
+from headswap.training.corpus_checks import corpus_findings, num_parameters
 from headswap.training.distributed import Processes, start_processes, stop_processes
 from headswap.training.drive import Plan, drive
 from headswap.training.engine import Trainee, train
@@ -120,6 +122,8 @@ class _Pretraining:
             lambda: self.run.begin(self.recipe, self.machine.environment(training.seed), self._data())
         )
         self._say_what_is_trained(steps)
+        if self.processes.is_first:
+            say_findings(corpus_findings(self.store, self.tokenizer, num_parameters=num_parameters(model)), log)
         bundle = Bundle(model, self.tokenizer, objective=self.objective.name, card=self._card(steps))
         every = training.eval_steps or max(1, math.ceil(steps / self._num_evaluations(steps)))
         plan = Plan(
