@@ -219,7 +219,7 @@ def test_the_json_holds_everything_and_no_text_of_the_user(tmp_path: Path, capsy
 
 def test_a_file_that_is_broken_is_a_problem_of_its_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     train = write(tmp_path / "train.jsonl", clean(80))
-    (tmp_path / "test.jsonl").write_bytes(b'{"text": "caf\xe9", "label": "yes"}\n')
+    (tmp_path / "test.jsonl").write_bytes(b'{"text": "\xe9t\xe9", "label": "yes"}\n')
     code, out = doctor(capsys, "--train", train, "--test", tmp_path / "test.jsonl")
     assert code == 1
     assert "PROBLEM  test: it cannot be read." in out

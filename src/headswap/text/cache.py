@@ -13,7 +13,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -226,6 +226,9 @@ def _building(folder: Path, root: Path) -> Iterator[Path]:
                 raise
     finally:
         remove_folder(workshop)
+        for empty in (folder.parent, root):  # what failed leaves no trace
+            with suppress(OSError):
+                empty.rmdir()
 
 
 def _own(kind: type[Settings], settings: Settings) -> dict[str, Any]:

@@ -95,7 +95,11 @@ class Tokenizer:
 
     def encode_batch(self, texts: Sequence[str]) -> list[np.ndarray]:
         """The ids of each text; uses all cores."""
-        return [_ids(encoding) for encoding in self._hf.encode_batch_fast(list(texts), add_special_tokens=False)]
+        texts = list(texts)
+        try:
+            return [_ids(encoding) for encoding in self._hf.encode_batch_fast(texts, add_special_tokens=False)]
+        except TypeError:  # what the package says of half a surrogate pair
+            raise InputError(_not_unicode(texts)) from None
 
     def encode_with_specials(self, text: str) -> np.ndarray:
         """The ids of a text in which the names of special tokens mean these tokens."""
@@ -190,6 +194,17 @@ def mark_sentences(text: str, ends: np.ndarray) -> np.ndarray:
     starts[first[first < len(ends)]] = True
     starts[:1] = True
     return starts
+
+
+def _not_unicode(texts: Sequence[str]) -> str:
+    """Which text cannot be encoded, and why."""
+    for number, text in enumerate(texts, 1):
+        try:
+            text.encode()
+        except UnicodeEncodeError as problem:
+            which = f"Text {number} of {len(texts)}" if len(texts) > 1 else "The text"
+            return f"{which} holds U+{ord(text[problem.start]):04X}, half of a character. Give it as UTF-8."
+    return "The tokenizer reads texts only."
 
 
 def _marked(text: str, encoding: tokenizers.Encoding) -> MarkedIds:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from headswap.core.config import Recipe, load_recipe, read_toml
-from headswap.core.errors import SettingError
+from headswap.core.errors import InputError, SettingError
 from headswap.core.files import read_json
 from headswap.training.checkpoint import find_checkpoints, step_of
 from headswap.training.config import TrainingSettings
@@ -41,6 +41,7 @@ def check_given(folder: Path, recipe: Recipe) -> bool:
                 "Restore it, or start anew with another --out or --overwrite."
             )
         return False
+    read_record(folder / "data.json")  # a broken one is told before anything is built
     verb = read_toml(file).get("verb")
     if verb != getattr(recipe, "verb", None):
         raise SettingError(f"--out {folder} holds a run of headswap {verb}. Choose another folder.")
@@ -53,10 +54,20 @@ def check_unchanged(folder: Path, recipe: Recipe) -> bool:
     return file.exists() and _compare(folder, load_recipe(type(recipe), file), recipe, only_given=False)
 
 
+def read_record(file: Path) -> dict[str, Any]:
+    """One of the JSON objects that a run keeps of itself; empty where it has none."""
+    content = read_json(file) if file.exists() else {}
+    if not isinstance(content, dict):
+        raise InputError(f"{file} is JSON, but not an object. Restore it from a copy, or start anew with --overwrite.")
+    return content
+
+
 def say_if_elsewhere(folder: Path, environment: dict[str, Any]) -> None:
     """Warn where a resumed run computes on something else than it began on: then the bits may differ."""
-    file = folder / "environment.json"
-    before = read_json(file) if file.exists() else environment
+    try:
+        before = read_record(folder / "environment.json") or environment
+    except InputError:  # it is written anew, and only this warning rests on it
+        return
     told = [f"{name} {before.get(name)}, now {environment[name]}" for name in ENVIRONMENT
             if before.get(name) != environment[name]]  # fmt: skip
     torch_before = before.get("versions", {}).get("torch")

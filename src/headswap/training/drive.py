@@ -6,6 +6,7 @@ checkpoints, stops on request, on patience and on numbers that are not finite. P
 """
 
 import logging
+import math
 import signal
 import threading
 import time
@@ -32,7 +33,7 @@ from headswap.training.checkpoint import (
 from headswap.training.config import TrainingSettings
 from headswap.training.distributed import Processes
 from headswap.training.engine import BatchSource, StepRecord, Trainee, train
-from headswap.training.failures import broken_numbers, named, what_broke
+from headswap.training.failures import broken_evaluation, broken_numbers, named, what_broke
 from headswap.training.machine import Machine
 from headswap.training.observer import Observer
 from headswap.training.optimizer import make_optimizer
@@ -195,6 +196,8 @@ class _Drive:
     def _evaluate(self) -> None:
         plan, progress = self.plan, self.progress
         metrics = plan.processes.from_first(lambda: plan.evaluate(progress.step))
+        if broken := [name for name, value in metrics.items() if isinstance(value, float) and not math.isfinite(value)]:
+            raise RunError(broken_evaluation(broken[0], progress.step, self.run.path))
         line = {
             "step": progress.step,
             "epoch": progress.step / plan.steps_per_epoch,

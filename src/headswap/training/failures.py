@@ -87,6 +87,14 @@ def broken_numbers(record: StepRecord, folder: Path, training: TrainingSettings,
     )
 
 
+def broken_evaluation(metric: str, step: int, folder: Path) -> str:
+    """What is said when a model's own scores are not finite: its weights are beyond use and are not saved."""
+    return (
+        f"{metric} is not finite at step {step}: the weights have grown beyond all numbers and are not saved. "
+        f"{saved_so_far(folder)} Start anew with a lower learning rate or more warm-up."
+    )
+
+
 def what_broke(record: StepRecord) -> str:
     """`Loss became nan`, or the gradient where the loss is finite."""
     loss = record.loss.item()

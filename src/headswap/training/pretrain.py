@@ -68,6 +68,9 @@ def pretrain(
         raise SettingError(
             "No corpus is given. Name files, folders, a token store, a data set, or - for standard input."
         )
+    recipe.model.shape(
+        vocab_size=1, max_length=recipe.training.max_length
+    )  # a wrong one is told before anything is built
     machine = Machine(recipe.machine)
     processes = start_processes(machine.device)
     try:

@@ -27,7 +27,7 @@ from headswap.core.files import (
 from headswap.core.lock import LOCK_FILE, FolderLock
 from headswap.generate.config import SamplingSettings
 from headswap.generate.generator import Generator
-from headswap.training.changes import check_given, check_unchanged, say_if_elsewhere
+from headswap.training.changes import check_given, check_unchanged, read_record, say_if_elsewhere
 from headswap.training.evaluate import Prediction, predict_texts
 
 log = logging.getLogger("headswap")
@@ -142,8 +142,7 @@ class Run:
 
     def check_data(self, data: dict[str, str]) -> None:
         """Refuse to go on with other texts than the run began with; `data` maps what was read to its checksum."""
-        file = self.path / "data.json"
-        before = read_json(file) if file.exists() else data
+        before = read_record(self.path / "data.json") or data
         changed = [name for name in data if before.get(name) != data[name]]
         if changed:
             raise SettingError(
@@ -191,7 +190,7 @@ def open_run(
 def _can_be_made(path: Path) -> bool:
     """Whether the folder, or the nearest one above it that exists, takes new files."""
     nearest = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
-    return os.access(nearest, os.W_OK) and not str(nearest).startswith("/proc")
+    return nearest.is_dir() and os.access(nearest, os.W_OK) and not str(nearest).startswith("/proc")
 
 
 def _visible(path: Path) -> list[str]:
