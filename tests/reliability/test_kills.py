@@ -1,6 +1,10 @@
 """Killed with SIGKILL at any moment, a run goes on and ends bit for bit as if nothing had happened."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
+import torch
 
 from headswap.text.config import ReadSettings, TokenizerSettings
 from headswap.text.documents import read_documents
@@ -76,6 +80,24 @@ def test_killed_while_it_runs(harness: Harness) -> None:
                 for step in (3, 7, 11))  # fmt: skip
     assert harness.tally.mismatches == []
     assert kills, "no process was alive when it was killed"
+
+
+def on_cuda(job: Job) -> Job:
+    """The same command on a CUDA device, with kernels that give the same bits every time."""
+
+    def argv(files: Path, out: Path) -> list[str]:
+        return [*(flag.replace("--device=cpu", "--device=cuda") for flag in job.argv(files, out)), "--deterministic"]
+
+    return replace(job, name=f"{job.name}-cuda", argv=argv)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device; run the tests on a machine with one")
+@pytest.mark.parametrize("job", [on_cuda(PRETRAIN), on_cuda(FINETUNE)], ids=lambda job: job.name)
+def test_killed_on_a_cuda_device_it_goes_on_bit_for_bit(harness: Harness, job: Job) -> None:
+    for step in (2, 13):
+        check(harness, job, f"{job.name}-{step}", Trigger("line of metrics", step))
+    check(harness, job, f"{job.name}-half", Trigger("half-written file", 4))
 
 
 def test_enough_kills_were_made(harness: Harness) -> None:

@@ -180,7 +180,10 @@ def test_metrics_are_cut_back_to_the_checkpoint_whatever_stands_behind_it(files:
 # Disk, memory, signals
 
 
-def test_a_full_disk_ends_in_a_sentence_and_loses_no_checkpoint(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EDQUOT, errno.EIO])
+def test_a_disk_that_takes_no_more_ends_in_a_sentence_and_loses_no_checkpoint(
+    files: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
     whole = pretrain(files, "whole")
     save, calls = checkpoints.save_file, []
 
@@ -189,10 +192,11 @@ def test_a_full_disk_ends_in_a_sentence_and_loses_no_checkpoint(files: Path, mon
         save(tensors, path, **rest)
         if len(calls) == 3:
             path.write_bytes(path.read_bytes()[:50])
-            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+            raise OSError(number, os.strerror(number), str(path))
 
     monkeypatch.setattr(checkpoints, "save_file", full)
-    with pytest.raises(RunError, match=r"No space left on device\)\. The last checkpoint is .*step-00000010.*--resume"):
+    told = rf"{os.strerror(number)}\)\. The last checkpoint is .*step-00000010.*--resume"
+    with pytest.raises(RunError, match=told):
         pretrain(files, "run")
     assert steps_kept(files / "run") == [5, 10]
     assert not list((files / "run").rglob(".tmp-*"))
@@ -514,3 +518,25 @@ def test_an_overwrite_that_is_killed_leaves_nothing_that_could_be_mixed_up(
     with pytest.raises(SettingError, match=r"training\.seed was 42 and is now 5"):
         pretrain(files, "run", resume=True, seed=5)
     assert pretrain(files, "run", overwrite=True, seed=5).is_finished
+
+
+def test_scores_that_are_not_finite_end_the_run_before_they_are_saved(
+    files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last step may ruin the weights without a broken loss of its own: a rate far too high."""
+    with pytest.raises(RunError, match=r"(eval_loss is not finite at step 1|became).*lower learning rate"):
+        pretrain(files, "run", max_steps=1, learning_rate=1e38, lr_scheduler_type="constant", warmup_steps=0)
+    assert steps_kept(files / "run") == []
+    assert not (files / "run" / "result.json").exists()
+
+
+def test_deterministic_kernels_can_be_asked_for_on_a_cpu_too(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    whole = pretrain(files, "whole")
+    try:
+        run = pretrain(files, "run", deterministic=True)
+        assert torch.are_deterministic_algorithms_enabled()
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert [name for name in differences(whole.path, run.path) if name != "recipe.toml"] == []

@@ -45,13 +45,13 @@ class Tokenizer:
     def __init__(self, serialised: str, *, origin: str = "The tokenizer") -> None:
         content = _parse(serialised, origin)
         self.origin = origin
+        self._serialised = serialised
+        self._hf = _plain(serialised, origin)  # which also refuses what the next lines could not read
         self.kind = _kind_of(content)
         self.is_byte_level = (content.get("decoder") or {}).get("type") == "ByteLevel"
-        self._serialised = serialised
-        self._hf = _plain(serialised, origin)
         self._digest = hashlib.sha256(_canonical(content)).digest()
         vocabulary = self._hf.get_vocab(with_added_tokens=True)
-        self.vocab_size = max(vocabulary.values()) + 1
+        self.vocab_size = max(vocabulary.values(), default=-1) + 1
         unknown = LAB_UNKNOWN if self.kind == "lab" else "<unk>"
         needed = ("<sos>", "<pad>", "<eos>", unknown)
         if missing := [name for name in needed if name not in vocabulary]:
@@ -256,7 +256,9 @@ def _plain(serialised: str, origin: str) -> tokenizers.Tokenizer:
     """The Hugging Face tokenizer, neither cutting nor padding nor taking special tokens from text."""
     try:
         hf = tokenizers.Tokenizer.from_str(serialised)
-    except Exception as problem:  # the package raises bare Exception
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as problem:  # the package raises bare Exception, and PanicException, which is not even one
         raise InputError(f"{origin} is not a tokenizer that the package tokenizers can read ({problem}).") from None
     hf.no_truncation()
     hf.no_padding()
