@@ -60,12 +60,22 @@ def run(argv: list[str]) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has gone; be quiet about it
         return 0
+    except (MemoryError, RuntimeError) as problem:
+        if not _is_out_of_memory(problem):
+            raise
+        return complain("Out of memory. Give fewer or shorter texts at a time, or use another --device.", 1)
     except OSError as problem:
         if problem.strerror is None:
             raise
         where = f"{problem.filename}: " if problem.filename else ""
         return complain(f"{where}{problem.strerror}.", 1)
     return answer if isinstance(answer, int) and not isinstance(answer, bool) else 0
+
+
+def _is_out_of_memory(problem: BaseException) -> bool:
+    """Whether the device or the host had no room; torch is not imported to ask. Training says more: see failures.py."""
+    name = type(problem).__name__
+    return name in ("MemoryError", "OutOfMemoryError") or "can't allocate memory" in str(problem)
 
 
 def _standard_input_last(argv: list[str]) -> list[str]:
