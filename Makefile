@@ -5,7 +5,7 @@ BIN := .venv/bin
 DEMO := .venv/installed-demo
 DEV := .venv/installed-dev
 
-.PHONY: demo test test-all check format clean
+.PHONY: demo test test-all torture check format clean
 
 demo: $(DEMO)
 	$(BIN)/headswap demo --out runs/demo --overwrite
@@ -15,6 +15,10 @@ test: $(DEV)
 
 test-all: $(DEV)
 	$(BIN)/python -m pytest -m "slow or not slow"
+
+# 200 kills and every malformed input, about ten minutes; writes its counts into docs/reliability.md.
+torture: $(DEV)
+	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m reliability.torture
 
 check: $(DEV)
 	$(BIN)/ruff format --check src tests benchmarks

@@ -228,7 +228,7 @@ def test_the_card_names_the_labels_and_how_it_was_made(saved: Path) -> None:
 
 def test_no_text_of_the_user_stands_in_a_bundle(saved: Path) -> None:
     assert {path.name for path in saved.iterdir()} == {
-        "config.json", "model.safetensors", "tokenizer.json", "README.md", "golden.json",
+        "config.json", "model.safetensors", "tokenizer.json", "README.md", "golden.json", "manifest.json",
     }  # fmt: skip
     for file in saved.iterdir():
         content = file.read_bytes()

@@ -1,11 +1,13 @@
 """The bundle: model, tokenizer, labels and config as one folder in Hugging Face conventions.
 
-`config.json`, `model.safetensors`, `tokenizer.json`, `README.md` (the card) and `golden.json`: outputs for token ids
-drawn from a seed, so that anyone can check that a copy still computes the same. Never pickle. A run folder holds its
+`config.json`, `model.safetensors`, `tokenizer.json`, `README.md` (the card), `manifest.json` (checksums) and
+`golden.json`: outputs for token ids drawn from a seed, so that anyone can check that a copy still computes the same;
+the checks are in examine.py. Never pickle. A run folder holds its
 bundle in `bundle/` and works wherever a bundle does.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,14 +16,15 @@ import numpy as np
 import safetensors
 import torch
 from pydantic import ValidationError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 
 from headswap.core.config import problem_sentences, validate
 from headswap.core.errors import InputError, absent, raise_problems
 from headswap.core.files import atomic_folder, read_json, write_json
+from headswap.core.manifest import write_manifest
 from headswap.core.seeds import numpy_stream
 from headswap.model.account import account_of
-from headswap.model.config import BaseShape, HeadShape, TaskState
+from headswap.model.config import BaseShape, TaskState
 from headswap.model.text_model import ModelShape, TextModel, lay_out
 from headswap.text.batch import flat_batch
 from headswap.text.config import MaskingSettings
@@ -89,6 +92,7 @@ class Bundle:
         """Write the folder whole, or not at all."""
         with atomic_folder(folder) as temporary:
             self.write_into(temporary)
+            write_manifest(temporary)
 
     def write_into(self, folder: Path) -> None:
         """Write the files into an existing folder."""
@@ -102,14 +106,16 @@ class Bundle:
     def load(cls, path: str | Path, *, device: torch.device | str = "cpu") -> "Bundle":
         """Read a bundle, or a run folder's bundle; all that is wrong with it is one error."""
         folder = find_bundle(Path(path))
+        check_inside(folder)
         config = read_json(folder / CONFIG)
         shape = shape_of(config, folder / CONFIG)
-        tokenizer = Tokenizer.load(folder)
+        tokenizer = Tokenizer.load(folder / "tokenizer.json")
         if config.get("tokenizer_fingerprint") != tokenizer.fingerprint:
             raise InputError(
                 f"{folder}: tokenizer.json is not the one this model was trained with (fingerprint "
                 f"{tokenizer.fingerprint}, the model's is {config.get('tokenizer_fingerprint')}). Restore the original."
             )
+        check_size(shape, folder)
         model = lay_out(shape)
         load_weights(model, folder / WEIGHTS, device=device)
         labels = tuple(config["id2label"][str(index)] for index in range(shape.num_labels or 0))
@@ -140,6 +146,29 @@ def find_bundle(path: Path) -> Path:
     if not path.exists():
         raise InputError(f"{absent(path)} Give a bundle or a run folder.")
     raise InputError(f"{path} is neither a bundle nor a run folder: it has no {CONFIG}.")
+
+
+def check_inside(folder: Path) -> None:
+    """Refuse a bundle whose files are links to somewhere else: it could read what its sender should not see."""
+    for name in (CONFIG, WEIGHTS, "tokenizer.json", GOLDEN):
+        if (folder / name).is_symlink() and folder.resolve() not in (folder / name).resolve().parents:
+            raise InputError(
+                f"{folder / name} is a link out of the bundle. Copy the file itself into it, for example with: cp -L"
+            )
+
+
+def check_size(shape: ModelShape, folder: Path) -> None:
+    """Refuse a config of a model far larger than its weights, before memory and time are spent on laying it out."""
+    base = shape.base
+    fewest = base.vocab_size * base.hidden_size + base.num_hidden_layers * base.hidden_size**2
+    with open_weights(folder / WEIGHTS):
+        size = (folder / WEIGHTS).stat().st_size
+    if fewest > size:
+        raise InputError(
+            f"{folder / CONFIG} describes a model of {fewest:,} numbers and more (vocab_size {base.vocab_size:,}, "
+            f"hidden_size {base.hidden_size:,}, num_hidden_layers {base.num_hidden_layers:,}), and {WEIGHTS} has "
+            f"{size:,} bytes: it is damaged or not this model's. Restore both files from a copy."
+        )
 
 
 def config_of(bundle: Bundle) -> dict[str, Any]:
@@ -196,6 +225,8 @@ def task_state_of(config: dict[str, Any], origin: Path) -> TaskState:
 
 def shape_of(config: dict[str, Any], origin: Path) -> ModelShape:
     """The model shape that a config.json describes."""
+    if not isinstance(config, dict):
+        raise InputError(f"{origin} is JSON, but not an object, so it describes no model. Restore it from a copy.")
     if config.get("model_type") != "headswap":
         raise InputError(f"{origin} describes a model of type {config.get('model_type')!r}, not a headswap bundle.")
     if config.get("headswap_format") != FORMAT_VERSION:
@@ -209,7 +240,7 @@ def shape_of(config: dict[str, Any], origin: Path) -> ModelShape:
             direction=config.get("direction"),
             head=config.get("head"),
             num_labels=config.get("num_labels") if has_labels else None,
-            classifier=HeadShape(**config.get("classifier", {})),
+            classifier=config.get("classifier", {}),
             pair_head=config.get("pair_head", False),
             lora=config.get("lora"),
         )
@@ -217,11 +248,18 @@ def shape_of(config: dict[str, Any], origin: Path) -> ModelShape:
         raise_problems(problem_sentences(problems, ModelShape, origin=str(origin)))
         raise
     if has_labels and (
-        not isinstance(shape.num_labels, int)
-        or sorted(config.get("id2label", {})) != sorted(str(index) for index in range(shape.num_labels))
+        not isinstance(shape.num_labels, int) or not _are_labels(config.get("id2label"), shape.num_labels)
     ):
         raise InputError(f"{origin}: id2label does not name the {shape.num_labels} labels of the head, one for each.")
     return shape
+
+
+def _are_labels(names: Any, count: int) -> bool:
+    """Whether a config's id2label names each of so many labels once."""
+    if not isinstance(names, dict) or set(names) != {str(index) for index in range(count)}:
+        return False
+    labels = list(names.values())
+    return all(isinstance(label, str) for label in labels) and len(set(labels)) == count
 
 
 def save_model(model: TextModel, path: Path) -> None:
@@ -230,23 +268,40 @@ def save_model(model: TextModel, path: Path) -> None:
     save_file(state, path, metadata={"format": "pt"})
 
 
+@contextmanager
+def open_weights(path: Path, *, device: torch.device | str = "cpu") -> Iterator[Any]:
+    """A safetensors file, open; one that is missing or damaged is an error that names it."""
+    try:
+        with safetensors.safe_open(path, framework="pt", device=str(device)) as file:
+            yield file
+    except FileNotFoundError:
+        pickles = [name for name in ("pytorch_model.bin", "model.pt", "model.bin") if (path.parent / name).exists()]
+        pickled = f" {pickles[0]} is a pickle, which can run code and is never unpickled." if pickles else ""
+        raise InputError(
+            f"{path} does not exist, so the model has no weights.{pickled} Restore it from a copy."
+        ) from None
+    except (safetensors.SafetensorError, OSError) as problem:
+        raise InputError(f"{path} is damaged or not a safetensors file ({problem}). Restore it from a copy.") from None
+
+
 def load_weights(model: TextModel, path: Path, *, device: torch.device | str) -> None:
     """Fill a model, which may lie on the meta device, with exactly the tensors of a file."""
-    try:
-        state = load_file(path, device=str(device))
-    except FileNotFoundError:
-        raise InputError(f"{path} does not exist, so the model has no weights.") from None
-    except safetensors.SafetensorError as problem:
-        raise InputError(f"{path} is damaged or not a safetensors file ({problem}). Restore it from a copy.") from None
+    with open_weights(path, device=device) as file:
+        state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
     wanted = model.state_dict()
     problems = [f"{path}: the tensor {name} is missing." for name in wanted if name not in state]
     problems += [f"{path}: the tensor {name} has no place in this model." for name in state if name not in wanted]
+    problems += [
+        f"{path}: {name} holds {str(tensor.dtype).removeprefix('torch.')}, not floating-point numbers."
+        for name, tensor in state.items()
+        if not tensor.is_floating_point()
+    ]
     problems += [
         f"{path}: {name} has shape {tuple(state[name].shape)}, wanted is {tuple(wanted[name].shape)}."
         for name in wanted
         if name in state and state[name].shape != wanted[name].shape
     ]
-    raise_problems(problems)
+    raise_problems([*problems[:-1], f"{problems[-1]} Restore the file from a copy."] if problems else [])
     is_trainable = {name: tensor.requires_grad for name, tensor in model.named_parameters()}
     model.load_state_dict(state, assign=True)
     for name, tensor in model.named_parameters():

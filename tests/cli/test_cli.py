@@ -407,3 +407,17 @@ def test_ctrl_c_is_said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
         main()
     assert left.value.code == 130
     assert capsys.readouterr() == ("", "headswap: Interrupted.\n")
+
+
+def test_no_memory_is_a_sentence(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, shared: Path
+) -> None:
+    import torch
+
+    import headswap.training.evaluate as module
+
+    def full(*_: object, **__: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(module, "logits_of", full)
+    assert "Out of memory" in call_wrong(capsys, "predict", shared / "classifier", "a fine film", code=1)

@@ -31,7 +31,7 @@ def test_a_misspelt_setting_is_named_with_its_file_and_what_was_meant(
 
 
 def test_a_name_like_no_other_is_told_what_is_allowed(tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match=r"machine.zzz is not a setting.*Allowed here: 'device', 'precision'"):
+    with pytest.raises(SettingError, match=r"machine.zzz is not a setting.*Allowed here: 'deterministic', 'device'"):
         load_recipe(PretrainRecipe, recipe_file(tmp_path, "[machine]\nzzz = 1\n"))
     with pytest.raises(SettingError, match=r"trainings is not a setting.*Did you mean 'training'"):
         load_recipe(PretrainRecipe, recipe_file(tmp_path, "[trainings]\nseed = 1\n"))

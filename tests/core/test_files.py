@@ -1,10 +1,12 @@
 """Files that are whole or not there."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
+from headswap.core import files
 from headswap.core.errors import InputError
 from headswap.core.files import atomic_file, atomic_folder, read_json, remove_folder, sha256_of_file, write_json
 
@@ -95,3 +97,53 @@ def test_a_value_that_json_cannot_hold_leaves_the_old_file(tmp_path: Path) -> No
 def test_a_hash_has_its_known_answer(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"abc")
     assert sha256_of_file(tmp_path / "file").startswith("ba7816bf8f01cfea414140de5dae2223b00361a396177a9c")
+
+
+def test_a_folder_is_replaced_in_one_stroke_where_the_system_can(tmp_path: Path) -> None:
+    """Between the two names there is no moment at which neither holds a folder."""
+    (tmp_path / "new").mkdir()
+    (tmp_path / "old").mkdir()
+    (tmp_path / "new" / "a").write_text("new")
+    if not files.exchange(tmp_path / "new", tmp_path / "old"):
+        pytest.skip("this file system cannot swap two names; run on ext4, xfs, btrfs, overlay or tmpfs")
+    assert (tmp_path / "old" / "a").read_text() == "new"
+    assert list((tmp_path / "new").iterdir()) == []
+
+
+def test_without_that_stroke_a_kill_between_two_renames_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class KilledError(BaseException):
+        pass
+
+    target = tmp_path / "bundle"
+    with atomic_folder(target) as folder:
+        (folder / "a").write_text("old")
+    monkeypatch.setattr(files, "exchange", lambda one, other: False)
+    replace = os.replace
+
+    def killed(source: Path, destination: Path) -> None:
+        if destination == target:
+            raise KilledError
+        replace(source, destination)
+
+    monkeypatch.setattr(os, "replace", killed)
+    with pytest.raises(KilledError), atomic_folder(target) as folder:
+        (folder / "a").write_text("new")
+    assert not target.exists()
+    monkeypatch.setattr(os, "replace", replace)
+    files.restore_folder(target)
+    assert (target / "a").read_text() == "old"
+    with atomic_folder(target) as folder:
+        (folder / "a").write_text("newer")
+    assert (target / "a").read_text() == "newer"
+    assert [path.name for path in tmp_path.iterdir()] == ["bundle"]
+
+
+def test_a_folder_is_discarded_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kill while it is removed leaves nothing under its name."""
+    (tmp_path / "step-1").mkdir()
+    (tmp_path / "step-1" / "a").write_text("a")
+    monkeypatch.setattr(files, "remove_folder", lambda path: None)
+    files.discard_folder(tmp_path / "step-1")
+    assert [path.name.startswith(".tmp-") for path in tmp_path.iterdir()] == [True]

@@ -304,7 +304,7 @@ def test_a_failed_build_leaves_nothing_behind(tokenizer: Tokenizer, tmp_path: Pa
     bad.write_text('{"text": "good"}\n{"text": broken\n')
     with pytest.raises(InputError, match="line 2"):
         cached_store([str(bad)], ReadSettings(), tokenizer)
-    assert list((cache_folder() / "stores").iterdir()) == []
+    assert not (cache_folder() / "stores").exists()
 
 
 def test_whoever_comes_second_uses_the_store_of_the_first(

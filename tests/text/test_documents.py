@@ -333,7 +333,8 @@ def test_csv_rows_of_another_width_are_named_with_their_line(tmp_path: Path) -> 
     file.write_text("text,id\na,1\nb\nc,2,3\n")
     assert problem(file).splitlines() == [
         f"{file}, line 3: 1 fields where the header has 2.",
-        f"{file}, line 4: 3 fields where the header has 2.",
+        f"{file}, line 4: 3 fields where the header has 2. A field that holds the delimiter stands in double quotes. "
+        "Correct these lines, or remove them.",
     ]
 
 

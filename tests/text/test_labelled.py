@@ -90,7 +90,7 @@ def test_every_blank_or_unusable_row_is_named(tmp_path: Path) -> None:
     assert said[2] == f"{file}, line 4: the label is null."
     assert said[3].startswith(f"{file}, line 5: the label is a list")
     assert said[4].startswith(f"{file}, line 6: the label is a number (nan)")
-    assert said[5] == f"{file}, line 7: the text is null, not a string."
+    assert said[5] == f"{file}, line 7: the text is null, not a string. Correct these lines, or remove them."
     assert len(said) == 6
 
 
@@ -131,7 +131,7 @@ def test_blank_lines_of_text_and_label_files_are_named(tmp_path: Path) -> None:
     (tmp_path / "a.label").write_text("0\n1\n\n")
     assert problem(tmp_path / "a.txt", tmp_path / "a.label").splitlines() == [
         f"{tmp_path / 'a.txt'}, line 2: the text is blank.",
-        f"{tmp_path / 'a.label'}, line 3: the label is blank.",
+        f"{tmp_path / 'a.label'}, line 3: the label is blank. Correct these lines, or remove them.",
     ]
 
 

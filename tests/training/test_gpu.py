@@ -1,13 +1,17 @@
 """What must hold on a CUDA device; skipped elsewhere."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
+import headswap as hs
+from headswap.core.errors import RunError
 from headswap.model.fused_loss import linear_cross_entropy_sum
 from headswap.model.text_model import build_model
 from headswap.text.batch import flat_batch
 from headswap.training.optimizer import guarded_step
-from tiny import random_sequences, tiny_model_shape
+from tiny import random_sequences, sentences, tiny_model_shape
 
 pytestmark = [
     pytest.mark.gpu,
@@ -56,3 +60,22 @@ def test_a_broken_gradient_moves_no_weight_on_a_gpu() -> None:
     weight.grad = torch.ones_like(weight)
     guarded_step(optimizer, 0.1, is_broken=torch.zeros((), device="cuda"))
     assert (weight < 1).all()
+
+
+def test_no_memory_on_the_device_names_the_settings_that_keep_the_results(tmp_path: Path) -> None:
+    (tmp_path / "corpus.txt").write_text("".join(f"{text}\n" for text, _ in sentences(20_000)), encoding="utf-8")
+    total = torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.empty_cache()
+    torch.cuda.set_per_process_memory_fraction(min(1.0, 600e6 / total))
+    try:
+        with pytest.raises(RunError) as caught:
+            hs.pretrain(
+                tmp_path / "corpus.txt", out=tmp_path / "run", max_steps=2, batch_size=1024, max_length=256,
+                device="cuda", precision="fp32",
+            )  # fmt: skip
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+        torch.cuda.empty_cache()
+    assert "Out of memory with batch_size 1024 in micro-batches of 1024" in str(caught.value)
+    assert "Keep --batch-size 1024 and pass --gradient-accumulation-steps 2 (micro-batches of 512)" in str(caught.value)
+    assert caught.value.exit_code == 1

@@ -1,5 +1,6 @@
 """Ways in which a run could go wrong without a word, and does not."""
 
+import json
 import re
 from pathlib import Path
 
@@ -179,3 +180,25 @@ def test_held_out_documents_that_stand_in_training_are_counted(
     found = re.search(r"(\d+) of the (\d+) held-out documents also stand in the training part", caplog.text)
     assert found is not None
     assert 15 <= int(found[1]) <= int(found[2]) == 20
+
+
+def test_finetuning_says_in_one_line_each_what_is_wrong_with_the_labels(
+    base: hs.Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = [{"text": f"one thing and number {number}", "label": "ab"[number % 2]} for number in range(40)]
+    rows += [{"text": "one thing and number 3", "label": "a"}, {"text": "one thing and number 4", "label": "a"}]
+    (tmp_path / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    hs.finetune(base, out=tmp_path / "run", train=tmp_path / "train.jsonl", max_steps=1, device="cpu")
+    lines = [record.getMessage() for record in caplog.records]
+    assert any(line.startswith("Train: 1 text with more than one label (line 4 says 'b', line 41") for line in lines)
+    assert any(line.startswith("Train: 1 of 42 texts repeat an earlier one") for line in lines)
+
+
+def test_pretraining_says_in_one_line_each_what_is_wrong_with_the_corpus(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "corpus.txt").write_text("a text of its own\nanother text\n" * 2 + "and a third\n")
+    hs.pretrain(tmp_path / "corpus.txt", out=tmp_path / "run", max_steps=1, **PRETRAINING)
+    lines = [record.getMessage() for record in caplog.records]
+    assert any(line.startswith("Corpus: 2 of 5 documents repeat an earlier one, token for token") for line in lines)
+    assert any("tokens for" in line and "parameters" in line for line in lines)

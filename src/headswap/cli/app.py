@@ -21,6 +21,7 @@ VERBS = {
     "store": "Turn a corpus into a token store.",
     "cache": "List or clear the cached token stores and tokenizers.",
     "datasets": "List the named data sets.",
+    "doctor": "Examine data before anything is trained, or a bundle before it is trusted.",
     "params": "Count the parameters of a model, by formula and from its tensors.",
     "pretrain": "Pre-train a base on unlabelled text.",
     "adapt": "Go on pre-training a base on new text.",
@@ -63,12 +64,22 @@ def run(argv: list[str]) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has gone; be quiet about it
         return 0
+    except (MemoryError, RuntimeError) as problem:
+        if not _is_out_of_memory(problem):
+            raise
+        return complain("Out of memory. Give fewer or shorter texts at a time, or use another --device.", 1)
     except OSError as problem:
         if problem.strerror is None:
             raise
         where = f"{problem.filename}: " if problem.filename else ""
         return complain(f"{where}{problem.strerror}.", 1)
     return answer if isinstance(answer, int) and not isinstance(answer, bool) else 0
+
+
+def _is_out_of_memory(problem: BaseException) -> bool:
+    """Whether the device or the host had no room; torch is not imported to ask. Training says more: see failures.py."""
+    name = type(problem).__name__
+    return name in ("MemoryError", "OutOfMemoryError") or "can't allocate memory" in str(problem)
 
 
 def _standard_input_last(argv: list[str]) -> list[str]:

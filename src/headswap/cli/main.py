@@ -3,6 +3,7 @@
 Imports the verbs inside its `try`, so that Ctrl-C is a sentence from the first moment on. All else is left to app.py.
 """
 
+import signal
 import sys
 from typing import NoReturn
 
@@ -10,12 +11,18 @@ from typing import NoReturn
 def main() -> NoReturn:
     """Run the verb of the command line and leave with its exit code."""
     try:
+        signal.signal(signal.SIGTERM, _interrupt)
         from headswap.cli.app import run
 
         code = run(sys.argv[1:])
     except KeyboardInterrupt:
         code = complain("Interrupted.", 130)
     sys.exit(code)
+
+
+def _interrupt(_number: int, _frame: object) -> NoReturn:
+    """SIGTERM ends a verb as Ctrl-C does, so that it can clean up; a training run saves first, see drive.py."""
+    raise KeyboardInterrupt
 
 
 def complain(message: str, code: int) -> int:

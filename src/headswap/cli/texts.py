@@ -11,7 +11,7 @@ from headswap.text.columns import COLUMN_EXTENSIONS, Problems, read_rows, text_p
 from headswap.text.config import ColumnSettings
 from headswap.text.documents import read_texts
 from headswap.text.labelled import one_file
-from headswap.text.open_text import extension_of
+from headswap.text.open_text import decode_lines, extension_of, pieces_of
 from headswap.text.questions import read_questions
 from headswap.text.tagged import CONLL_EXTENSIONS, read_tagged
 
@@ -75,7 +75,7 @@ def texts_to_read(given: Sequence[str], file: str | None, text_column: str | Non
     if file is None and sys.stdin.isatty():
         raise SettingError("No text is given. Pass texts, --file F, or pipe one text a line.")
     if file is None or file == "-":
-        texts, name = [line.rstrip("\r\n") for line in sys.stdin], "Standard input"
+        texts, name = _standard_input(), "Standard input"
     else:
         texts, name = read_texts(file, text_column=text_column), file
     blank = [number for number, text in enumerate(texts, 1) if not text.strip()]
@@ -83,6 +83,13 @@ def texts_to_read(given: Sequence[str], file: str | None, text_column: str | Non
         where = f" at line {blank[0]}" if blank else ""
         raise InputError(f"{name} has no text{where}. Every line must hold a text, since answers come in input order.")
     return texts
+
+
+def _standard_input() -> list[str]:
+    """The lines of standard input; bytes that are not UTF-8 are an error with their line."""
+    if not hasattr(sys.stdin, "buffer"):  # replaced by something that holds text already
+        return [line.rstrip("\r\n") for line in sys.stdin]
+    return list(decode_lines(pieces_of(sys.stdin.buffer), name="Standard input"))
 
 
 def _refuse_idle(kind: str, columns: InputColumns, second: Mapping[str, str | None]) -> None:

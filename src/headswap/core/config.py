@@ -20,7 +20,9 @@ from headswap.core.files import atomic_file
 class Settings(BaseModel):
     """A frozen group of settings; an unknown name is an error and every field's docstring is its help."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, validate_default=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, use_attribute_docstrings=True, validate_default=True, allow_inf_nan=False
+    )
 
     exclusive: ClassVar[tuple[str, ...]] = ()
     """Settings of which one alone is meant: a flag for one replaces the recipe's others."""

@@ -2,57 +2,110 @@
 
 A writer works under a temporary name beside the target; the data is flushed to the disk and then renamed. A process
 killed at any moment leaves either the old file or the new one, and at most a `.tmp-` leftover, which a run folder loses
-when its run goes on.
+when its run goes on. What was written can be checked later against a manifest: see manifest.py.
 """
 
+import ctypes
+import errno
 import hashlib
 import json
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from headswap.core.errors import InputError, absent
 
 CHUNK = 1 << 20
+TEMPORARY = ".tmp-"
+AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of renameat2(2), Linux
+LARGEST_JSON = 1 << 28
+"""Bytes of the largest JSON file that is read: a tokenizer of a million entries has a tenth of it."""
 
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
     """Yield a temporary path to write to; it becomes `path` at the end, or vanishes if the body fails."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".tmp-{os.getpid()}-{path.name}")
+    temporary = path.with_name(f"{TEMPORARY}{os.getpid()}-{path.name}")
     try:
         yield temporary
         _flush(temporary)
         os.replace(temporary, path)
     finally:
-        temporary.unlink(missing_ok=True)
-    _flush_folder(path.parent)
+        with suppress(OSError):  # a read-only disk must not hide what went wrong
+            temporary.unlink(missing_ok=True)
+    flush_folder(path.parent)
 
 
 @contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
     """Yield a temporary folder to fill; it becomes `path` at the end and replaces what was there."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".tmp-{os.getpid()}-{path.name}")
+    restore_folder(path)
+    temporary = path.with_name(f"{TEMPORARY}{os.getpid()}-{path.name}")
     remove_folder(temporary)
     temporary.mkdir()
     try:
         yield temporary
-        for file in temporary.rglob("*"):
-            if file.is_file():
-                _flush(file)
-        replaced = path.with_name(f".tmp-{os.getpid()}-old-{path.name}")
-        if path.exists():
-            os.replace(path, replaced)
-        os.replace(temporary, path)
-        remove_folder(replaced)
+        for place, _, names in os.walk(temporary, topdown=False):
+            for name in names:
+                _flush(Path(place) / name)
+            flush_folder(Path(place))
+        _put_in_place(temporary, path)
+        flush_folder(path.parent)
     finally:
-        remove_folder(temporary)
-    _flush_folder(path.parent)
+        with suppress(OSError):
+            remove_folder(temporary)
+
+
+def _put_in_place(temporary: Path, path: Path) -> None:
+    """Rename a folder over another one: in one stroke where the system can, else in two that can be undone."""
+    if not path.exists():
+        os.replace(temporary, path)
+    elif not exchange(temporary, path):  # what was there is now under the temporary name, and is removed as such
+        os.replace(path, _set_aside(path))
+        os.replace(temporary, path)
+        remove_folder(_set_aside(path))
+
+
+def restore_folder(path: Path) -> None:
+    """Put back what was set aside by a writer that was killed between its two renames."""
+    aside = _set_aside(path)
+    if not aside.exists():
+        return
+    if path.exists():
+        remove_folder(aside)
+    else:
+        os.replace(aside, path)
+
+
+def _set_aside(path: Path) -> Path:
+    return path.with_name(f".old-{path.name}")
+
+
+def exchange(one: Path, other: Path) -> bool:
+    """Swap two names in one atomic stroke; False where the system or the file system cannot."""
+    function = _renameat2()
+    if function is None:
+        return False
+    if function(AT_FDCWD, os.fsencode(one), AT_FDCWD, os.fsencode(other), RENAME_EXCHANGE) == 0:
+        return True
+    problem = ctypes.get_errno()
+    if problem in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EPERM):
+        return False
+    raise OSError(problem, os.strerror(problem), str(other))
+
+
+@cache
+def _renameat2() -> Any:
+    try:
+        return ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError, TypeError):  # not Linux, or an old C library
+        return None
 
 
 def remove_folder(path: Path) -> None:
@@ -61,6 +114,16 @@ def remove_folder(path: Path) -> None:
         path.unlink()
     elif path.exists():
         shutil.rmtree(path)
+
+
+def discard_folder(path: Path) -> None:
+    """Remove a folder tree so that a process killed on the way leaves no half of it under its name."""
+    if path.is_dir() and not path.is_symlink():
+        doomed = path.with_name(f"{TEMPORARY}{os.getpid()}-gone-{path.name}")
+        remove_folder(doomed)
+        os.replace(path, doomed)
+        path = doomed
+    remove_folder(path)
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -72,11 +135,17 @@ def write_json(path: Path, value: Any) -> None:
 def read_json(path: Path) -> Any:
     """Read a JSON file; a broken one is an error that names it."""
     try:
+        if path.stat().st_size > LARGEST_JSON:
+            raise InputError(f"{path} is larger than {LARGEST_JSON >> 20} MiB, so it is no JSON file of ours.")
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(absent(path)) from None
+    except IsADirectoryError:
+        raise InputError(f"{path} is a folder where a JSON file is needed. Restore the file from a copy.") from None
     except (UnicodeDecodeError, json.JSONDecodeError) as problem:
-        raise InputError(f"{path} is not valid JSON ({problem}).") from None
+        raise InputError(f"{path} is not valid JSON ({problem}). Restore it from a copy, or make it again.") from None
+    except RecursionError:
+        raise InputError(f"{path} is not valid JSON (nested too deeply). Restore it from a copy.") from None
 
 
 def sha256_of_file(path: Path) -> str:
@@ -93,7 +162,8 @@ def _flush(file: Path) -> None:
         os.fsync(handle.fileno())
 
 
-def _flush_folder(folder: Path) -> None:
+def flush_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
     with suppress(OSError):  # Windows cannot open a folder; there the rename alone must do
         handle = os.open(folder, os.O_RDONLY)
         try:

@@ -13,7 +13,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -93,7 +93,7 @@ def cached_store(
     options = {"read": _own(ReadSettings, settings), "side": sorted(side)}
     key = _key("store", FORMAT_VERSION, corpus, tokenizer.fingerprint, options)
     folder = root / "stores" / key
-    if (store := _intact(folder, TokenStore.open)) is not None:
+    if (store := _intact(folder, _open_whole)) is not None:
         log.info("Reused the token store %s (%s).", key, _summary(folder, "store"))
         return store
     with _building(folder, root) as temporary:
@@ -175,8 +175,15 @@ def _given_store(sources: Sequence[str]) -> Path | None:
     return Path(stores[0]) if stores else None
 
 
-def _open_given(folder: Path, settings: ReadSettings, tokenizer: Tokenizer, side: Sequence[str]) -> TokenStore:
+def _open_whole(folder: Path) -> TokenStore:
+    """A store whose contents are what was written: an id that a disk has changed would be trained on in silence."""
     store = TokenStore.open(folder)
+    store.verify()
+    return store
+
+
+def _open_given(folder: Path, settings: ReadSettings, tokenizer: Tokenizer, side: Sequence[str]) -> TokenStore:
+    store = _open_whole(folder)
     if changed := settings.not_default(ReadSettings.model_fields):
         raise SettingError(
             f"{', '.join(changed)} cannot be set: {folder} is a token store, whose texts are read already."
@@ -219,6 +226,9 @@ def _building(folder: Path, root: Path) -> Iterator[Path]:
                 raise
     finally:
         remove_folder(workshop)
+        for empty in (folder.parent, root):  # what failed leaves no trace
+            with suppress(OSError):
+                empty.rmdir()
 
 
 def _own(kind: type[Settings], settings: Settings) -> dict[str, Any]:

@@ -56,8 +56,12 @@ class Problems:
                 self.raise_found()
 
     def raise_found(self) -> None:
-        """Raise what was found, if anything was."""
-        raise_problems(self.found)
+        """Raise what was found, if anything was, and say what to do about it."""
+        if self.found:
+            advice = (
+                "Correct this line, or remove it." if len(self.found) == 1 else "Correct these lines, or remove them."
+            )
+            raise_problems([*self.found[:-1], f"{self.found[-1]} {advice}"])
 
 
 def read_rows(path: Path, wanted: Wanted, problems: Problems) -> Iterator[Row]:
@@ -120,14 +124,25 @@ def _json_rows(path: Path, wanted: Wanted, problems: Problems) -> Iterator[Row]:
 def _json_object(text: str) -> tuple[dict[str, Any], str | None]:
     """The object on a line, or what is wrong with it."""
     try:
-        row = json.loads(text)
+        row = json.loads(text, object_pairs_hook=_object_of)
     except json.JSONDecodeError as problem:
         return {}, f"not valid JSON ({problem.msg}, column {problem.colno})"
-    except (ValueError, RecursionError) as problem:  # a number of thousands of digits, thousands of brackets
+    except RecursionError:
+        return {}, "not valid JSON (nested too deeply)"
+    except ValueError as problem:  # a number of thousands of digits, a key that stands twice
         return {}, f"not valid JSON ({problem})"
     if not isinstance(row, dict):
         return {}, f'{kind_of(row)} where a JSON object such as {{"text": "..."}} is needed'
     return row, None
+
+
+def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object; a key that stands in it twice would lose one of its values in silence."""
+    row = dict(pairs)
+    if len(row) != len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"the key '{next(key for key in keys if keys.count(key) > 1)}' stands in it twice")
+    return row
 
 
 def _csv_rows(path: Path, wanted: Wanted, problems: Problems, *, delimiter: str) -> Iterator[Row]:
@@ -138,11 +153,13 @@ def _csv_rows(path: Path, wanted: Wanted, problems: Problems, *, delimiter: str)
     if not header:
         return
     raise_problems(missing_columns(str(path), wanted, header))
-    raise_problems([f"{path} has the column '{name}' twice." for name in wanted.values() if header.count(name) > 1])
+    twice = [name for name in wanted.values() if header.count(name) > 1]
+    raise_problems([f"{path} has the column '{name}' twice. Rename or remove one of them." for name in twice])
     positions = [header.index(name) for name in wanted.values()]
     for line, fields in rows:
         if len(fields) != len(header):
-            problems.add(f"{path}, line {line}: {len(fields)} fields where the header has {len(header)}.")
+            hint = " A field that holds the delimiter stands in double quotes." if len(fields) > len(header) else ""
+            problems.add(f"{path}, line {line}: {len(fields)} fields where the header has {len(header)}.{hint}")
         elif delimiter == "\t" and any("\t" in field and "\n" in field for field in fields):
             raise InputError(
                 f"{path}, line {line}: a quoted field runs over tabs and lines. Quotes that are part of the text must "

@@ -9,7 +9,7 @@ import json
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,13 @@ def spooled(sources: Sequence[str], *, cache_dir: Path | None = None) -> list[st
         return list(sources)
     root = cache_dir or cache_folder()
     with writable(root):
-        path = str(spool_stdin(root / "stdin"))
+        try:
+            path = str(spool_stdin(root / "stdin"))
+        except InputError:
+            for empty in (root / "stdin", root):  # what failed leaves no trace
+                with suppress(OSError):
+                    empty.rmdir()
+            raise
     return [path if source == STDIN else source for source in sources]
 
 

@@ -22,6 +22,12 @@ from headswap.core.errors import InputError, MissingExtraError, absent
 
 PIECE = 1 << 20
 ZSTD_PIECE = 1 << 16  # of compressed bytes: what one piece swells to is held in memory
+LARGEST_RATIO = 200
+"""How much larger unpacked text may be than its file; text is 3 to 20 times larger."""
+MOST_UNPACKED = 1 << 26
+"""Bytes that may be unpacked from any file, whatever the ratio."""
+LONGEST_LINE = 1 << 28
+"""Characters of one line: a file without line ends must not fill the memory."""
 COMPRESSIONS = {".gz": "gzip", ".xz": "xz", ".zst": "zstd"}
 BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -57,7 +63,8 @@ def read_bytes(path: Path) -> Iterator[bytes]:
     compression = compression_of(path)
     try:
         with path.open("rb") as file:
-            yield from _decompressed(file, compression, path)
+            pieces = _decompressed(file, compression, path)
+            yield from pieces if compression is None else _bounded(pieces, path)
     except (gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError) as problem:
         raise InputError(
             f"{path} is not whole {compression} data ({problem}). It may have been cut off; copy or compress it again."
@@ -68,6 +75,19 @@ def read_bytes(path: Path) -> Iterator[bytes]:
         raise InputError(f"{path} is a folder; a file is needed here.") from None
     except OSError as problem:
         raise InputError(f"{path} cannot be read ({problem.strerror or problem}).") from None
+
+
+def _bounded(pieces: Iterable[bytes], path: Path) -> Iterator[bytes]:
+    """The pieces of a compressed file, until they are so many that it must be a decompression bomb."""
+    packed, unpacked = path.stat().st_size, 0
+    for piece in pieces:
+        unpacked += len(piece)
+        if unpacked > MOST_UNPACKED and unpacked > LARGEST_RATIO * packed:
+            raise InputError(
+                f"{path} unpacks to more than {LARGEST_RATIO} times its size, as text never does. It may be made to "
+                "fill the memory or the disk. Unpack it yourself and look, if you trust it."
+            )
+        yield piece
 
 
 def _decompressed(file: BinaryIO, compression: str | None, path: Path) -> Iterator[bytes]:
@@ -118,13 +138,19 @@ def read_lines(path: Path, *, keep_ends: bool = False) -> Iterator[str]:
 
 def decode_lines(pieces: Iterable[bytes], *, name: str, keep_ends: bool = False) -> Iterator[str]:
     """Lines out of pieces of bytes; bytes that are not text, and NUL, are errors with the line they are on."""
-    num_lines = 0
+    num_lines = length = 0
     pending: list[str] = []  # the parts of a line that is not complete yet: a long line costs its length once
     for text in _decoded(pieces, name):
         first, *others = text.split("\n")
         pending.append(first)
+        length += len(first)
+        if length > LONGEST_LINE:
+            raise InputError(
+                f"{name}, line {num_lines + 1}: longer than {LONGEST_LINE:,} characters. Break it into lines."
+            )
         if not others:
             continue
+        length = len(others[-1])
         lines = ["".join(pending), *others]
         pending = [lines.pop()]
         for line in lines:

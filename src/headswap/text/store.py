@@ -24,7 +24,8 @@ FORMAT_VERSION = 1
 META_FILE = "store.json"
 SIDE_ARRAYS = ("word_starts", "sentence_starts")
 """Side arrays that can be asked for: uint8, 1 where a token begins a word or a sentence."""
-NEEDED_META = ("vocab_size", "num_documents", "num_tokens", "num_bytes", "fingerprint", "arrays")
+NEEDED_COUNTS = ("vocab_size", "num_documents", "num_tokens", "num_bytes")
+NEEDED_META = (*NEEDED_COUNTS, "fingerprint", "arrays")
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +123,10 @@ class TokenStore:
         problems = []
         for name, entry in self.meta["arrays"].items():
             if sha256_of_file(self.folder / file_name(name)) != entry["sha256"]:
-                problems.append(f"{self.folder / file_name(name)} is damaged: its SHA-256 is not the recorded one.")
+                problems.append(
+                    f"{self.folder / file_name(name)} is damaged: its SHA-256 is not the recorded one. "
+                    "Restore it from a copy, or build the store again with: headswap store"
+                )
         if (np.diff(self.offsets) < 0).any():
             problems.append(f"{self.folder}: the offsets of documents do not grow.")
         if self.num_tokens and int(self.ids.max()) >= self.meta["vocab_size"]:
@@ -194,6 +198,10 @@ def _read_meta(folder: Path) -> dict[str, Any]:
         )
     if missing := [name for name in NEEDED_META if name not in meta]:
         raise _damaged(folder, f"{META_FILE} lacks {listed(missing)}")
+    wrong = [name for name in NEEDED_COUNTS if type(meta[name]) is not int or meta[name] < 0]
+    wrong += [name for name, kind in (("fingerprint", str), ("arrays", dict)) if not isinstance(meta[name], kind)]
+    if wrong:
+        raise _damaged(folder, f"{META_FILE} has a wrong value for {listed(wrong)}")
     if missing := [name for name in ("ids", "offsets", "byte_counts") if name not in meta["arrays"]]:
         raise _damaged(folder, f"{META_FILE} lacks the arrays {listed(missing)}")
     return meta

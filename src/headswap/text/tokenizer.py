@@ -54,13 +54,13 @@ class Tokenizer:
     def __init__(self, serialised: str, *, origin: str = "The tokenizer") -> None:
         content = _parse(serialised, origin)
         self.origin = origin
+        self._serialised = serialised
+        self._hf = _plain(serialised, origin)  # which also refuses what the next lines could not read
         self.kind = _kind_of(content)
         self.is_byte_level = (content.get("decoder") or {}).get("type") == "ByteLevel"
-        self._serialised = serialised
-        self._hf = _plain(serialised, origin)
         self._digest = hashlib.sha256(_canonical(content)).digest()
         vocabulary = self._hf.get_vocab(with_added_tokens=True)
-        self.vocab_size = max(vocabulary.values()) + 1
+        self.vocab_size = max(vocabulary.values(), default=-1) + 1
         unknown = LAB_UNKNOWN if self.kind == "lab" else "<unk>"
         needed = ("<sos>", "<pad>", "<eos>", unknown)
         if missing := [name for name in needed if name not in vocabulary]:
@@ -104,7 +104,11 @@ class Tokenizer:
 
     def encode_batch(self, texts: Sequence[str]) -> list[np.ndarray]:
         """The ids of each text; uses all cores."""
-        return [_ids(encoding) for encoding in self._hf.encode_batch_fast(list(texts), add_special_tokens=False)]
+        texts = list(texts)
+        try:
+            return [_ids(encoding) for encoding in self._hf.encode_batch_fast(texts, add_special_tokens=False)]
+        except TypeError:  # what the package says of half a surrogate pair
+            raise InputError(_not_unicode(texts)) from None
 
     def encode_with_specials(self, text: str) -> np.ndarray:
         """The ids of a text in which the names of special tokens mean these tokens."""
@@ -217,6 +221,17 @@ def placed(text: str, ids: np.ndarray, offsets: Sequence[tuple[int, int]]) -> Pl
     return PlacedIds(ids, starts, np.maximum(after_filled[ends], starts))
 
 
+def _not_unicode(texts: Sequence[str]) -> str:
+    """Which text cannot be encoded, and why."""
+    for number, text in enumerate(texts, 1):
+        try:
+            text.encode()
+        except UnicodeEncodeError as problem:
+            which = f"Text {number} of {len(texts)}" if len(texts) > 1 else "The text"
+            return f"{which} holds U+{ord(text[problem.start]):04X}, half of a character. Give it as UTF-8."
+    return "The tokenizer reads texts only."
+
+
 def _marked(text: str, encoding: tokenizers.Encoding) -> MarkedIds:
     words = np.array([-1 if word is None else word for word in encoding.word_ids], dtype=np.int64)
     ends = np.array([end for _, end in encoding.offsets], dtype=np.int64)
@@ -266,7 +281,9 @@ def _plain(serialised: str, origin: str) -> tokenizers.Tokenizer:
     """The Hugging Face tokenizer, neither cutting nor padding nor taking special tokens from text."""
     try:
         hf = tokenizers.Tokenizer.from_str(serialised)
-    except Exception as problem:  # the package raises bare Exception
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as problem:  # the package raises bare Exception, and PanicException, which is not even one
         raise InputError(f"{origin} is not a tokenizer that the package tokenizers can read ({problem}).") from None
     hf.no_truncation()
     hf.no_padding()

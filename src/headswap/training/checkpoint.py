@@ -1,10 +1,12 @@
 """Checkpoints: a bundle with the optimizer's state and the run's counters beside it.
 
-Each stands in a folder of its own, `checkpoints/step-00001000`, written under a temporary name and renamed; `last`
-points at the newest. There are no random-number states to keep: every draw is a function of (seed, step). The weights
-that were best on validation are kept as `checkpoints/best-00000800`, named by the checkpoint that knows of them.
+Each stands in a folder of its own, `checkpoints/step-00001000`, written under a temporary name, flushed and renamed,
+with a manifest of checksums; `last` points at the newest. There are no random-number states to keep: every draw is a
+function of (seed, step). The weights that were best on validation are kept as `checkpoints/best-00000800`, named by the
+checkpoint that knows of them; without them it is not whole. One that is not whole is named and passed over.
 """
 
+import logging
 import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
@@ -16,10 +18,13 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from headswap.bundle import WEIGHTS, Bundle, load_weights
-from headswap.core.files import atomic_folder, read_json, remove_folder, write_json
+from headswap.core.errors import InputError
+from headswap.core.files import atomic_folder, discard_folder, flush_folder, read_json, write_json
+from headswap.core.manifest import manifest_problems, write_manifest
 from headswap.model.text_model import TextModel
 from headswap.training.optimizer import load_optimizer_tensors, optimizer_tensors
 
+log = logging.getLogger("headswap")
 OPTIMIZER, STATE = "optimizer.safetensors", "state.json"
 
 
@@ -37,6 +42,11 @@ class Progress:
     evaluations_without_gain: int = 0
     has_stopped_early: bool = False
     history: list[dict[str, Any]] = field(default_factory=list)
+    skipped: list[dict[str, Any]] = field(default_factory=list)
+
+    def noted(self) -> dict[str, Any]:
+        """What `result.json` says of steps that were skipped, if any were."""
+        return {"skipped_steps": self.skipped} if self.skipped else {}
 
     def add(self, losses: list[float], targets: list[int]) -> None:
         """Count one step's losses, each with its number of targets, to the line that is written next."""
@@ -53,15 +63,24 @@ class Progress:
 def save_checkpoint(
     folder: Path, bundle: Bundle, optimizer: torch.optim.AdamW, progress: Progress, *, keep: int
 ) -> Path:
-    """Write `step-N`, point `last` at it, and remove the oldest beyond `keep`."""
+    """Write `step-N`, point `last` at it, and remove the oldest beyond `keep` once the new one is known to be whole."""
     target = folder / f"step-{progress.step:08d}"
     with atomic_folder(target) as temporary:
         bundle.write_into(temporary)
         save_file(optimizer_tensors(bundle.model, optimizer), temporary / OPTIMIZER)
         write_json(temporary / STATE, asdict(progress))
-    _point(folder / "last", target)
-    for old in find_checkpoints(folder)[:-keep]:
-        remove_folder(old)
+        write_manifest(temporary)
+    point_at(target)
+    if problems := problems_of(target):
+        log.warning("The new checkpoint is not whole, so no older one is removed: %s", problems[0])
+        return target
+    others = [path for path in find_checkpoints(folder) if path != target]
+    # One of a later step was passed over when this run was resumed: it is damaged.
+    whole = [path for path in others if step_of(path) < progress.step and not problems_of(path, contents=False)]
+    kept = whole[len(whole) - (keep - 1) :] if keep > 1 else []
+    for old in others:
+        if old not in kept:
+            discard_folder(old)
     return target
 
 
@@ -74,10 +93,10 @@ def save_best(folder: Path, bundle: Bundle, weights: dict[str, Tensor], progress
 
 def drop_other_bests(folder: Path, progress: Progress) -> None:
     """Remove the best weights that no checkpoint refers to any more."""
-    needed = {read_json(checkpoint / STATE).get("best_step") for checkpoint in find_checkpoints(folder)}
+    needed = {_best_step(checkpoint) for checkpoint in find_checkpoints(folder)} | {progress.best_step}
     for old in folder.glob("best-*"):
-        if int(old.name.removeprefix("best-")) not in needed | {progress.best_step}:
-            remove_folder(old)
+        if old.name not in {f"best-{step:08d}" for step in needed if step is not None}:
+            discard_folder(old)
 
 
 def best_folder(folder: Path, progress: Progress) -> Path:
@@ -87,22 +106,55 @@ def best_folder(folder: Path, progress: Progress) -> Path:
 
 
 def find_checkpoints(folder: Path) -> list[Path]:
-    """The checkpoints in a folder, oldest first."""
-    return sorted(path for path in folder.glob("step-*") if (path / STATE).is_file())
+    """The checkpoints in a folder, whole or not, oldest first."""
+    names = [path for path in folder.glob("step-*") if path.name.removeprefix("step-").isdigit() and path.is_dir()]
+    return sorted(names, key=step_of)
+
+
+def step_of(checkpoint: Path) -> int:
+    """The step that a checkpoint was written at."""
+    return int(checkpoint.name.removeprefix("step-"))
+
+
+def problems_of(checkpoint: Path, *, contents: bool = True) -> list[str]:
+    """What is missing or damaged in a checkpoint and in the best weights it refers to."""
+    if problems := manifest_problems(checkpoint, contents=contents):
+        return problems
+    best = _best_step(checkpoint)
+    return [] if best is None else manifest_problems(checkpoint.parent / f"best-{best:08d}", contents=contents)
+
+
+def _best_step(checkpoint: Path) -> int | None:
+    try:
+        state = read_json(checkpoint / STATE)
+    except InputError:
+        return None
+    return state.get("best_step") if isinstance(state, dict) else None
+
+
+def newest_whole(folder: Path) -> Path | None:
+    """The newest checkpoint that can be resumed from; every newer one is named with what is wrong with it."""
+    checkpoints = find_checkpoints(folder)
+    for number, checkpoint in enumerate(reversed(checkpoints)):
+        problems = problems_of(checkpoint)
+        if not problems:
+            return checkpoint
+        is_oldest = number == len(checkpoints) - 1
+        instead = "there is none before it, so the run starts anew" if is_oldest else "the one before it is used"
+        log.warning("The checkpoint %s is not whole; %s. %s", checkpoint, instead, problems[0])
+    return None
 
 
 def resume_from(
-    folder: Path, model: TextModel, make_optimizer: Callable[[], torch.optim.AdamW]
+    checkpoint: Path | None, model: TextModel, make_optimizer: Callable[[], torch.optim.AdamW]
 ) -> tuple[torch.optim.AdamW, Progress]:
-    """Fill the model from the newest checkpoint and return (optimizer, progress); fresh ones if there is none."""
-    checkpoints = find_checkpoints(folder)
-    if not checkpoints:
+    """Fill the model from a checkpoint and return (optimizer, progress); fresh ones if there is none."""
+    if checkpoint is None:
         return make_optimizer(), Progress()
-    newest = checkpoints[-1]
-    load_weights_in_place(model, newest)
+    load_weights_in_place(model, checkpoint)
     optimizer = make_optimizer()
-    load_optimizer_tensors(model, optimizer, load_file(newest / OPTIMIZER))
-    return optimizer, Progress(**read_json(newest / STATE))
+    load_optimizer_tensors(model, optimizer, load_file(checkpoint / OPTIMIZER))
+    return optimizer, Progress(**read_json(checkpoint / STATE))
 
 
 def load_weights_in_place(model: TextModel, bundle: Path) -> None:
@@ -110,12 +162,16 @@ def load_weights_in_place(model: TextModel, bundle: Path) -> None:
     load_weights(model, bundle / WEIGHTS, device=model.device)
 
 
-def _point(link: Path, target: Path) -> None:
-    """Make `link` name `target`; where there are no symbolic links the newest step-N folder alone must do."""
+def point_at(target: Path) -> None:
+    """Make `last` name a checkpoint; where there are no symbolic links the newest step-N folder alone must do."""
+    link = target.with_name("last")
     temporary = link.with_name(f".tmp-{os.getpid()}-{link.name}")
     temporary.unlink(missing_ok=True)
     try:
         temporary.symlink_to(target.name, target_is_directory=True)
     except (OSError, NotImplementedError):
         return
+    if link.is_dir() and not link.is_symlink():  # a copy of the run folder that followed its links
+        discard_folder(link)
     os.replace(temporary, link)
+    flush_folder(link.parent)

@@ -1,8 +1,9 @@
 """Settings of training, and the recipes of the two training verbs. Free of torch."""
 
+import re
 from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from headswap.core.config import Recipe, Settings, check_exclusive
 from headswap.core.errors import SettingError
@@ -40,6 +41,8 @@ class MachineSettings(Settings):
     """Number format of the large products: auto is bf16 on a CUDA device that has it, else fp32."""
     threads: Steps | None = None
     """CPU threads; by default all cores. Results are bit-equal for equal thread counts."""
+    deterministic: bool = False
+    """On a CUDA device use only kernels that give the same bits every time; slower. A CPU always does."""
 
 
 class TrainingSettings(Settings):
@@ -75,6 +78,21 @@ class TrainingSettings(Settings):
     """Checkpoints to keep."""
     logging_steps: Steps = 10
     """Write a line of training loss every so many steps."""
+    on_nan: str = "stop"
+    """What to do when a loss or gradient is not finite: stop, or skip:N to pass over at most N such steps, each
+    recorded. No weight moves in such a step."""
+
+    @field_validator("on_nan")
+    @classmethod
+    def _known_on_nan(cls, value: str) -> str:
+        if not re.fullmatch(r"stop|skip:[1-9]\d{0,5}", value):
+            raise ValueError(f"on_nan = {value!r} is not allowed. Give stop, or skip:N with a number of steps as N")
+        return value
+
+    @property
+    def most_skipped(self) -> int:
+        """How many steps may be skipped because they are not finite."""
+        return 0 if self.on_nan == "stop" else int(self.on_nan.removeprefix("skip:"))
 
 
 class PretrainTraining(TrainingSettings):

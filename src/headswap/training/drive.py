@@ -1,11 +1,12 @@
 """Driving the loop: what happens between steps.
 
 Reads the engine's records a few steps late, writes `metrics.jsonl`, evaluates, keeps the best weights, saves
-checkpoints, stops on request, on patience and on the first number that is not finite. Pre-training and fine-tuning
-hand over a `Plan` and share all of it.
+checkpoints, stops on request, on patience and on numbers that are not finite. Pre-training and fine-tuning hand over a
+`Plan` and share all of it.
 """
 
 import logging
+import math
 import signal
 import threading
 import time
@@ -20,10 +21,19 @@ import torch
 from headswap.bundle import Bundle
 from headswap.core.errors import RunError
 from headswap.model.objectives import Objective
-from headswap.training.checkpoint import Progress, drop_other_bests, resume_from, save_best, save_checkpoint
+from headswap.training.checkpoint import (
+    Progress,
+    drop_other_bests,
+    newest_whole,
+    point_at,
+    resume_from,
+    save_best,
+    save_checkpoint,
+)
 from headswap.training.config import TrainingSettings
 from headswap.training.distributed import Processes
 from headswap.training.engine import BatchSource, StepRecord, Trainee, train
+from headswap.training.failures import broken_evaluation, broken_numbers, named, what_broke
 from headswap.training.machine import Machine
 from headswap.training.observer import Observer
 from headswap.training.optimizer import Pace, make_optimizer
@@ -72,9 +82,12 @@ class _Drive:
         self.plan, self.run = plan, run
         self.folder = run.path / "checkpoints"
         self.model = plan.bundle.model.to(plan.machine.device)
+        checkpoint = plan.processes.from_first(lambda: newest_whole(self.folder))
         self.optimizer, self.progress = resume_from(
-            self.folder, self.model, lambda: make_optimizer(self.model, plan.settings, plan.paces)
+            checkpoint, self.model, lambda: make_optimizer(self.model, plan.settings, plan.paces)
         )
+        if checkpoint is not None and plan.processes.is_first:
+            point_at(checkpoint)
         self.unread: deque[StepRecord] = deque()
         self.started = time.perf_counter() - self.progress.seconds
         self.last_save = time.perf_counter()
@@ -130,6 +143,7 @@ class _Drive:
             processes=plan.processes,
             first_step=progress.step,
             total_steps=progress.step if progress.has_stopped_early else plan.total_steps,
+            num_skipped=len(progress.skipped),
         )
 
     def _agreed(self, wants_stop: bool, step: int) -> bool:
@@ -150,16 +164,21 @@ class _Drive:
         if record.is_broken.item():
             self._stop_broken(record)
         progress.tokens += int(record.num_tokens)
-        progress.add(record.losses_K.tolist(), record.num_targets_K.tolist())
+        is_skipped = bool(record.is_skipped.item())
+        if is_skipped:
+            self._note_skipped(record)
+        else:
+            progress.add(record.losses_K.tolist(), record.num_targets_K.tolist())
         step = record.step + 1
-        if step % settings.logging_steps and step != self.plan.total_steps:
+        is_line_due = step % settings.logging_steps == 0 or step == self.plan.total_steps
+        if not is_line_due or not progress.window_targets:
             return
         line = {
             "step": step,
             "epoch": step / self.plan.steps_per_epoch,
             **{f"train_{name}": loss for name, loss in zip(self.plan.losses, progress.window_means(), strict=True)},
             "learning_rate": record.learning_rate,
-            "grad_norm": record.grad_norm.item(),
+            "grad_norm": None if is_skipped else record.grad_norm.item(),
             "tokens": progress.tokens,
             "seconds": self._seconds(),
         }
@@ -177,6 +196,8 @@ class _Drive:
     def _evaluate(self) -> None:
         plan, progress = self.plan, self.progress
         metrics = plan.processes.from_first(lambda: plan.evaluate(progress.step))
+        if broken := [name for name, value in metrics.items() if isinstance(value, float) and not math.isfinite(value)]:
+            raise RunError(broken_evaluation(broken[0], progress.step, self.run.path))
         line = {
             "step": progress.step,
             "epoch": progress.step / plan.steps_per_epoch,
@@ -205,6 +226,7 @@ class _Drive:
         self.progress.seconds = self._seconds()
         self.last_save = time.perf_counter()
         if self.plan.processes.is_first:
+            self.run.flush_metrics()  # a checkpoint never outlives the lines before it
             if self.best is not None:
                 save_best(self.folder, self.plan.bundle, self.best, self.progress)
                 self.best = None
@@ -212,19 +234,25 @@ class _Drive:
             save_checkpoint(self.folder, self.plan.bundle, self.optimizer, self.progress, keep=keep)
             drop_other_bests(self.folder, self.progress)
 
+    def _note_skipped(self, record: StepRecord) -> None:
+        """Record a step that moved no weight because it was not finite."""
+        line = {
+            "step": record.step + 1,
+            "skipped": what_broke(record),
+            "learning_rate": record.learning_rate,
+            "documents": list(record.documents),
+        }
+        self.progress.skipped.append(line)
+        self._write(line)
+        log.warning(
+            "%s at step %d (learning rate %.3g, documents %s); the step is skipped, %d of at most %d.",
+            line["skipped"], record.step + 1, record.learning_rate, named(record.documents),
+            len(self.progress.skipped), self.plan.settings.most_skipped,
+        )  # fmt: skip
+
     def _stop_broken(self, record: StepRecord) -> None:
-        last = self.folder / "last"
-        saved = f"the last checkpoint is {last.resolve()}" if last.exists() else "no checkpoint was written yet"
-        value = record.loss.item()
-        what = (
-            f"Loss became {value}" if value != value or abs(value) == float("inf") else "The gradient became non-finite"
-        )
-        raise RunError(
-            f"{what} at step {record.step + 1} (seed {self.plan.settings.seed}, learning rate "
-            f"{record.learning_rate:.3g}, documents {', '.join(map(str, record.documents[:8]))}). "
-            f"No weight was changed by this step or after it; {saved}. "
-            "Try a lower learning rate, more warm-up or a smaller --max-grad-norm."
-        )
+        num_skipped = len(self.progress.skipped)
+        raise RunError(broken_numbers(record, self.run.path, self.plan.settings, num_skipped=num_skipped))
 
 
 @contextmanager

@@ -3,8 +3,8 @@
 `train()` yields a record after every optimizer step and does nothing else: evaluation, checkpoints and logging are
 its caller's. Losses are sums over targets divided by the step's number of targets over all micro-batches and
 processes. Records hold device scalars, to be read a few steps late, so the host never waits for a step. A gradient
-that is not finite leaves the weights where they are, then and in every later step, until the caller sees it and
-stops.
+that is not finite leaves the weights where they are; once there were more of them than `on_nan` allows (none by
+default) no later step moves a weight either, until the caller sees it and stops.
 """
 
 from collections.abc import Generator
@@ -59,7 +59,10 @@ class StepRecord:
     loss: Tensor
     """Their sum, which is what is minimised."""
     grad_norm: Tensor
+    is_skipped: Tensor
+    """1 if this step's loss or gradient was not finite."""
     is_broken: Tensor
+    """1 if there were more such steps than are allowed: the run must end."""
     documents: tuple[int, ...]
 
 
@@ -73,11 +76,12 @@ def train(
     processes: Processes,
     first_step: int,
     total_steps: int,
+    num_skipped: int = 0,
 ) -> Generator[StepRecord]:
-    """Steps `first_step` up to `total_steps`, one record each."""
+    """Steps `first_step` up to `total_steps`, one record each; `num_skipped` were skipped before."""
     parallel = processes.wrap(trainee)
     parameters = [tensor for tensor in trainee.parameters() if tensor.requires_grad]
-    is_broken = torch.zeros((), device=machine.device)
+    skipped = torch.full((), float(num_skipped), device=machine.device)
     num_micro = settings.gradient_accumulation_steps * processes.world
     for step in range(first_step, total_steps):
         trainee.train()
@@ -105,10 +109,12 @@ def train(
         hold_back(optimizer, step)
         limit = settings.max_grad_norm or float("inf")
         grad_norm = nn.utils.clip_grad_norm_(parameters, limit)
-        is_broken = torch.maximum(is_broken, (~(grad_norm.isfinite() & loss.isfinite())).to(is_broken.dtype))
+        is_skipped = (~(grad_norm.isfinite() & loss.isfinite())).to(skipped.dtype)
+        skipped = skipped + is_skipped
+        is_broken = (skipped > settings.most_skipped).to(skipped.dtype)
         learning_rate = learning_rate_at(step, total_steps, settings)
-        guarded_step(optimizer, learning_rate, is_broken=is_broken)
+        guarded_step(optimizer, learning_rate, is_broken=torch.maximum(is_skipped, is_broken))
         documents = tuple(document for _, batch in mine for document in batch.documents)
         yield StepRecord(
-            step, learning_rate, num_tokens, num_targets_K, losses_K, loss, grad_norm, is_broken, documents
+            step, learning_rate, num_tokens, num_targets_K, losses_K, loss, grad_norm, is_skipped, is_broken, documents
         )

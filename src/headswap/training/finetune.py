@@ -14,6 +14,7 @@ from headswap.bundle import Bundle
 from headswap.core.config import Settings, load_recipe
 from headswap.core.errors import SettingError
 from headswap.model.config import TaskState
+from headswap.text.checks import findings_of, say_findings
 from headswap.text.order import steps_per_epoch
 from headswap.training.adaptation import count, freeze, paces_of, say_what_moves
 from headswap.training.checkpoint import Progress, best_folder, load_weights_in_place
@@ -21,6 +22,7 @@ from headswap.training.config import FinetuneRecipe
 from headswap.training.distributed import Processes, start_processes, stop_processes
 from headswap.training.drive import Plan, drive
 from headswap.training.evaluate import outputs_of
+from headswap.training.failures import explained
 from headswap.training.fitted import finetuning_epochs, finetuning_rate
 from headswap.training.machine import Machine
 from headswap.training.observer import Observer
@@ -61,11 +63,15 @@ def finetune(
         recipe = _for_task(recipe, splits)
         start = Start.of(recipe, splits)
         run = processes.from_first(lambda: open_run(out, recipe, overwrite=overwrite, resume=resume, reads=reads))
-        if run.is_finished:
+        if resume and run.is_finished:
             run.check_data(splits.checksums() | start.checksums())
             log.info("%s is finished already; nothing to do.", run.path)
             return run
-        return _Finetuning(recipe, splits, start, run, machine, processes, observer or Observer()).work()
+        try:
+            with explained(run.path, recipe.training, processes=processes.world):
+                return _Finetuning(recipe, splits, start, run, machine, processes, observer or Observer()).work()
+        finally:
+            run.release()
     finally:
         stop_processes()
 
@@ -126,10 +132,7 @@ class _Finetuning:
         training = self.recipe.training
         per_epoch = steps_per_epoch(len(self.train.rows), training.batch_size)
         total = training.max_steps or math.ceil((training.num_train_epochs or 1) * per_epoch)
-        if self.processes.is_first:
-            data = self.splits.checksums() | self.start.checksums()
-            self.run.begin(self.recipe, self.machine.environment(training.seed), data)
-            self.run.write("ledger.json", self.start.ledger.as_json())
+        self.processes.from_first(self._begin)
         self._say_what_is_trained(total)
         say_what_moves(self.start.model, self.recipe.adaptation, num_epochs=total / per_epoch)
         is_per_token = self.task.head != "classify"
@@ -154,6 +157,11 @@ class _Finetuning:
         # All wait for what the first one writes: under torchrun the first process to leave takes the others with it.
         self.processes.from_first(lambda: self._finish(self.bundle, progress))
         return self.run
+
+    def _begin(self) -> None:
+        data = self.splits.checksums() | self.start.checksums()
+        self.run.begin(self.recipe, self.machine.environment(self.recipe.training.seed), data)
+        self.run.write("ledger.json", self.start.ledger.as_json())
 
     def _finish(self, bundle: Bundle, progress: Progress) -> None:
         if progress.best_step is not None:
@@ -187,6 +195,7 @@ class _Finetuning:
         bundle.save(self.run.path / "bundle")
         asked = self.validation if len(self.validation) else self.train
         result["reload_check"] = check_reload(bundle, self.run.path / "bundle", asked.rows)
+        result |= progress.noted()
         self.run.write("result.json", result | self.machine.cost(progress.step, progress.tokens, progress.seconds))
 
     def _encoded(self, examples: Sequence[Any]) -> EncodedSet:
@@ -240,6 +249,7 @@ class _Finetuning:
         splits.warn_of_overlap()
         if self.task.head != "classify" and self.start.model.shape.direction == "causal":
             log.info("This base reads from left to right, so each word is judged without what follows it.")
+        say_findings(findings_of({"train": splits.train, "validation": splits.validation, "test": splits.test}), log)
         log.info("Ledger: %s.", self.start.ledger.sentence())
         log.info(
             "%s%d train, %d validation, %d test; %.1f %% of the training tokens cut off at %d a %s.",

@@ -36,6 +36,9 @@ class Machine:
         )
         if name == "cuda":
             torch.cuda.set_device(self.device)
+        self.is_deterministic = settings.deterministic or name == "cpu"
+        if settings.deterministic:
+            use_deterministic_kernels()
         can_bf16 = name == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
         self.precision = settings.precision if settings.precision != "auto" else ("bf16" if can_bf16 else "fp32")
 
@@ -78,6 +81,7 @@ class Machine:
             "processor": _processor(),
             "device": torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else "cpu",
             "precision": self.precision,
+            "deterministic": self.is_deterministic,
             "threads": self.threads,
             "processes": int(os.environ.get("WORLD_SIZE", "1")),
             "seed": seed,
@@ -85,6 +89,14 @@ class Machine:
             "git_revision": _git_revision(),
             "command": sys.argv,
         }
+
+
+def use_deterministic_kernels() -> None:
+    """From now on torch uses only kernels that give the same bits every time, or raises."""
+    # cuBLAS reads this when its first handle is made; without it products on several streams may differ.
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.backends.cudnn.benchmark = False
+    torch.use_deterministic_algorithms(True)
 
 
 def _version(package: str) -> str | None:

@@ -21,15 +21,18 @@ from headswap.generate.config import SamplingSettings
 from headswap.generate.generator import Generator
 from headswap.model.objectives import RowSource
 from headswap.text.cache import cached_store, spooled
+from headswap.text.checks import say_findings
 from headswap.text.order import steps_per_epoch
 from headswap.text.pairs import PairRows
 from headswap.text.store import TokenStore
 from headswap.training.checkpoint import Progress
 from headswap.training.config import AdaptRecipe, PretrainRecipe
 from headswap.training.corpus import RowBatches, num_seen_in_training, split_documents, unigram_entropy
+from headswap.training.corpus_checks import corpus_findings, num_parameters
 from headswap.training.distributed import Processes, start_processes, stop_processes
 from headswap.training.drive import Plan, drive
 from headswap.training.engine import Trainee
+from headswap.training.failures import explained
 from headswap.training.fitted import adaptation_rate, pretraining_rate
 from headswap.training.held_out import held_out_metrics
 from headswap.training.machine import Machine
@@ -57,6 +60,7 @@ def pretrain(
 ) -> Run:
     """Pre-train a base as a recipe and the given sections say; return its run."""
     recipe = load_recipe(PretrainRecipe, Path(config) if config else None, sections)
+    recipe.model.shape(vocab_size=1, max_length=recipe.training.max_length)  # a wrong one is told before all else
     return _work(recipe, [recipe.tokenizer.tokenizer], new_origin, out, overwrite, resume, observer)
 
 
@@ -96,10 +100,14 @@ def _work(
     try:
         reads = [name for name in (*recipe.corpus.corpus, *also_reads) if name]
         run = processes.from_first(lambda: open_run(out, recipe, overwrite=overwrite, resume=resume, reads=reads))
-        if run.is_finished:
+        if resume and run.is_finished:
             log.info("%s is finished already; nothing to do.", run.path)
             return run
-        return _Pretraining(recipe, origin, run, machine, processes, observer or Observer()).work()
+        try:
+            with explained(run.path, recipe.training, processes=processes.world):
+                return _Pretraining(recipe, origin, run, machine, processes, observer or Observer()).work()
+        finally:
+            run.release()
     finally:
         stop_processes()
 
@@ -143,9 +151,12 @@ class _Pretraining:
         model, origin = self.origin.model, self.origin
         self.recipe, steps = self._resolved(model)
         training, self.total_steps = self.recipe.training, steps
-        if self.processes.is_first:
-            self.run.begin(self.recipe, self.machine.environment(training.seed), origin.checksums())
+        self.processes.from_first(
+            lambda: self.run.begin(self.recipe, self.machine.environment(training.seed), origin.checksums())
+        )
         self._say_what_is_trained(steps)
+        if self.processes.is_first:
+            say_findings(corpus_findings(self.store, self.tokenizer, num_parameters=num_parameters(model)), log)
         name, masking, card = origin.objective_name, origin.masking, self._card(steps)
         bundle = Bundle(model, self.tokenizer, objective=name, masking=masking, card=card)
         old = self._reference_loss(bundle)
@@ -185,6 +196,7 @@ class _Pretraining:
             **before,
             "references": self.references,
             "epochs": progress.step / per_epoch,
+            **progress.noted(),
             **self.machine.cost(progress.step, progress.tokens, progress.seconds),
         })  # fmt: skip
 
@@ -233,10 +245,14 @@ class _Pretraining:
         return recipe.changed(training=training), steps
 
     def _planned_steps(self) -> int | None:
-        """The steps a probe found when this run was first started."""
+        """The steps a probe found when this run was first started; as many more as the limit was made longer."""
         file = self.run.path / "recipe.toml"
-        is_known = file.exists() and not self.run.replaces_another
-        return load_recipe(type(self.recipe), file).training.max_steps if is_known else None
+        if not file.exists() or self.run.replaces_another:
+            return None
+        saved, minutes = load_recipe(type(self.recipe), file).training, self.recipe.training.max_minutes
+        if saved.max_steps is None or saved.max_minutes is None or minutes is None:
+            return saved.max_steps
+        return int(saved.max_steps * minutes / saved.max_minutes)
 
     def _probe(self, model: Any, minutes: float | None) -> int:
         """Turn minutes into steps, once, on a copy of the model; the clock is not read again."""

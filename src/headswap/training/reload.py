@@ -16,6 +16,7 @@ import numpy as np
 from headswap.bundle import CONFIG, Bundle
 from headswap.core.errors import RunError
 from headswap.core.files import read_json, write_json
+from headswap.core.manifest import write_manifest
 from headswap.training.evaluate import outputs_of
 from headswap.training.rows import Row
 
@@ -38,6 +39,7 @@ def check_reload(bundle: Bundle, folder: Path, rows: Sequence[Row]) -> dict[str,
         )
     found = {"examples": len(asked), "largest_difference": gap}
     write_json(folder / CONFIG, read_json(folder / CONFIG) | {"reload_check": found})
+    write_manifest(folder)
     return found
 
 

@@ -8,24 +8,33 @@ import json
 import logging
 import os
 from collections.abc import Sequence
+from itertools import takewhile
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from headswap.bundle import Bundle
-from headswap.core.config import Recipe, load_recipe, read_toml, validate
+from headswap.core.config import Recipe, validate
 from headswap.core.errors import InputError, SettingError, listed
-from headswap.core.files import atomic_file, read_json, remove_folder, write_json
+from headswap.core.files import (
+    TEMPORARY,
+    atomic_file,
+    discard_folder,
+    read_json,
+    remove_folder,
+    restore_folder,
+    write_json,
+)
+from headswap.core.lock import LOCK_FILE, FolderLock
 from headswap.generate.config import SamplingSettings
 from headswap.generate.generator import Generator
 from headswap.training.answers import Answer
+from headswap.training.changes import check_given, check_unchanged, read_record, say_if_elsewhere
 from headswap.training.predict import predict_texts
 
 log = logging.getLogger("headswap")
 OWN_FILES = {"recipe.toml", "environment.json", "data.json", "metrics.jsonl", "ledger.json", "result.json"}
 OWN_FOLDERS = {"checkpoints", "bundle"}
-# A resumed run may differ in these without changing what it computes.
-HARMLESS = {"machine.device", "training.logging_steps", "training.save_steps", "training.save_total_limit"}
-R = TypeVar("R", bound=Recipe)
+REMOVED_LAST = "recipe.toml"  # what is left of a run that is half removed is still known as that run's
 
 
 class Run:
@@ -34,6 +43,9 @@ class Run:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.replaces_another = False
+        self.goes_on = False
+        self.is_made_longer = False
+        self._lock = FolderLock(self.path)
         self._bundle: Bundle | None = None
 
     def __repr__(self) -> str:
@@ -45,7 +57,8 @@ class Run:
     @property
     def is_finished(self) -> bool:
         """Whether the run came to its end."""
-        return (self.path / "result.json").is_file() and not self.replaces_another
+        is_complete = (self.path / "result.json").is_file()
+        return is_complete and not self.replaces_another and not self.is_made_longer
 
     @property
     def result(self) -> dict[str, Any]:
@@ -83,11 +96,17 @@ class Run:
         with (self.path / "metrics.jsonl").open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 
+    def flush_metrics(self) -> None:
+        """Make the lines written so far durable."""
+        with (self.path / "metrics.jsonl").open("ab") as file:
+            os.fsync(file.fileno())
+
     def cut_metrics(self, last_step: int) -> None:
         """Drop the lines after a step, so that a resumed run writes them again."""
         file = self.path / "metrics.jsonl"
         lines = file.read_text(encoding="utf-8").splitlines(keepends=True) if file.exists() else []
-        kept = [line for line in lines if line.endswith("\n") and json.loads(line)["step"] <= last_step]
+        kept = list(takewhile(_is_whole, lines))
+        kept = [line for line in kept if json.loads(line)["step"] <= last_step]
         with atomic_file(file) as temporary:
             temporary.write_text("".join(kept), encoding="utf-8")
 
@@ -96,23 +115,39 @@ class Run:
         return Generator(self.bundle).continue_text(prompt, validate(SamplingSettings, settings)).text
 
     def begin(self, recipe: Recipe, environment: dict[str, Any], data: dict[str, str]) -> None:
-        """Make the folder, once everything that can be checked beforehand has been."""
-        if self.replaces_another:
-            for entry in list(self.path.iterdir()):
-                remove_folder(entry)
-        check_unchanged(self, recipe)
-        self.check_data(data)
+        """Make the folder and lock it, once everything that can be checked beforehand has been."""
         self.path.mkdir(parents=True, exist_ok=True)
-        for leftover in list(self.path.rglob(".tmp-*")):  # of a writer that was killed
+        self._lock.take()
+        if self.replaces_another:
+            self._clear()
+            self.replaces_another = False
+        elif not self.goes_on and _visible(self.path):
+            raise SettingError(f"--out {self.path} is not empty any more: another run began there. Choose another.")
+        is_made_longer = check_unchanged(self.path, recipe)
+        self.check_data(data)
+        say_if_elsewhere(self.path, environment)
+        restore_folder(self.path / "bundle")
+        for leftover in list(self.path.rglob(f"{TEMPORARY}*")):  # of a writer that was killed
             remove_folder(leftover)
+        if is_made_longer:
+            (self.path / "result.json").unlink(missing_ok=True)
+        self.is_made_longer = False
         recipe.save(self.path / "recipe.toml")
         self.write("environment.json", environment)
         self.write("data.json", data)
 
+    def _clear(self) -> None:
+        """Remove the run that is replaced; what a kill leaves of it is never taken for a part of the new one."""
+        for name in [*sorted(set(_visible(self.path)) - {REMOVED_LAST}), REMOVED_LAST]:
+            discard_folder(self.path / name)
+
+    def release(self) -> None:
+        """Let another process have the folder."""
+        self._lock.release()
+
     def check_data(self, data: dict[str, str]) -> None:
         """Refuse to go on with other texts than the run began with; `data` maps what was read to its checksum."""
-        file = self.path / "data.json"
-        before = read_json(file) if file.exists() else data
+        before = read_record(self.path / "data.json") or data
         changed = [name for name in data if before.get(name) != data[name]]
         if changed:
             raise SettingError(
@@ -137,8 +172,8 @@ def open_run(
             raise SettingError(f"--out {run.path} holds {name}, which this run reads. Choose another folder.")
     if run.path.is_file():
         raise SettingError(f"--out {run.path} is a file. Give a folder.")
-    contents = sorted(entry.name for entry in run.path.iterdir()) if run.path.is_dir() else []
-    visible = [name for name in contents if not name.startswith(".tmp-")]
+    run._lock.check()
+    visible = _visible(run.path)
     if visible and not (overwrite or resume):
         raise SettingError(
             f"--out {run.path} is not empty. Choose another folder, go on with --resume, "
@@ -149,9 +184,9 @@ def open_run(
         raise SettingError(
             f"--overwrite would remove {listed(foreign)} from {run.path}, which no run made. Move it away first."
         )
-    run.replaces_another = overwrite and bool(contents)
+    run.replaces_another, run.goes_on = overwrite and bool(visible), resume
     if resume:
-        _check_given(run, recipe)
+        run.is_made_longer = check_given(run.path, recipe)
     if not _can_be_made(run.path):
         raise SettingError(f"--out {run.path} cannot be written to. Choose a folder that can.")
     return run
@@ -160,47 +195,18 @@ def open_run(
 def _can_be_made(path: Path) -> bool:
     """Whether the folder, or the nearest one above it that exists, takes new files."""
     nearest = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
-    return os.access(nearest, os.W_OK) and not str(nearest).startswith("/proc")
+    return nearest.is_dir() and os.access(nearest, os.W_OK) and not str(nearest).startswith("/proc")
 
 
-def _check_given(run: Run, recipe: Recipe) -> None:
-    """Compare what was asked for with what the folder holds, before anything is read or built."""
-    file = run.path / "recipe.toml"
-    if not file.exists():
-        return
-    verb = read_toml(file).get("verb")
-    if verb != getattr(recipe, "verb", None):
-        raise SettingError(f"--out {run.path} holds a run of headswap {verb}. Choose another folder.")
-    _compare(run, load_recipe(type(recipe), file), recipe, only_given=True)
+def _visible(path: Path) -> list[str]:
+    """What lies in a folder, leftovers of a killed process aside."""
+    names = sorted(entry.name for entry in path.iterdir()) if path.is_dir() else []
+    return [name for name in names if not name.startswith((TEMPORARY, LOCK_FILE))]
 
 
-def check_unchanged(run: Run, recipe: R) -> None:
-    """Refuse to resume under settings that would have given another run."""
-    file = run.path / "recipe.toml"
-    if not file.exists():
-        return
-    _compare(run, load_recipe(type(recipe), file), recipe, only_given=False)
-
-
-def _compare(run: Run, saved: Recipe, recipe: Recipe, *, only_given: bool) -> None:
-    before, now = _flat(saved), _flat(recipe)
-    changed = [
-        name
-        for name in now
-        if before.get(name) != now[name] and name not in HARMLESS and not (only_given and now[name] is None)
-    ]
-    if changed:
-        told = "; ".join(f"{name} was {before.get(name)!r} and is now {now[name]!r}" for name in changed)
-        raise SettingError(
-            f"{run.path} cannot be resumed with other settings: {told}. Use the old ones, or another --out."
-        )
-
-
-def _flat(recipe: Recipe) -> dict[str, Any]:
-    sections = recipe.model_dump(mode="json")
-    return {
-        f"{section}.{name}": value
-        for section, values in sections.items()
-        if isinstance(values, dict)
-        for name, value in values.items()
-    }
+def _is_whole(line: str) -> bool:
+    """Whether a line of metrics was written to its end."""
+    try:
+        return line.endswith("\n") and isinstance(json.loads(line)["step"], int)
+    except (ValueError, KeyError, TypeError):
+        return False

@@ -1,0 +1,199 @@
+"""`headswap doctor`."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Annotated, Any
+
+from headswap.cli.flags import Output, OutputFlags
+from headswap.model.config import Preset
+from headswap.text.config import DocumentUnit, ReadSettings
+
+
+def doctor(
+    bundle: str | None = None,
+    /,
+    *,
+    train: str | None = None,
+    validation: str | None = None,
+    test: str | None = None,
+    corpus: tuple[str, ...] = (),
+    tokenizer: str | None = None,
+    text_column: str = "text",
+    label_column: str = "label",
+    documents: DocumentUnit = "auto",
+    max_length: int | None = None,
+    preset: Preset | None = None,
+    flags: Annotated[OutputFlags, Output] = OutputFlags(),
+) -> int:
+    """Examine data before anything is trained, or a bundle before it is trusted; exit code 1 if there are problems.
+
+    Example: headswap doctor --train train.csv --test test.csv --corpus reviews.txt --tokenizer runs/base
+
+    Parameters
+    ----------
+    bundle
+        Bundle, run folder or token store to examine.
+    train
+        Labelled training set.
+    validation
+        Labelled validation set.
+    test
+        Labelled test set.
+    corpus
+        Files, folders, globs or a named data set; give the flag once for each.
+    tokenizer
+        A tokenizer.json, a bundle or a run folder: adds tokens a word, unknown tokens, and what a limit would cut off.
+    text_column
+        Name of the text column.
+    label_column
+        Name of the label column.
+    documents
+        What one document is in a plain text corpus.
+    max_length
+        Longest text in tokens; that of the bundle, or the preset's, by default.
+    preset
+        Base that the corpus is meant for; the tokenizer's bundle, or small, by default.
+    """
+    from headswap.cli.display import print_json, start_messages
+    from headswap.core.errors import SettingError
+
+    start_messages(quiet=True)
+    if bundle is None and not (train or validation or test or corpus):
+        raise SettingError(
+            "Nothing is given to examine. Name a bundle, or pass --train, --validation, --test or --corpus."
+        )
+    if max_length is not None and max_length < 2:
+        raise SettingError(f"--max-length {max_length} is not allowed: it should be at least 2.")
+    answer: dict[str, Any] = {}
+    if bundle is not None:
+        answer |= _examine_folder(bundle)
+    if train or validation or test or corpus:
+        roles = {"train": train, "validation": validation, "test": test}
+        answer |= _examine_texts(
+            {role: name for role, name in roles.items() if name}, corpus, tokenizer,
+            columns=(text_column, label_column), documents=documents, max_length=max_length, preset=preset,
+        )  # fmt: skip
+    problems = [check for check in answer.get("checks", []) if not check["is_sound"]]
+    problems += [finding for finding in answer.get("findings", []) if finding["level"] == "problem"]
+    answer["problems"] = len(problems)
+    if flags.json:
+        print_json(answer)
+    else:
+        _print(answer)
+    return 1 if problems else 0
+
+
+def _examine_folder(name: str) -> dict[str, Any]:
+    from pathlib import Path
+
+    from headswap.core.errors import HeadswapError
+    from headswap.examine import Check, examine_bundle
+    from headswap.text.store import TokenStore, is_store
+
+    if not is_store(name):
+        return {"bundle": name, "checks": [check.as_json() for check in examine_bundle(name)]}
+    try:
+        store = TokenStore.open(Path(name))
+        store.verify()
+        check = Check(
+            "token store", True, f"{store.num_documents:,} documents, {store.num_tokens:,} tokens, as they were built"
+        )
+    except HeadswapError as problem:
+        check = Check("token store", False, str(problem))
+    return {"store": name, "checks": [check.as_json()]}
+
+
+def _examine_texts(
+    roles: dict[str, str],
+    corpus: tuple[str, ...],
+    tokenizer: str | None,
+    *,
+    columns: tuple[str, str],
+    documents: DocumentUnit,
+    max_length: int | None,
+    preset: Preset | None,
+) -> dict[str, Any]:
+    from headswap.core.errors import InputError
+    from headswap.text.doctor import examine_data
+    from headswap.text.documents import read_documents
+    from headswap.text.labelled import read_labelled
+    from headswap.text.tokenizer import Tokenizer
+
+    loaded = Tokenizer.load(tokenizer) if tokenizer else None
+    limit, parameters = _base(tokenizer, preset, loaded.vocab_size if loaded else None)
+    labelled: dict[str, Any] = {}
+    for role, name in roles.items():
+        try:
+            labelled[role] = read_labelled(name, text_column=columns[0], label_column=columns[1])
+        except InputError as problem:
+            labelled[role] = problem
+    texts = None
+    if corpus:
+        settings = ReadSettings(documents=documents, **({} if columns[0] == "text" else {"text_column": columns[0]}))
+        read_documents(corpus, settings)  # a file that is not there is wrong use, not a finding
+        texts = partial(_texts, corpus, settings)
+    diagnosis = examine_data(
+        texts, labelled, tokenizer=loaded, max_length=max_length or limit, num_parameters=parameters if corpus else None
+    )
+    return diagnosis.as_json() | {"max_length": max_length or limit}
+
+
+def _texts(corpus: tuple[str, ...], settings: ReadSettings) -> Iterator[str]:
+    from headswap.text.documents import read_documents
+
+    return (document.text for document in read_documents(corpus, settings))
+
+
+def _base(tokenizer: str | None, preset: Preset | None, vocab_size: int | None) -> tuple[int, int]:
+    """The length limit and the parameters of the base that is meant: that of a bundle, or of a preset."""
+    from pathlib import Path
+
+    from headswap.bundle import CONFIG, Bundle
+    from headswap.model.account import account_of, account_of_shape
+    from headswap.model.config import DEFAULT_PRESET, PRESET_VOCAB_SIZES, ModelSettings
+
+    for folder in (Path(tokenizer), Path(tokenizer) / "bundle") if tokenizer and preset is None else ():
+        if (folder / CONFIG).is_file():
+            bundle = Bundle.load(folder)
+            return bundle.max_length, account_of(bundle.model).total
+    name = preset or DEFAULT_PRESET
+    shape = ModelSettings(preset=name).shape(vocab_size=vocab_size or PRESET_VOCAB_SIZES[name])
+    return shape.max_position_embeddings, account_of_shape(shape, None).total
+
+
+def _print(answer: dict[str, Any]) -> None:
+    from headswap.core.errors import counted
+
+    for check in answer.get("checks", []):
+        print(f"{'sound' if check['is_sound'] else 'PROBLEM':8} {check['name']}: {check['message']}")
+    for name, one in answer.get("sets", {}).items():
+        print(f"{name}: {_described(one)}")
+    order = {"problem": 0, "warning": 1, "note": 2}
+    findings = sorted(answer.get("findings", []), key=lambda finding: order[finding["level"]])
+    for finding in findings:
+        level = finding["level"].upper() if finding["level"] == "problem" else finding["level"]
+        print(f"{level:8} {finding['set']}: {finding['message']}")
+    warnings = sum(finding["level"] == "warning" for finding in findings)
+    verdict = counted(answer["problems"], "problem") if answer["problems"] else "no problems"
+    print(f"Verdict: {verdict}{', ' + counted(warnings, 'warning') if warnings else ''}.")
+
+
+def _described(one: dict[str, Any]) -> str:
+    """A set in one line."""
+    parts = [f"{one['num_texts']:,} texts, {one['num_words']:,} words"]
+    if "num_tokens" in one:
+        parts.append(f"{one['num_tokens']:,} tokens ({one.get('tokens_per_word', 0):.2f} a word, "
+                     f"{one.get('unknown_rate', 0):.2%} unknown)")  # fmt: skip
+    if labels := one.get("labels"):
+        shown = ", ".join(f"{label} {number:,}" for label, number in list(labels.items())[:6])
+        parts.append(f"{len(labels)} labels ({shown}{', ...' if len(labels) > 6 else ''})")
+    if lengths := one.get("lengths"):
+        median, most = next(iter(lengths.items())), list(lengths.items())[-1]
+        unit = median[0].split("_")[0]
+        p99 = lengths.get(f"{unit}_p99", most[1])
+        parts.append(f"{unit} a text: {median[1]:,.0f} median, {p99:,.0f} at 99 %, {most[1]:,.0f} at most")
+    if "truncated_tokens" in one:
+        parts.append(f"{one['truncated_tokens']:.1%} of the tokens beyond the limit")
+    if scripts := one.get("scripts"):
+        parts.append(", ".join(f"{script} {share:.0%}" for script, share in scripts.items() if share >= 0.005))
+    return "; ".join(parts)

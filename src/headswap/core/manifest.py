@@ -1,0 +1,59 @@
+"""The manifest: what each file of a folder weighs and hashes to.
+
+Written last, into a folder that then gets its name by a rename. So a folder without its manifest was never whole, and
+one whose files differ from it was damaged afterwards: by a disk, by a copy that was cut off, by hand.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from headswap.core.errors import InputError
+from headswap.core.files import read_json, sha256_of_file, write_json
+
+MANIFEST = "manifest.json"
+FORMAT_VERSION = 1
+
+
+def write_manifest(folder: Path) -> None:
+    """Record every file that lies in a folder now."""
+    names = sorted(file.name for file in folder.iterdir() if file.is_file() and file.name != MANIFEST)
+    files = {name: {"bytes": (folder / name).stat().st_size, "sha256": sha256_of_file(folder / name)} for name in names}
+    write_json(folder / MANIFEST, {"headswap_manifest": FORMAT_VERSION, "files": files})
+
+
+def manifest_problems(folder: Path, *, contents: bool = True) -> list[str]:
+    """A sentence for everything in which a folder differs from its manifest; without `contents` only sizes are read."""
+    if not (folder / MANIFEST).is_file():
+        return [f"{folder} has no {MANIFEST}: it was never written whole."]
+    try:
+        entries = _entries(folder / MANIFEST)
+    except InputError as problem:
+        return [str(problem)]
+    problems = []
+    for name, entry in entries.items():
+        file = folder / name
+        if file.is_symlink():
+            problems.append(f"{file} is a link; the file itself was saved.")
+        elif not file.is_file():
+            problems.append(f"{file} is missing.")
+        elif file.stat().st_size != entry["bytes"]:
+            problems.append(f"{file} has {file.stat().st_size:,} bytes where {entry['bytes']:,} were saved.")
+        elif contents and sha256_of_file(file) != entry["sha256"]:
+            problems.append(f"{file} is damaged: its SHA-256 is not the one that was saved.")
+    return problems
+
+
+def _entries(file: Path) -> dict[str, Any]:
+    content = read_json(file)
+    found = content.get("headswap_manifest") if isinstance(content, dict) else None
+    entries = content.get("files") if found == FORMAT_VERSION else None
+    is_sound = isinstance(entries, dict) and all(
+        isinstance(entry, dict)
+        and isinstance(entry.get("bytes"), int)
+        and isinstance(entry.get("sha256"), str)
+        and Path(name).name == name
+        for name, entry in entries.items()
+    )
+    if not is_sound or not isinstance(entries, dict):
+        raise InputError(f"{file} is no manifest of format {FORMAT_VERSION}. Restore it from a copy.")
+    return entries

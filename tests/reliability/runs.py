@@ -1,0 +1,87 @@
+"""Small runs for the tests of survival: what they are trained on, and when two of them are equal to the bit."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+
+import headswap as hs
+from headswap.training.observer import Observer
+from tiny import sentences, write_labelled
+
+SHAPE: dict[str, Any] = {
+    "preset": "small",
+    "hidden_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 24,
+    "dropout": 0.2,
+    "max_length": 24,
+    "device": "cpu",
+    "threads": 1,
+}
+TIME_FIELDS = ("seconds", "tokens_per_second", "peak_memory_bytes")
+
+
+def write_files(folder: Path) -> Path:
+    """A corpus and labelled sets of the small grammar."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "corpus.txt").write_text("".join(f"{text}\n" for text, _ in sentences(120)), encoding="utf-8")
+    write_labelled(folder / "train.jsonl", 220)
+    write_labelled(folder / "test.jsonl", 40, seed=2)
+    return folder
+
+
+def pretrain(files: Path, out: str, **changes: Any) -> hs.Run:
+    """A pre-training of 24 steps, saved every 5."""
+    given = SHAPE | {"max_steps": 24, "batch_size": 8, "eval_steps": 8, "logging_steps": 3, "save_steps": 5} | changes
+    return hs.pretrain(files / "corpus.txt", out=files / out, held_out_fraction=0.05, **given)
+
+
+def finetune(files: Path, out: str, **changes: Any) -> hs.Run:
+    """A fine-tuning of 3 epochs of 11 steps, saved every 5."""
+    given = SHAPE | {"num_train_epochs": 3, "batch_size": 16, "logging_steps": 3, "save_steps": 5} | changes
+    data = {"train": files / "train.jsonl", "test": files / "test.jsonl", "learning_rate": 3e-3}
+    return hs.finetune("scratch", out=files / out, **(data | given))
+
+
+class Crash(Observer):
+    """Raises at the first line at or after a step, as a bug would."""
+
+    def __init__(self, step: int, error: BaseException | None = None) -> None:
+        self.step, self.error = step, error or MemoryError("by the test")
+
+    def on_step(self, line: dict[str, Any]) -> None:
+        if line["step"] >= self.step:
+            raise self.error
+
+
+def without_time(value: Any) -> Any:
+    """A value without what the clock and the size of the process say."""
+    if isinstance(value, dict):
+        return {key: without_time(inner) for key, inner in value.items() if key not in TIME_FIELDS}
+    return [without_time(inner) for inner in value] if isinstance(value, list) else value
+
+
+def differences(one: Path, other: Path) -> list[str]:
+    """In what two finished runs differ: weights, optimizer state, metrics, result and predictions, to the bit."""
+    found = []
+    for file in ("bundle/model.safetensors", "checkpoints/last/model.safetensors",
+                 "checkpoints/last/optimizer.safetensors"):  # fmt: skip
+        first, second = load_file(one / file), load_file(other / file)
+        if first.keys() != second.keys() or not all(torch.equal(first[name], second[name]) for name in first):
+            found.append(file)
+    for name in ("bundle/config.json", "bundle/tokenizer.json", "bundle/golden.json", "recipe.toml", "data.json"):
+        if (one / name).read_bytes() != (other / name).read_bytes():
+            found.append(name)
+    runs = hs.Run(one), hs.Run(other)
+    if without_time(runs[0].metrics()) != without_time(runs[1].metrics()):
+        found.append("metrics.jsonl")
+    if without_time(runs[0].result) != without_time(runs[1].result):
+        found.append("result.json")
+    if runs[0].bundle.labels:
+        texts = [text for text, _ in sentences(12, seed=9)]
+        if runs[0].predict_scores(texts) != runs[1].predict_scores(texts):
+            found.append("predictions")
+    return found

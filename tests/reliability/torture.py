@@ -1,0 +1,112 @@
+"""Run by `make torture`: kill runs at moments drawn from a seed, try every malformed input, write down the counts.
+
+The kills are those of harness.py, many more of them and in chains; the counts go into docs/reliability.md between two
+marks. Leaves with 1 if anything differed.
+"""
+
+import argparse
+import logging
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import torch
+
+from headswap.core.files import atomic_file
+from headswap.core.seeds import numpy_stream
+from headswap.text.config import ReadSettings, TokenizerSettings
+from headswap.text.documents import read_documents
+from headswap.text.train_tokenizer import train_tokenizer
+from reliability.bad_inputs import CASES
+from reliability.harness import JOBS, STORE, Harness
+from reliability.outcome import make_good, outcome_of
+from reliability.victim import Trigger
+
+ROOT = Path(__file__).parents[2]
+DOCUMENT = ROOT / "docs" / "reliability.md"
+BEGIN, END = "<!-- counts of the last torture: written by make torture -->", "<!-- end of the counts -->"
+LONGEST_CHAIN = 4
+
+
+def kill_many(folder: Path, number: int, seed: int) -> Harness:
+    """Kill jobs in chains, each at a moment drawn from the seed, until there were enough kills."""
+    harness = Harness(folder)
+    documents = read_documents([str(harness.files / "corpus.txt")], ReadSettings())
+    train_tokenizer(documents, TokenizerSettings(vocab_size=300)).save(harness.files / "tokenizer.json")
+    draws = numpy_stream(seed, "torture")
+    chain = 0
+    while harness.tally.num_kills < number:
+        chain += 1
+        job = JOBS[int(draws.integers(0, 10)) % len(JOBS)] if chain % 8 == 0 else JOBS[chain % 2]
+        moments = harness.uninterrupted(job)[1]["any"]
+        length = 1 if job is STORE else int(draws.integers(1, LONGEST_CHAIN + 1))
+        triggers = [
+            Trigger("any", int(draws.integers(1, moments + 1)), is_held=bool(draws.random() < 0.8))
+            for _ in range(length)
+        ]
+        harness.chain(job, f"{job.name}-{chain}", triggers)
+        print(f"\r{harness.tally.num_kills} kills, {len(harness.tally.mismatches)} mismatches", end="", file=sys.stderr)
+    print(file=sys.stderr)
+    return harness
+
+
+def try_bad_inputs(folder: Path) -> tuple[int, list[str], int]:
+    """How many malformed inputs were tried, which were not answered as they must be, and how many gave a traceback."""
+    os.environ["HEADSWAP_CACHE"] = str(folder / "cache")
+    logging.getLogger("headswap").setLevel(logging.ERROR)
+    good = make_good(folder / "good")
+    failed, tracebacks = [], 0
+    for number, case in enumerate(CASES):
+        outcome = outcome_of(case, folder / str(number), good)
+        tracebacks += "Traceback" in outcome.err
+        if problems := outcome.problems(case):
+            failed.append(f"{case.name}: {problems[0]}")
+    return len(CASES), failed, tracebacks
+
+
+def table(harness: Harness, bad: tuple[int, list[str], int], seed: int) -> str:
+    """The counts as a table, without times and names of machines."""
+    tally = harness.tally
+    where = ", ".join(f"{kind} {count}" for kind, count in tally.kills.most_common())
+    rows = [
+        ("processes killed with SIGKILL", f"{tally.num_kills} (seed {seed}; {where})"),
+        ("resumes", str(tally.resumes)),
+        ("runs that differed from the uninterrupted one", str(len(tally.mismatches))),
+        ("malformed inputs", str(bad[0])),
+        ("not answered with exit code 2, the expected sentence and an unchanged disk", str(len(bad[1]))),
+        ("tracebacks", str(bad[2])),
+        ("torch, threads", f"{torch.__version__}, 1"),
+    ]
+    return "\n".join(["| what | count |", "| --- | --- |", *(f"| {name} | {value} |" for name, value in rows)])
+
+
+def write(counts: str) -> None:
+    """Put the counts between the two marks of the document."""
+    text = DOCUMENT.read_text(encoding="utf-8")
+    before, rest = text.split(BEGIN)
+    _, after = rest.split(END)
+    with atomic_file(DOCUMENT) as temporary:
+        temporary.write_text(f"{before}{BEGIN}\n{counts}\n{END}{after}", encoding="utf-8")
+
+
+def main() -> int:
+    """Torture, report, write; 1 if anything differed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--print", action="store_true", help="print the counts and leave the document as it is")
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory(prefix="torture-") as name:
+        bad = try_bad_inputs(Path(name) / "bad")
+        harness = kill_many(Path(name) / "kills", given.kills, given.seed)
+        counts = table(harness, bad, given.seed)
+        print("\n".join([counts, *bad[1], *harness.tally.mismatches]))
+        if not given.print:
+            write(counts)
+    return 1 if harness.tally.mismatches or bad[1] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
