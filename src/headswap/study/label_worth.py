@@ -1,0 +1,89 @@
+"""Label worth: how many labels one arm needs to reach another, read off its curve over budgets.
+
+Between budgets a curve is straight over the logarithm of the labels. The interval holds every number of labels at which
+the paired t interval of the difference still contains zero (a confidence set by inversion of the test), so it needs no
+assumption about the shape of the curve beyond the straight lines. Pure functions on numbers.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from headswap.study.statistics import FEWEST_SEEDS_FOR_A_CLAIM, mean_interval
+
+STEPS = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Worth:
+    """Labels that the other arm needs, as a multiple of the budget; None is outside the budgets that were tried."""
+
+    labels: int
+    """The budget at which the arm was scored."""
+    times: float | None
+    low: float | None
+    high: float | None
+    is_beyond: bool
+    """The other arm does not reach the score even with its largest budget."""
+    is_below: bool
+    """The other arm is there with its smallest budget already."""
+    smallest: float
+    """The smallest and the largest multiple that could be seen."""
+    largest: float
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def label_worth(arm: Sequence[float], other: Mapping[int, Sequence[float]], *, labels: int) -> Worth:
+    """What the scores of an arm (one a seed, with `labels` labels) are worth in labels of the other arm.
+
+    `other` has the scores of the other arm by budget, one a seed, in the same order of seeds.
+    """
+    budgets = sorted(other)
+    values = np.array([other[budget] for budget in budgets], dtype=float)
+    reached = np.asarray(arm, dtype=float)
+    edges = (budgets[0] / labels, budgets[-1] / labels)
+    crossing = _crossing(budgets, values.mean(axis=1), float(reached.mean()))
+    is_below = crossing is not None and crossing <= budgets[0] and values[0].mean() > reached.mean()
+    low, high = _bounds(budgets, values, reached) if len(reached) >= FEWEST_SEEDS_FOR_A_CLAIM else (None, None)
+    return Worth(
+        labels=labels,
+        times=None if crossing is None or is_below else crossing / labels,
+        low=None if low is None else low / labels,
+        high=None if high is None else high / labels,
+        is_beyond=crossing is None,
+        is_below=is_below,
+        smallest=edges[0],
+        largest=edges[1],
+    )
+
+
+def _crossing(budgets: Sequence[int], means: np.ndarray, target: float) -> float | None:
+    """The fewest labels at which the mean curve reaches the target; None if it never does."""
+    if means[0] >= target:
+        return float(budgets[0])
+    for place in range(1, len(budgets)):
+        if means[place] >= target:
+            share = (target - means[place - 1]) / (means[place] - means[place - 1])
+            start, end = np.log(budgets[place - 1]), np.log(budgets[place])
+            return float(np.exp(start + share * (end - start)))
+    return None
+
+
+def _bounds(budgets: Sequence[int], values: np.ndarray, reached: np.ndarray) -> tuple[float | None, float | None]:
+    """Fewest and most labels that the data do not rule out; None where that is beyond the budgets tried."""
+    grid = np.linspace(np.log(budgets[0]), np.log(budgets[-1]), STEPS) if len(budgets) > 1 else np.log(budgets[:1])
+    curves = np.stack([np.interp(grid, np.log(budgets), seed) for seed in values.T], axis=1)
+    found = [mean_interval((reached - curve).tolist()) for curve in curves]
+    is_possible = [not gap.is_above_zero and not gap.is_below_zero for gap in found]
+    if not any(is_possible):
+        # Every budget is ruled out: the answer lies beyond the last one, or below the first.
+        return (float(budgets[-1]), None) if found[-1].is_above_zero else (None, float(budgets[0]))
+    first, last = is_possible.index(True), len(grid) - 1 - is_possible[::-1].index(True)
+    low = None if first == 0 else float(np.exp(grid[first]))
+    high = None if last == len(grid) - 1 else float(np.exp(grid[last]))
+    return low, high
