@@ -28,6 +28,7 @@ from headswap.training.evaluate import Sequences, classification_metrics, logits
 from headswap.training.fitted import finetuning_epochs, finetuning_rate
 from headswap.training.machine import Machine
 from headswap.training.observer import Observer
+from headswap.training.predictions import Predictions, text_ids
 from headswap.training.run import Run, open_run
 from headswap.training.splits import LabelledSplits, read_splits
 from headswap.training.start import Start
@@ -210,6 +211,8 @@ class _Finetuning:
         logits = logits_of(bundle.model, test.sequences.ids, autocast=self.machine.autocast())
         metrics = classification_metrics(logits, test.targets, self.splits.labels)
         warn_of_collapse(metrics, role="test")
+        ids = text_ids([example.text for example in self.splits.test])
+        Predictions(logits.softmax(dim=1).numpy(), test.targets, self.splits.labels, ids).save(self.run.path)
         return metrics | {"truncated_share": test.sequences.truncated_share}
 
     def _say_what_is_trained(self, total_steps: int) -> None:

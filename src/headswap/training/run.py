@@ -1,7 +1,8 @@
 """The run folder: one training, one folder; one of the three parcels that cross rooms.
 
 `recipe.toml`, `environment.json`, `data.json` (what was read), `metrics.jsonl`, `ledger.json`, `checkpoints/`,
-`bundle/`, `result.json`. This file knows where things are, whether a run may start here, and how to read one.
+`bundle/`, `predictions.npz` (of the test set), `result.json`. This file knows where things are, whether a run may start
+here, and how to read one.
 """
 
 import json
@@ -21,6 +22,7 @@ from headswap.training.evaluate import Prediction, predict_texts
 
 log = logging.getLogger("headswap")
 OWN_FILES = {"recipe.toml", "environment.json", "data.json", "metrics.jsonl", "ledger.json", "result.json"}
+OWN_FILES |= {"predictions.npz"}
 OWN_FOLDERS = {"checkpoints", "bundle"}
 # A resumed run may differ in these without changing what it computes.
 HARMLESS = {"machine.device", "training.logging_steps", "training.save_steps", "training.save_total_limit"}

@@ -57,7 +57,7 @@ def read_splits(recipe: FinetuneRecipe) -> LabelledSplits:
     files = {
         "train": (data.train, data.label_file),
         "validation": (data.validation, data.validation_label_file),
-        "test": (data.test or _own_test(data.train), data.test_label_file),
+        "test": (data.test or own_test(data.train), data.test_label_file),
     }
     for role, (source, label_file) in files.items():
         if label_file is not None and source is None:
@@ -91,7 +91,7 @@ def read_splits(recipe: FinetuneRecipe) -> LabelledSplits:
     return LabelledSplits(train, validation, sets["test"], labels)
 
 
-def _own_test(train: str) -> str | None:
+def own_test(train: str) -> str | None:
     """The test set that a named data set brings."""
     has_own = is_named(train) and "test" in named_splits(train) and "/" not in train
     return f"{train}/test" if has_own else None
