@@ -39,6 +39,12 @@ def test_a_score_below_the_other_arms_first_is_worth_less_than_one() -> None:
     assert not found.is_beyond
 
 
+def test_a_curve_that_falls_bounds_nothing() -> None:
+    """Scratch got worse with more labels: that it is beaten there says nothing about how many it would need."""
+    found = label_worth([0.56, 0.57, 0.57], {100: [0.55, 0.57, 0.56], 400: [0.53, 0.54, 0.535]}, labels=400)
+    assert (found.low, found.high) == (None, None)
+
+
 def test_equal_arms_are_worth_one() -> None:
     found = label_worth(CURVE[400], CURVE, labels=400)
     assert found.times == pytest.approx(1.0)

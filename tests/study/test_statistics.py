@@ -123,9 +123,17 @@ def test_power_has_its_known_answer() -> None:
     assert paired_power(0.5, 34) == pytest.approx(0.8078, abs=5e-4)
     spread = [0.5 - 1, 0.5, 0.5 + 1]  # mean 0.5, standard deviation 1
     assert seeds_needed(spread) == 34
+    large = [0.031 - 0.0085, 0.031, 0.031 + 0.0085]
+    assert seeds_needed(large) == 3, "whatever scipy's noncentral t does far out"
+    assert seeds_needed(large, alpha=0.05 / 6) == 5
     assert seeds_needed([0.1, 0.2]) is None
     assert seeds_needed([1e-9 - 1, 1e-9, 1e-9 + 1]) is None, "over 1,000"
     assert seeds_needed([0.2, 0.2, 0.2]) is None
+
+
+@given(st.floats(0.01, 20), st.integers(3, 1_000), st.sampled_from([0.05, 0.05 / 6, 0.001]))
+def test_power_is_a_share_whatever_the_effect(effect: float, count: int, alpha: float) -> None:
+    assert 0 <= paired_power(effect, count, alpha=alpha) <= 1 + 1e-9
 
 
 # Simulations: what is promised holds over many studies.

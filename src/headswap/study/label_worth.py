@@ -32,6 +32,8 @@ class Worth:
     smallest: float
     """The smallest and the largest multiple that could be seen."""
     largest: float
+    count: int
+    """Seeds."""
 
     def as_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -59,6 +61,7 @@ def label_worth(arm: Sequence[float], other: Mapping[int, Sequence[float]], *, l
         is_below=is_below,
         smallest=edges[0],
         largest=edges[1],
+        count=len(reached),
     )
 
 
@@ -79,11 +82,9 @@ def _bounds(budgets: Sequence[int], values: np.ndarray, reached: np.ndarray) -> 
     grid = np.linspace(np.log(budgets[0]), np.log(budgets[-1]), STEPS) if len(budgets) > 1 else np.log(budgets[:1])
     curves = np.stack([np.interp(grid, np.log(budgets), seed) for seed in values.T], axis=1)
     found = [mean_interval((reached - curve).tolist()) for curve in curves]
-    is_possible = [not gap.is_above_zero and not gap.is_below_zero for gap in found]
-    if not any(is_possible):
-        # Every budget is ruled out: the answer lies beyond the last one, or below the first.
-        return (float(budgets[-1]), None) if found[-1].is_above_zero else (None, float(budgets[0]))
-    first, last = is_possible.index(True), len(grid) - 1 - is_possible[::-1].index(True)
-    low = None if first == 0 else float(np.exp(grid[first]))
-    high = None if last == len(grid) - 1 else float(np.exp(grid[last]))
+    # Fewest: from here on the arm is not shown to be better. Most: up to here the other one is not shown to be better.
+    first = next((place for place, gap in enumerate(found) if not gap.is_above_zero), None)
+    last = next((place for place in range(len(grid) - 1, -1, -1) if not found[place].is_below_zero), None)
+    low = float(budgets[-1]) if first is None else None if first == 0 else float(np.exp(grid[first]))
+    high = float(budgets[0]) if last is None else None if last == len(grid) - 1 else float(np.exp(grid[last]))
     return low, high

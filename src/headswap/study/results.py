@@ -128,10 +128,10 @@ class _Table:
             comparison["p_holm"] = p
             comparison["num_comparisons"] = sum(known is not None for known in adjusted)
             comparison["verdict"] = _verdict(comparison)
-            is_open = comparison["verdict"] == "none"
-            comparison["seeds_needed"] = seeds_needed(comparison.pop("differences")) if is_open else None
-        for comparison in found:
-            comparison.pop("differences", None)
+            differences = comparison.pop("differences")
+            if comparison["verdict"] == "none":
+                # Corrected as the smallest p of the family would be.
+                comparison["seeds_needed"] = seeds_needed(differences, alpha=ALPHA / comparison["num_comparisons"])
         return found
 
     def _comparison(self, arm: str, other: str, labels: int, seeds: list[int]) -> Values:
@@ -172,23 +172,19 @@ class _Table:
         return [{"arm": arm, **worth.as_json()} for arm, worth in self._worths()]
 
     def break_even(self) -> list[Values]:
-        """What a label may cost before pre-training pays: seconds of pre-training for each label that it saves."""
+        """Seconds of pre-training for each label that it is shown to save: what a label may cost before it pays."""
         found = []
         for arm, worth in self._worths():
             bases = self.material.bases.get(arm, [])
-            if not bases or worth.is_below:
+            if not bases or worth.low is None or worth.low <= 1:
                 continue
             seconds = float(np.mean([base.result["seconds"] for base in bases]))
-            saved = {
-                name: (times - 1) * worth.labels if times is not None and times > 1 else None
-                for name, times in (("saved", worth.times), ("saved_low", worth.low), ("saved_high", worth.high))
-            }
-            if worth.is_beyond:
-                saved["saved_low"] = (worth.largest - 1) * worth.labels or None
-            most = saved["saved"] or saved["saved_low"]
+            times = worth.largest if worth.is_beyond else worth.times
+            saved = ((times or worth.low) - 1) * worth.labels
             found.append({
-                "arm": arm, "labels": worth.labels, "base_seconds": seconds, **saved, "is_beyond": worth.is_beyond,
-                "seconds_a_label": seconds / most if most else None,
+                "arm": arm, "labels": worth.labels, "base_seconds": seconds, "saved": saved,
+                "saved_low": (worth.low - 1) * worth.labels, "is_beyond": worth.is_beyond,
+                "seconds_a_label": seconds / saved,
             })  # fmt: skip
         return found
 

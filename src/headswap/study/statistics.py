@@ -5,6 +5,7 @@ difference is taken pair by pair. The sampling error of one test set is another 
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ DRAWS = 2_000
 ALPHA = 0.05
 POWER = 0.8
 MOST_SEEDS = 1_000
+SURE = 8.0  # standard errors
 NORMAL_95 = 1.959963984540054
 
 
@@ -111,8 +113,8 @@ def bootstrap_interval(scores: Sequence[float] | np.ndarray, *, seed: int = 0) -
     return float(low), float(high)
 
 
-def seeds_needed(differences: Sequence[float], *, power: float = POWER) -> int | None:
-    """How many pairs would show a difference like this one with that power, at 5 %; None: over 1,000, or unknown."""
+def seeds_needed(differences: Sequence[float], *, alpha: float = ALPHA, power: float = POWER) -> int | None:
+    """How many pairs would show a difference like this one with that power; None: over 1,000, or unknown."""
     count = len(differences)
     if count < FEWEST_SEEDS_FOR_A_CLAIM:
         return None
@@ -120,23 +122,28 @@ def seeds_needed(differences: Sequence[float], *, power: float = POWER) -> int |
     spread = _standard_error(differences, mean) * math.sqrt(count)
     if spread <= 1e-15 or mean == 0:
         return None
-    low, high = FEWEST_SEEDS_FOR_A_CLAIM, MOST_SEEDS
-    if paired_power(abs(mean) / spread, high) < power:
+    effect = abs(mean) / spread
+    counts = range(FEWEST_SEEDS_FOR_A_CLAIM, MOST_SEEDS + 1)
+    if paired_power(effect, MOST_SEEDS, alpha=alpha) < power:
         return None
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if paired_power(abs(mean) / spread, middle) >= power else (middle + 1, high)
-    return low
+    return counts[bisect_left(counts, power, key=lambda number: paired_power(effect, number, alpha=alpha))]
 
 
-def paired_power(effect: float, count: int) -> float:
-    """Power of the two-sided paired t test at 5 % for a true effect in standard deviations of the differences."""
-    from scipy.special import stdtrit
+def paired_power(effect: float, count: int, *, alpha: float = ALPHA) -> float:
+    """Power of the two-sided paired t test for a true effect in standard deviations of the differences."""
+    from scipy.special import ndtr, stdtrit
     from scipy.stats import nct
 
-    limit = float(stdtrit(count - 1, 1 - ALPHA / 2))
+    limit = float(stdtrit(count - 1, 1 - alpha / 2))
     shift = effect * math.sqrt(count)
-    return float(nct.sf(limit, count - 1, shift) + nct.cdf(-limit, count - 1, shift))
+    if shift > limit + SURE:
+        return 1.0
+    # scipy's noncentral t gives nan here and there far out: the lower tail is nothing there, the upper nearly normal.
+    below = float(nct.cdf(-limit, count - 1, shift)) if shift < 2 else 0.0
+    above = float(nct.sf(limit, count - 1, shift))
+    if math.isnan(above):
+        above = float(ndtr((shift - limit) / math.sqrt(1 + limit**2 / (2 * (count - 1)))))
+    return above + below
 
 
 def wilson_interval(share: float, count: int) -> tuple[float, float]:

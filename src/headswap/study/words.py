@@ -41,14 +41,13 @@ def _gain_sentence(arm: str, rows: Sequence[Values]) -> str:
         if found:
             told = [f"{_points(abs(row['mean']))} {_span(row)} at {_labels(row)}" for row in found]
             parts.append(f"{verb} {_enumerated(told)}")
-    claim = f"{subject} {' and '.join(parts)}" if parts else ""
-    if unclear := [row for row in rows if row["verdict"] == "none"]:
-        told = [f"{row['labels']:,} ({row['mean'] * 100:+.1f} points, {_span(row, bare=True)})" for row in unclear]
-        sentence = f"no difference to scratch is shown at {_enumerated(told)} labels"
-        claim = f"{claim}; {sentence}" if claim else f"{subject}: {sentence}"
-    if few := [f"{row['labels']:,}" for row in rows if row["verdict"] == "no claim"]:
-        claim += f"; too few seeds for a claim at {_enumerated(few)} labels"
-    return f"{claim}."
+    clauses = [f"{subject} {' and '.join(parts)}"] if parts else []
+    if unclear := [f"{_labels(row)} ({_not_shown(row)})" for row in rows if row["verdict"] == "none"]:
+        between = "no difference to scratch" if parts else f"No difference between {subject.lower()} and scratch"
+        clauses.append(f"{between} is shown at {_enumerated(unclear)}")
+    if few := [_labels(row) for row in rows if row["verdict"] == "no claim"]:
+        clauses.append(f"no claim is possible at {_enumerated(few)}, for want of seeds")
+    return f"{'; '.join(clauses)}."
 
 
 def _baseline_sentences(results: Values) -> list[str]:
@@ -81,46 +80,53 @@ def comparison_sentence(row: Values) -> str:
         return f"{row['arm']} against {versus} {where}: no claim possible with {row['count']} seed(s)."
     if row["verdict"] == "none":
         more = row["seeds_needed"]
-        if more is None:
-            power = "a difference this small would need more than 1,000 seeds"
-        elif more <= row["count"]:
-            power = f"one more seed or two may settle it ({more} had a chance of 80 %)"
-        else:
-            power = f"if it is real, {more:,} seeds would show it with a chance of 80 %"
-        return (
-            f"{row['arm']} against {versus} {where}: no difference shown "
-            f"({row['mean'] * 100:+.1f} points, {_span(row, bare=True)}); {power}."
+        power = (
+            f"if it is real, {more:,} seeds would show it with a chance of 80 %"
+            if more is not None
+            else "a difference this small would need more than 1,000 seeds"
         )
+        return f"{row['arm']} against {versus} {where}: no difference shown ({_not_shown(row)}); {power}."
     verb = "better" if row["verdict"] == "better" else "worse"
     return f"{row['arm']} is {_points(abs(row['mean']))} {_span(row)} {verb} than {versus} {where}."
+
+
+def is_worth_shown(row: Values) -> bool:
+    """Whether the interval of a label worth leaves out 1."""
+    return (row["low"] is not None and row["low"] > 1) or (row["high"] is not None and row["high"] < 1)
 
 
 def worth_sentence(row: Values) -> str:
     """What an arm is worth in labels of the scratch arm."""
     name = "Pre-training" if row["arm"] == "pretrained" else f"The arm '{row['arm']}'"
     where = f"at {_labels(row)}"
+    if row["count"] < FEWEST_SEEDS_FOR_A_CLAIM:
+        return f"{name} {where}: with {row['count']} seed(s) no claim about its worth in labels is possible."
+    if not is_worth_shown(row):
+        return f"{name} {where}: no worth in labels is shown (95 % interval {_worth_span(row)} times)."
     if row["is_beyond"]:
-        times = f" ({row['largest']:.2g} times the labels)" if row["largest"] > 1 else ""
-        return f"{name} {where} is worth more than the largest budget tried{times}: scratch does not get there."
+        return (
+            f"{name} {where} is worth more than the largest budget tried: scratch does not get there "
+            f"(95 % interval {_worth_span(row)} times the labels)."
+        )
     if row["is_below"]:
         return f"{name} {where} is reached by scratch with its smallest budget already."
+    return f"{name} {where} is worth {row['times']:.2g} times the labels (95 % interval {_worth_span(row)})."
+
+
+def _worth_span(row: Values) -> str:
     low = f"{row['low']:.2g}" if row["low"] is not None else f"less than {row['smallest']:.2g}"
     high = f"{row['high']:.2g}" if row["high"] is not None else f"more than {row['largest']:.2g}"
-    span = f" (95 % interval {low} to {high})"
-    return f"{name} {where} is worth {row['times']:.2g} times the labels{span}."
+    return f"{low} to {high}"
 
 
 def break_even_sentence(row: Values) -> str:
     """What a label may cost before pre-training pays."""
     name = "pre-training" if row["arm"] == "pretrained" else f"the base of '{row['arm']}'"
-    base = f"At {_labels(row)} {name} took {_seconds(row['base_seconds'])}"
-    if row["seconds_a_label"] is None:
-        return f"{base} and saved no labels."
-    saved = row["saved"] or row["saved_low"]
     more = "more than " if row["is_beyond"] else "about "
+    least = f" (at least {row['saved_low']:,.0f})" if row["saved_low"] and not row["is_beyond"] else ""
     return (
-        f"{base} and saved {more}{saved:,.0f} labels: it pays where a label costs more than "
-        f"{_seconds(row['seconds_a_label'])}."
+        f"At {_labels(row)} {name} took {seconds(row['base_seconds'])} and saved {more}{row['saved']:,.0f} labels"
+        f"{least}: it pays where a label costs more than {seconds(row['seconds_a_label'])}."
     )
 
 
@@ -152,6 +158,13 @@ def describe_arm(arm: str) -> str:
     return MEANING.get(arm, "a bundle or recipe of its own")
 
 
+def _not_shown(row: Values) -> str:
+    """The difference with its interval; and why it does not count where the interval alone would say that it does."""
+    told = f"{row['mean'] * 100:+.1f} points, {_span(row, bare=True)}"
+    seems = row["low"] is not None and (row["low"] > 0 or row["high"] < 0)
+    return f"{told}; not enough among {row['num_comparisons']} comparisons" if seems else told
+
+
 def _points(share: float) -> str:
     return f"{share * 100:.1f} points"
 
@@ -173,10 +186,11 @@ def _labels(row: Values) -> str:
     return f"{row['labels']:,} labels"
 
 
-def _seconds(seconds: float) -> str:
-    if seconds < 0.095:
-        return f"{seconds:.2g} s"
-    return f"{seconds:.1f} s" if seconds < 90 else f"{seconds / 60:.1f} min"
+def seconds(count: float) -> str:
+    """`0.04 s`, `12.3 s`, `4.5 min`."""
+    if count < 0.095:
+        return f"{count:.2g} s"
+    return f"{count:.1f} s" if count < 90 else f"{count / 60:.1f} min"
 
 
 def _enumerated(parts: Iterable[str]) -> str:
