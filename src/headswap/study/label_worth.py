@@ -50,7 +50,7 @@ def label_worth(arm: Sequence[float], other: Mapping[int, Sequence[float]], *, l
     reached = np.asarray(arm, dtype=float)
     edges = (budgets[0] / labels, budgets[-1] / labels)
     crossing = _crossing(budgets, values.mean(axis=1), float(reached.mean()))
-    is_below = crossing is not None and crossing <= budgets[0] and values[0].mean() > reached.mean()
+    is_below = crossing is not None and crossing <= budgets[0] and bool(values[0].mean() > reached.mean())
     low, high = _bounds(budgets, values, reached) if len(reached) >= FEWEST_SEEDS_FOR_A_CLAIM else (None, None)
     return Worth(
         labels=labels,
