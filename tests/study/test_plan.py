@@ -145,7 +145,7 @@ def test_a_budget_that_cannot_be_had_is_an_error_if_it_was_asked_for(tmp_path: P
 @pytest.mark.parametrize(
     ("arm", "sentence"),
     [
-        ("scrach", "'scrach' is not an arm. Did you mean 'scratch'?"),
+        ("skratch", "'skratch' is not an arm. Did you mean 'scratch'?"),
         ("runs/nowhere", "runs/nowhere does not exist"),
     ],
 )
