@@ -101,8 +101,8 @@ class Preflight:
         done = f" ({self.num_done} of them done already)" if self.num_done else ""
         memory = f", {_size(self.memory_bytes)} of memory" if self.memory_bytes else ""
         disk = f", {_size(self.disk_bytes)} of disk" if self.disk_bytes else ""
-        where = f" on {self.device}" if self.device else ""
-        return f"{self.num_jobs} jobs{done}; about {minutes(self.seconds)}{memory}{disk}{where}{" (estimated by a probe)" if self.device else " (a rough estimate)"}."
+        where, how = (f" on {self.device}", "estimated by a probe") if self.device else ("", "a rough estimate")
+        return f"{self.num_jobs} jobs{done}; about {minutes(self.seconds)}{memory}{disk}{where} ({how})."
 
 
 def look_ahead(jobs: Iterable[Job], estimator: Estimator, *, parallel: int, keep: str) -> Preflight:

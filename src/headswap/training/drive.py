@@ -10,7 +10,7 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,7 +26,7 @@ from headswap.training.distributed import Processes
 from headswap.training.engine import BatchSource, StepRecord, Trainee, train
 from headswap.training.machine import Machine
 from headswap.training.observer import Observer
-from headswap.training.optimizer import make_optimizer
+from headswap.training.optimizer import Pace, make_optimizer
 from headswap.training.run import Run
 
 log = logging.getLogger("headswap")
@@ -57,6 +57,8 @@ class Plan:
     save_every: int | None
     score: Callable[[dict[str, Any]], list[float]] | None = None
     patience: int | None = None
+    losses: tuple[str, ...] = ("loss",)
+    paces: Mapping[str, Pace] | None = None
     observer: Observer = field(default_factory=Observer)
 
 
@@ -71,7 +73,7 @@ class _Drive:
         self.folder = run.path / "checkpoints"
         self.model = plan.bundle.model.to(plan.machine.device)
         self.optimizer, self.progress = resume_from(
-            self.folder, self.model, lambda: make_optimizer(self.model, plan.settings)
+            self.folder, self.model, lambda: make_optimizer(self.model, plan.settings, plan.paces)
         )
         self.unread: deque[StepRecord] = deque()
         self.started = time.perf_counter() - self.progress.seconds
@@ -147,23 +149,21 @@ class _Drive:
         progress, settings = self.progress, self.plan.settings
         if record.is_broken.item():
             self._stop_broken(record)
-        targets = int(record.num_targets)
         progress.tokens += int(record.num_tokens)
-        progress.window_loss += record.loss.item() * targets
-        progress.window_targets += targets
+        progress.add(record.losses_K.tolist(), record.num_targets_K.tolist())
         step = record.step + 1
         if step % settings.logging_steps and step != self.plan.total_steps:
             return
         line = {
             "step": step,
             "epoch": step / self.plan.steps_per_epoch,
-            "train_loss": progress.window_loss / progress.window_targets,
+            **{f"train_{name}": loss for name, loss in zip(self.plan.losses, progress.window_means(), strict=True)},
             "learning_rate": record.learning_rate,
             "grad_norm": record.grad_norm.item(),
             "tokens": progress.tokens,
             "seconds": self._seconds(),
         }
-        progress.window_loss, progress.window_targets = 0.0, 0
+        progress.window_losses, progress.window_targets = [], []
         self._write(line)
         self.plan.observer.on_step(line)
 
