@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import headswap as hs
 from headswap.cli.app import run
 from headswap.study.material import read_study
 from study_fixture import write_data
@@ -92,3 +93,15 @@ def test_prefixed_flags_reach_both_trainings(
     assert sections["study"] == {"corpus": ("movies",), "max_length": 64}
     assert sections["data"] == {"train": "movies"}
     assert seen["max_minutes"] == 9.0
+
+
+def test_a_study_in_python_takes_the_same_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headswap.study.report.draw_figures", lambda *_, **__: [])
+    found = write_data(tmp_path / "files")["data"]
+    results = hs.run_study(
+        out=tmp_path / "out", train=found["train"], test=found["test"], arms=["tfidf"], budgets=[40], seeds=1,
+        finetune={"num_train_epochs": 2},
+    )  # fmt: skip
+    assert [cell["arm"] for cell in results["cells"]] == ["tfidf"]
+    with pytest.raises(hs.HeadswapError, match="Did you mean 'budgets'"):
+        hs.run_study(out=tmp_path / "out", train=found["train"], budget=[40])

@@ -146,7 +146,7 @@ def _probe(jobs: list[Job], scheduler: Scheduler, out: Path) -> dict[str, Any] |
     probe = Job(
         f"probe-{chosen.id}", "probe", "probe", str(out.resolve() / "logs" / f"probe-{chosen.id}"), chosen.sections
     )
-    if scheduler.run([probe]).failed:
+    if scheduler.run([probe], sharing=scheduler.parallel).failed:
         log.warning("The probe failed, so times are not estimated.")
         return None
     return read_json(Path(probe.folder) / "result.json")

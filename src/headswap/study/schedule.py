@@ -66,8 +66,11 @@ class Scheduler:
         self.keep, self.watcher = keep, watcher
         self.deadline: float | None = None
 
-    def run(self, jobs: Iterable[Job], *, deadline: float | None = None) -> Outcome:
-        """Run the jobs that are not done yet, stage by stage; `deadline` is in time.monotonic()."""
+    def run(self, jobs: Iterable[Job], *, deadline: float | None = None, sharing: int | None = None) -> Outcome:
+        """Run the jobs that are not done yet, stage by stage; `deadline` is in time.monotonic().
+
+        The cores are shared among as many jobs as run side by side, or as if there were `sharing` of them.
+        """
         outcome = Outcome()
         self.deadline = deadline
         waiting = [job for job in jobs if not job.is_done]
@@ -75,12 +78,12 @@ class Scheduler:
         with _requests_to_stop() as request:
             for stage in stages:
                 part = [job for job in waiting if job.stage == stage]
-                self._run_stage(part, outcome, request)
+                self._run_stage(part, outcome, request, sharing)
         return outcome
 
-    def _run_stage(self, waiting: list[Job], outcome: Outcome, request: threading.Event) -> None:
+    def _run_stage(self, waiting: list[Job], outcome: Outcome, request: threading.Event, sharing: int | None) -> None:
         width = min(self.parallel, len(waiting))
-        threads = self.threads or max(1, cores() // width)
+        threads = self.threads or max(1, cores() // (sharing or width))
         running: list[_Running] = []
         is_closing = False
         while waiting or running:
