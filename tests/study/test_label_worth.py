@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from headswap.study.label_worth import label_worth
+from headswap.study.label_worth import catch_up, label_worth
 
 CURVE = {100: [0.60, 0.61, 0.59], 400: [0.70, 0.71, 0.69], 1_600: [0.80, 0.81, 0.79]}
 
@@ -55,6 +55,26 @@ def test_two_seeds_have_no_interval() -> None:
     found = label_worth([0.70, 0.71], curve, labels=100)
     assert found.times == pytest.approx(4.0)
     assert (found.low, found.high) == (None, None)
+
+
+def test_the_other_arm_catches_up_where_the_mean_gain_is_gone() -> None:
+    scratch = {100: [0.60, 0.61, 0.59], 400: [0.70, 0.71, 0.69], 1_600: [0.80, 0.81, 0.79]}
+    arm = {100: [0.65, 0.66, 0.645], 400: [0.72, 0.735, 0.71], 1_600: [0.78, 0.79, 0.765]}
+    found = catch_up(arm, scratch)
+    assert found is not None
+    assert found.labels == pytest.approx(800, rel=0.06), "halfway between +2.2 and -2.2 points"
+    assert found.low is not None
+    assert found.high is not None
+    assert 400 <= found.low < found.labels < found.high <= 1_600
+
+
+def test_a_gain_up_to_the_last_budget_has_no_end_and_no_gain_has_none() -> None:
+    scratch = {100: [0.60, 0.61, 0.59], 400: [0.70, 0.71, 0.69]}
+    ahead = {budget: [value + 0.05 for value in values] for budget, values in scratch.items()}
+    found = catch_up(ahead, scratch)
+    assert found is not None
+    assert (found.labels, found.low, found.high) == (None, None, None)
+    assert catch_up(scratch, scratch) is None
 
 
 @pytest.mark.slow

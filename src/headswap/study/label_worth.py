@@ -1,17 +1,17 @@
-"""Label worth: how many labels one arm needs to reach another, read off its curve over budgets.
+"""Label worth: how many labels one arm needs to reach another, and with how many it has caught up for good.
 
 Between budgets a curve is straight over the logarithm of the labels. The interval holds every number of labels at which
 the paired t interval of the difference still contains zero (a confidence set by inversion of the test), so it needs no
 assumption about the shape of the curve beyond the straight lines. Pure functions on numbers.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from headswap.study.statistics import FEWEST_SEEDS_FOR_A_CLAIM, mean_interval
+from headswap.study.statistics import FEWEST_SEEDS_FOR_A_CLAIM, Interval, mean_interval
 
 STEPS = 400
 
@@ -62,6 +62,40 @@ def label_worth(arm: Sequence[float], other: Mapping[int, Sequence[float]], *, l
         smallest=edges[0],
         largest=edges[1],
         count=len(reached),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CatchUp:
+    """With how many labels the other arm has caught up; None is beyond the budgets that were tried."""
+
+    labels: float | None
+    """Where the mean gain is gone."""
+    low: float | None
+    """Where the gain is no longer shown."""
+    high: float | None
+    """From where on a loss is shown."""
+    largest: int
+
+
+def catch_up(arm: Mapping[int, Sequence[float]], other: Mapping[int, Sequence[float]]) -> CatchUp | None:
+    """Where an arm's gain over another ends; None unless a gain is shown at the smallest budget."""
+    budgets = sorted(set(arm) & set(other))
+    gaps = np.array([np.subtract(arm[budget], other[budget]) for budget in budgets], dtype=float)
+    if len(budgets) < 2 or not mean_interval(gaps[0].tolist()).is_above_zero:
+        return None
+    grid = np.linspace(np.log(budgets[0]), np.log(budgets[-1]), STEPS)
+    curves = np.stack([np.interp(grid, np.log(budgets), seed) for seed in gaps.T], axis=1)
+    found = [mean_interval(curve.tolist()) for curve in curves]
+
+    def first(is_so: Callable[[Interval], bool]) -> float | None:
+        return next((float(np.exp(at)) for at, gap in zip(grid, found, strict=True) if is_so(gap)), None)
+
+    return CatchUp(
+        first(lambda gap: gap.mean <= 0),
+        first(lambda gap: not gap.is_above_zero),
+        first(lambda gap: gap.is_below_zero),
+        budgets[-1],
     )
 
 

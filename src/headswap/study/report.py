@@ -84,6 +84,7 @@ def _context(material: Material, results: Values, charts: list[Chart]) -> Values
     ]
     worth = [words.worth_sentence(row) for row in results["label_worth"]]
     worth += [words.break_even_sentence(row) for row in results["break_even"]]
+    worth += [words.catch_up_sentence(row) for row in results["catch_up"]]
     leaks = [found | {"from": row["from"], "to": row["to"]} for row in results["overlap"] for found in row["examples"]]
     undecided = [row for row in results["comparisons"] if row["verdict"] in ("none", "no claim")]
     return {

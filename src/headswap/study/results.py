@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from headswap.study.arms import BASELINES, SCRATCH
-from headswap.study.label_worth import Worth, label_worth
+from headswap.study.label_worth import Worth, catch_up, label_worth
 from headswap.study.material import Material, Scored
 from headswap.study.measures import calibration, confusion_matrix, f1_scores, scores
 from headswap.study.statistics import (
@@ -58,6 +58,7 @@ def analyse(material: Material, *, with_texts: bool = True) -> Values:
         "comparisons": comparisons,
         "label_worth": table.worth(),
         "break_even": table.break_even(),
+        "catch_up": table.catch_up(),
         "curves": _curves(material),
         "bases": _bases(material),
         "details": _details(material),
@@ -170,6 +171,21 @@ class _Table:
 
     def worth(self) -> list[Values]:
         return [{"arm": arm, **worth.as_json()} for arm, worth in self._worths()]
+
+    def catch_up(self) -> list[Values]:
+        """With how many labels scratch has caught up with an arm, on the seeds that all budgets have."""
+        found = []
+        for arm in self.material.arms:
+            cells = [set(self.material.of(name, labels)) for name in (arm, SCRATCH) for labels in self.budgets]
+            seeds = sorted(set.intersection(*cells))
+            if arm in (*BASELINES, SCRATCH) or not seeds:
+                continue
+            ours, theirs = (
+                {labels: self.values(name, labels, seeds) for labels in self.budgets} for name in (arm, SCRATCH)
+            )
+            if (point := catch_up(ours, theirs)) is not None:
+                found.append({"arm": arm, **asdict(point)})
+        return found
 
     def break_even(self) -> list[Values]:
         """Seconds of pre-training for each label that it is shown to save: what a label may cost before it pays."""

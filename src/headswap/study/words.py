@@ -130,6 +130,16 @@ def break_even_sentence(row: Values) -> str:
     )
 
 
+def catch_up_sentence(row: Values) -> str:
+    """With how many labels pre-training no longer pays."""
+    name = "Pre-training" if row["arm"] == "pretrained" else f"The arm '{row['arm']}'"
+    if row["low"] is None:
+        return f"{name} is ahead of scratch up to the largest budget tried ({row['largest']:,} labels)."
+    where = f"about {row['labels']:,.0f} labels" if row["labels"] else f"more than {row['largest']:,} labels"
+    high = f"{row['high']:,.0f}" if row["high"] else f"more than {row['largest']:,}"
+    return f"{name}: scratch has caught up with {where} (95 % interval {row['low']:,.0f} to {high})."
+
+
 def leak_sentence(row: Values) -> str:
     """One row of the guard."""
     inside = row["from"] == row["to"]
