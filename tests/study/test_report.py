@@ -103,7 +103,7 @@ def test_a_run_that_is_missing_is_named_and_the_rest_is_reported(copy: Path) -> 
     results = write_report(read_study(copy), copy)
     assert results["missing"] == [{"arm": "pretrained", "budget": "220", "labels": 220, "seed": 2}]
     page = (copy / "report.html").read_text(encoding="utf-8")
-    assert "1 of the planned runs are missing" in page
+    assert "1 planned run is missing" in page
     assert "pretrained 220 seed 2" in page
 
 

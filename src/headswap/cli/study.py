@@ -65,7 +65,7 @@ def run_study_verb(out: Path, flags: StudyFlags, sections: dict[str, Any]) -> in
     """Conduct a study, write its report, print it; the exit code says whether all jobs were done."""
     from headswap.cli.display import print_json, start_messages
     from headswap.cli.study_display import JobDisplay, print_results
-    from headswap.core.errors import RunError
+    from headswap.core.errors import RunError, counted
     from headswap.study.conduct import conduct
     from headswap.study.material import read_study
     from headswap.study.report import write_report
@@ -106,6 +106,6 @@ def run_study_verb(out: Path, flags: StudyFlags, sections: dict[str, Any]) -> in
     if outcome.was_stopped:
         return 130
     if outcome.failed:
-        console.print(f"{len(outcome.failed)} jobs failed; the same command tries them again.", markup=False)
+        console.print(f"{counted(len(outcome.failed), 'job')} failed; the same command tries again.", markup=False)
         return 1
     return 0

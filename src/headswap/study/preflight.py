@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headswap.core.config import load_recipe
+from headswap.core.errors import counted
 from headswap.study.plan import Job
 from headswap.study.prepare import Prepared
 from headswap.training.config import FinetuneRecipe, PretrainRecipe
@@ -102,7 +103,7 @@ class Preflight:
         memory = f", {_size(self.memory_bytes)} of memory" if self.memory_bytes else ""
         disk = f", {_size(self.disk_bytes)} of disk" if self.disk_bytes else ""
         where, how = (f" on {self.device}", "estimated by a probe") if self.device else ("", "a rough estimate")
-        return f"{self.num_jobs} jobs{done}; about {minutes(self.seconds)}{memory}{disk}{where} ({how})."
+        return f"{counted(self.num_jobs, 'job')}{done}; about {minutes(self.seconds)}{memory}{disk}{where} ({how})."
 
 
 def look_ahead(jobs: Iterable[Job], estimator: Estimator, *, parallel: int, keep: str) -> Preflight:

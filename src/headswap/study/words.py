@@ -158,7 +158,8 @@ def caveats(results: Values) -> list[str]:
     elif 1 < results["num_bases"] < len(results["seeds"]):
         found.append(f"The seeds share {results['num_bases']} bases, so they are not quite independent of each other.")
     if missing := results["missing"]:
-        found.append(f"{len(missing)} of the planned runs are missing; seeds without a partner are left out of a pair.")
+        what = "planned run is" if len(missing) == 1 else "planned runs are"
+        found.append(f"{len(missing)} {what} missing; seeds without a partner are left out of a pair.")
     found += results["notes"]
     return found
 
