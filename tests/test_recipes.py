@@ -59,7 +59,7 @@ def test_the_labs_study_trains_as_the_labs_recipes_do() -> None:
         assert getattr(study.finetune, name) == getattr(finetune.training, name), name
     for name in set(type(pretrain.training).model_fields) - {"seed", "max_length"}:
         assert getattr(study.pretrain, name) == getattr(pretrain.training, name), name
-    assert study.head == finetune.head
+    assert (study.head, study.adaptation) == (finetune.head, finetune.adaptation)
     assert (study.model.preset, study.model.dropout, study.finetune.dropout) == ("lab", 0.0, 0.0)
     assert study.study.max_length == finetune.training.max_length == pretrain.training.max_length
     assert study.data == finetune.data

@@ -119,6 +119,8 @@ def test_a_token_store_cannot_be_checked_and_the_study_says_so(
         ({"train": None}, "No training set is given"),
         ({"test": None}, "A study needs a test set. Pass --test FILE."),
         ({"num_train": 50}, "num_train is for finetune"),
+        ({"task": "regress"}, "A study compares classifiers of single texts; .* is for the task regress"),
+        ({"text_pair_column": "second"}, "is for pairs of texts"),
     ],
 )
 def test_what_is_missing_is_said(tmp_path: Path, changes: dict, sentence: str) -> None:

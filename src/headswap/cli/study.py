@@ -5,11 +5,11 @@ from typing import Annotated, Any
 
 from cyclopts import Group, Parameter
 
-from headswap.cli.flags import Head, Machine, Model, Output, Reading, StudyFlags, Tokens, section
+from headswap.cli.flags import Adaptation, Head, Machine, Masking, Model, Output, Reading, StudyFlags, Tokens, section
 from headswap.model.config import HeadShape, ModelSettings
 from headswap.study.config import StudyFinetune, StudySettings
-from headswap.text.config import LabelledSettings, TokenizerSettings
-from headswap.training.config import MachineSettings, PretrainTraining
+from headswap.text.config import LabelledSettings, MaskingSettings, TokenizerSettings
+from headswap.training.config import AdaptationSettings, MachineSettings, PretrainTraining
 
 Pretraining = Parameter(name="pretrain", group=Group("Pre-training", sort_key=2))
 Finetuning = Parameter(name="finetune", group=Group("Fine-tuning", sort_key=2))
@@ -26,6 +26,8 @@ def study(
     tokenizer: Annotated[TokenizerSettings | None, Tokens] = None,
     model: Annotated[ModelSettings | None, Model] = None,
     head: Annotated[HeadShape | None, Head] = None,
+    adaptation: Annotated[AdaptationSettings | None, Adaptation] = None,
+    masking: Annotated[MaskingSettings | None, Masking] = None,
     pretrain: Annotated[PretrainTraining | None, Pretraining] = None,
     finetune: Annotated[StudyFinetune | None, Finetuning] = None,
     machine: Annotated[MachineSettings | None, Machine] = None,
@@ -50,6 +52,8 @@ def study(
         "tokenizer": tokenizer,
         "model": model,
         "head": head,
+        "adaptation": adaptation,
+        "masking": masking,
         "pretrain": pretrain,
         "finetune": finetune,
         "machine": machine,

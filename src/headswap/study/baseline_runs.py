@@ -1,15 +1,18 @@
 """The baselines of runs that were made one by one: scored on the same labels, if those can still be read."""
 
 import logging
+from collections.abc import Sequence
+from dataclasses import replace
 
 from headswap.core.config import load_recipe
 from headswap.core.errors import HeadswapError
 from headswap.core.files import read_json
 from headswap.study.baselines import PROBABILITIES
 from headswap.study.material import Material, Scored
+from headswap.text.records import Example
 from headswap.training.config import FinetuneRecipe
 from headswap.training.predictions import Predictions
-from headswap.training.splits import LabelledSplits, read_splits
+from headswap.training.splits import LabelledSplits, read_splits, whole_text
 
 log = logging.getLogger("headswap")
 
@@ -28,9 +31,9 @@ def add_baselines(material: Material) -> Material:
                 f"labels, seed {seed}."
             )
             continue
-        train = [*splits.train, *splits.validation]
+        train, test = (_joined(part) for part in ([*splits.train, *splits.validation], splits.test))
         for name, score in PROBABILITIES.items():
-            probabilities, _ = score(train, splits.test, splits.labels)
+            probabilities, _ = score(train, test, splits.labels)
             predictions = Predictions(
                 probabilities, run.predictions.targets, splits.labels, run.predictions.text_ids
             )  # fmt: skip
@@ -40,6 +43,11 @@ def add_baselines(material: Material) -> Material:
     material.runs += found
     material.arms = [*(name for name in PROBABILITIES if any(run.arm == name for run in found)), *material.arms]
     return material
+
+
+def _joined(examples: Sequence[Example]) -> list[Example]:
+    """Pairs of texts as one text."""
+    return [replace(example, text=whole_text(example)) for example in examples]
 
 
 def _splits(run: Scored) -> LabelledSplits | None:

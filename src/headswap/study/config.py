@@ -6,8 +6,14 @@ from pydantic import Field, field_validator
 
 from headswap.core.config import Recipe, Settings
 from headswap.model.config import HeadShape, ModelSettings, Share
-from headswap.text.config import DocumentUnit, LabelledSettings, TokenizerSettings
-from headswap.training.config import FinetuneTraining, MachineSettings, PretrainTraining, StartSettings
+from headswap.text.config import DocumentUnit, LabelledSettings, MaskingSettings, TokenizerSettings
+from headswap.training.config import (
+    AdaptationSettings,
+    FinetuneTraining,
+    MachineSettings,
+    PretrainTraining,
+    StartSettings,
+)
 
 ALL = "all"
 FEWEST_LABELS = 2
@@ -89,6 +95,8 @@ class StudyRecipe(Recipe):
     tokenizer: TokenizerSettings = TokenizerSettings()
     model: ModelSettings = ModelSettings()
     head: HeadShape = HeadShape()
+    adaptation: AdaptationSettings = AdaptationSettings()
+    masking: MaskingSettings = MaskingSettings()
     pretrain: PretrainTraining = PretrainTraining()
     finetune: StudyFinetune = StudyFinetune()
     machine: MachineSettings = MachineSettings()

@@ -184,7 +184,10 @@ def _finetune_recipe(path: Path) -> FinetuneRecipe:
         raise SettingError(f"{path} is a run of headswap {verb}; compare takes fine-tunings.")
     if not (path / "result.json").exists():
         raise InputError(f"{path} is not finished. Finish it with --resume first.")
-    return load_recipe(FinetuneRecipe, file)
+    recipe = load_recipe(FinetuneRecipe, file)
+    if recipe.data.task not in (None, "classify"):
+        raise SettingError(f"{path} is a run of the task {recipe.data.task}; compare takes classifiers.")
+    return recipe
 
 
 def _flat(recipe: FinetuneRecipe) -> dict[str, Any]:
@@ -212,6 +215,7 @@ def _arm_names(flat: dict[Path, dict[str, Any]]) -> dict[Path, str]:
         for name in every[0]
         if len({json.dumps(settings[name]) for settings in every}) > 1
         and not (SCRATCH in bases and len(bases) > 1 and (name in of_shape or name.startswith("model.")))
+        and not (len(bases) > 1 and len({json.dumps([s["model.base"], s[name]]) for s in every}) == len(bases))
         and name != "model.base"
     ]
     names = {}

@@ -164,6 +164,9 @@ class _Planner:
             "machine": self.machine,
         }
         sections = _laid_over(sections, arm.pretrain)
+        if str(sections["training"].get("objective", "")).startswith("masked"):
+            own = sections.get("masking", {})
+            sections["masking"] = self.recipe.masking.model_dump(mode="json", exclude_unset=True) | own
         recipe = load_recipe(PretrainRecipe, None, sections)
         recipe.training.check()
         content = [_content(recipe), self.prepared.digests["corpus"], self._reading(), self._tokenizer_content()]
@@ -226,6 +229,8 @@ class _Planner:
             assert arm.bundle is not None
             sections["model"]["base"] = arm.bundle
             start = _bundle_content(arm.bundle)
+        if arm.start != SCRATCH:
+            sections["adaptation"] = recipe.adaptation.model_dump(mode="json", exclude_unset=True)
         sections = _laid_over(sections, arm.finetune)
         content = [_content(load_recipe(FinetuneRecipe, None, sections)), self._rows_content(budget), start]
         labels = self.prepared.num_labels(budget)

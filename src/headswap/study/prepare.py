@@ -24,6 +24,7 @@ from headswap.text.records import Example
 from headswap.text.store import META_FILE, is_store
 from headswap.text.strata import stratified_subset
 from headswap.training.splits import own_test
+from headswap.training.tasks.table import chosen_task
 
 log = logging.getLogger("headswap")
 VERSION = 1
@@ -68,6 +69,13 @@ def prepare(recipe: StudyRecipe, out: Path) -> Prepared:
         raise SettingError("No training set is given. Name a data set, or pass --train FILE.")
     if data.num_train is not None:
         raise SettingError("num_train is for finetune; in a study it is the budgets that say how many labels are used.")
+    task = chosen_task(data).name
+    if task != "classify" or data.text_pair_column is not None:
+        what = "pairs of texts" if data.text_pair_column is not None else f"the task {task}"
+        raise SettingError(
+            f"A study compares classifiers of single texts; {data.train} is for {what}. "
+            "Fine-tune with several seeds instead (headswap finetune)."
+        )
     test = data.test or own_test(data.train)
     if test is None:
         raise SettingError("A study needs a test set. Pass --test FILE.")

@@ -10,17 +10,20 @@ from typing import Any
 
 import torch
 
+from headswap.bundle import Bundle
 from headswap.core.config import load_recipe
+from headswap.model.config import TaskState
 from headswap.text.labelled import read_labelled
 from headswap.training.config import FinetuneRecipe
 from headswap.training.distributed import Processes
 from headswap.training.engine import Trainee, train
-from headswap.training.evaluate import logits_of, make_sequences
-from headswap.training.finetune import EncodedSet, ExampleBatches
+from headswap.training.evaluate import outputs_of
 from headswap.training.machine import Machine
 from headswap.training.optimizer import make_optimizer
+from headswap.training.rows import ExampleBatches
 from headswap.training.splits import LabelledSplits
 from headswap.training.start import Start
+from headswap.training.tasks.table import TASKS
 
 SECONDS = 2.0
 WARM_UP = 1
@@ -29,12 +32,8 @@ NUM_TEXTS = 128
 
 def measure(sections: Mapping[str, Any]) -> dict[str, Any]:
     """Seconds a step, seconds a scored text, bytes a token, parameters and peak memory of one fine-tuning."""
-    import numpy as np
-
-    from headswap.model.objectives import ClassificationObjective
-
-    recipe = load_recipe(FinetuneRecipe, None, sections)
-    recipe = recipe.changed(model=recipe.model.resolved())
+    recipe, task = load_recipe(FinetuneRecipe, None, sections), TASKS["classify"]
+    recipe = recipe.changed(model=recipe.model.resolved("causal"), training=task.resolve(recipe.training))
     assert recipe.data.train is not None
     examples = read_labelled(recipe.data.train, text_column="text", label_column="label")
     labels = tuple(sorted({example.label for example in examples}))
@@ -42,13 +41,14 @@ def measure(sections: Mapping[str, Any]) -> dict[str, Any]:
     start = Start.of(recipe, LabelledSplits(some, [], [], labels))
     machine = Machine(recipe.machine)
     training = recipe.training.changed(learning_rate=1e-9)
-    length = training.max_length or start.model.shape.base.max_position_embeddings
-    sequences = make_sequences([example.text for example in some], start.tokenizer, max_length=length)
-    targets = np.array([labels.index(example.label) for example in some])
+    base = start.model.shape.base
+    length = training.max_length or base.max_position_embeddings
+    state = TaskState(max_length=length, long=training.long, doc_stride=training.doc_stride)
+    encoded = task.encode(some, Bundle(start.model, start.tokenizer, labels, task=state))
     model = start.model.to(machine.device)
-    source = ExampleBatches(EncodedSet(sequences, targets), min(training.batch_size, len(some)), 0)
+    source = ExampleBatches(encoded.rows, min(training.batch_size, len(encoded.rows)), 0, False)
     records = train(
-        Trainee(model, ClassificationObjective()), make_optimizer(model, training), source,
+        Trainee(model, task.objective(training, encoded, labels)), make_optimizer(model, training), source,
         settings=training, machine=machine, processes=Processes(), first_step=0, total_steps=1_000_000,
     )  # fmt: skip
     for _ in range(WARM_UP):
@@ -60,22 +60,19 @@ def measure(sections: Mapping[str, Any]) -> dict[str, Any]:
         steps, tokens = steps + 1, tokens + int(record.num_tokens)
     step_seconds = (time.perf_counter() - begin) / steps
     records.close()
-    logits_of(model, sequences.ids[:8], autocast=machine.autocast())
+    outputs_of(model, encoded.rows[:8], autocast=machine.autocast())
     begin = time.perf_counter()
-    logits_of(model, sequences.ids, autocast=machine.autocast())
+    outputs_of(model, encoded.rows, autocast=machine.autocast())
     if machine.device.type == "cuda":
         torch.cuda.synchronize()
-    num_tokens = max(1, sequences.num_tokens)
-    parameters = {name: tensor.numel() for name, tensor in model.named_parameters()}
-    embedding = start.model.shape.base.vocab_size * start.model.shape.base.hidden_size
     return {
         "step_seconds": step_seconds,
         "tokens_a_step": tokens / steps,
         "score_seconds": (time.perf_counter() - begin) / len(some),
-        "bytes_a_token": sum(len(example.text.encode()) for example in some) / num_tokens,
-        "num_parameters": sum(parameters.values()),
-        "num_embedding_parameters": embedding,
-        "vocab_size": start.model.shape.base.vocab_size,
+        "bytes_a_token": sum(len(example.text.encode()) for example in some) / max(1, encoded.num_tokens),
+        "num_parameters": sum(tensor.numel() for tensor in model.parameters()),
+        "num_embedding_parameters": base.vocab_size * base.hidden_size,
+        "vocab_size": base.vocab_size,
         "max_length": length,
         "peak_memory_bytes": machine.peak_memory(),
         "device": machine.describe(),

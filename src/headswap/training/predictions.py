@@ -14,6 +14,9 @@ import numpy as np
 
 from headswap.core.errors import InputError, absent
 from headswap.core.files import atomic_file
+from headswap.text.records import Example
+from headswap.training.answers import Prediction
+from headswap.training.splits import whole_text
 
 FILE = "predictions.npz"
 
@@ -57,6 +60,13 @@ class Predictions:
             ) from None
         except (OSError, ValueError, KeyError, BadZipFile) as problem:
             raise InputError(f"{file} cannot be read ({problem}). Run the fine-tuning again.") from None
+
+
+def predictions_of(answers: Sequence[Prediction], examples: Sequence[Example], labels: Sequence[str]) -> Predictions:
+    """What a classifier answered to the examples of a test set."""
+    probabilities = np.array([[answer.scores[label] for label in labels] for answer in answers])
+    targets = np.array([labels.index(example.label) for example in examples])
+    return Predictions(probabilities, targets, tuple(labels), text_ids([whole_text(example) for example in examples]))
 
 
 def text_ids(texts: Sequence[str]) -> np.ndarray:
