@@ -26,6 +26,7 @@ from headswap.training.failures import explained
 from headswap.training.fitted import finetuning_epochs, finetuning_rate
 from headswap.training.machine import Machine
 from headswap.training.observer import Observer
+from headswap.training.predictions import predictions_of
 from headswap.training.reload import check_reload
 from headswap.training.rows import EncodedSet, ExampleBatches
 from headswap.training.run import Run, open_run
@@ -224,9 +225,13 @@ class _Finetuning:
 
     def _test(self, bundle: Bundle) -> dict[str, Any]:
         test = self._encoded(self.splits.test)
-        metrics = self.task.measure(self._outputs(bundle, test), test, bundle, is_final=True)
+        outputs = self._outputs(bundle, test)
+        metrics = self.task.measure(outputs, test, bundle, is_final=True)
         self.task.warn(metrics, role="test")
         self._say_how_it_was_read("test", test)
+        if self.task.name == "classify":
+            answers = self.task.answers(outputs, test, bundle)
+            predictions_of(answers, self.splits.test, bundle.labels).save(self.run.path)
         return metrics | {"truncated_share": test.truncated_share}
 
     def _say_how_it_was_read(self, role: str, encoded: EncodedSet) -> None:
