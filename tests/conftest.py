@@ -4,13 +4,17 @@ import logging
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
+from headswap.bundle import Bundle
 from headswap.text.config import TokenizerSettings
 from headswap.text.records import Document
 from headswap.text.tokenizer import Tokenizer
 from headswap.text.train_tokenizer import train_tokenizer
+from headswap.training import reload
+from headswap.training.evaluate import logits_of
 from tiny import sentences
 
 
@@ -29,6 +33,21 @@ def _messages_reach_caplog() -> Iterator[None]:
     logger.setLevel(logging.INFO)
     yield
     logger.propagate, logger.level, logger.handlers[:] = before
+
+
+@pytest.fixture(autouse=True)
+def _reload_here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bundles are read back in this process: a new Python for every tiny fine-tuning would take minutes.
+
+    Commands that tests start in a process of their own, and tests marked `fresh_process`, do the real thing.
+    """
+    if "fresh_process" in request.keywords:
+        return
+
+    def here(folder: Path, sequences: list[list[int]]) -> list[list[float]]:
+        return logits_of(Bundle.load(folder).model, [np.array(ids) for ids in sequences]).tolist()
+
+    monkeypatch.setattr(reload, "fresh_process", here)
 
 
 @pytest.fixture

@@ -2,12 +2,20 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
-from headswap.core.seeds import numpy_stream
+from headswap.core.seeds import Draws, numpy_stream
 from headswap.model.config import PRESETS, BaseShape, HeadShape
+from headswap.model.objectives import PretrainingObjective
+from headswap.model.pretraining import make_objective
 from headswap.model.text_model import ModelShape
+from headswap.text.batch import Batch
+from headswap.text.config import MaskingSettings
+from headswap.text.pairs import Pair, Segment
+from headswap.text.windows import Piece
 
 TINY = {
     "hidden_size": 32,
@@ -43,6 +51,31 @@ def random_sequences(lengths: list[int], *, vocab_size: int = 61, seed: int = 0)
     """Token ids drawn from a seed."""
     stream = numpy_stream(seed, "test sequences")
     return [stream.integers(0, vocab_size, length) for length in lengths]
+
+
+def tiny_objective(name: str = "causal", *, vocab_size: int = 61, **masking: object) -> PretrainingObjective:
+    """A pre-training objective over the ids of `random_sequences`, whose first six are special."""
+    ids = dict(zip(("sos_id", "pad_id", "eos_id", "unk_id", "mask_id", "sep_id"), range(6), strict=True))
+    tokenizer: Any = SimpleNamespace(**ids, special_ids=frozenset(range(6)), vocab_size=vocab_size)
+    return make_objective(name, tokenizer, MaskingSettings.model_validate(masking))
+
+
+def tiny_batch(
+    name: str, sequences: list[np.ndarray], *, vocab_size: int = 61, step: int = 0, **masking: object
+) -> Batch:
+    """A batch of an objective; for pairs each sequence is cut in the middle and every second one is false."""
+    words = np.array([True])
+    pieces: list[Any] = [Piece(number, 0, ids, np.resize(words, len(ids) - 1)) for number, ids in enumerate(sequences)]
+    if "+" in name:
+        pieces = [
+            Pair(
+                Segment(number, 0, ids[: len(ids) // 2], np.resize(words, len(ids) // 2)),
+                Segment(number, len(ids) // 2, ids[len(ids) // 2 :], np.resize(words, len(ids) - len(ids) // 2)),
+                number % 2 == 0,
+            )
+            for number, ids in enumerate(sequences)
+        ]
+    return tiny_objective(name, vocab_size=vocab_size, **masking).make_batch(pieces, Draws(0, "mask", step))
 
 
 def sentences(count: int, *, seed: int = 0) -> list[tuple[str, str]]:

@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "pretrain": "headswap.api",
+    "adapt": "headswap.api",
     "finetune": "headswap.api",
     "load": "headswap.api",
     "Bundle": "headswap.bundle",
@@ -20,10 +21,10 @@ _HOMES = {
     "Run": "headswap.training.run",
     "HeadswapError": "headswap.core.errors",
 }
-__all__ = ["Bundle", "HeadswapError", "Observer", "Run", "__version__", "finetune", "load", "pretrain"]
+__all__ = ["Bundle", "HeadswapError", "Observer", "Run", "__version__", "adapt", "finetune", "load", "pretrain"]
 
 if TYPE_CHECKING:
-    from headswap.api import finetune, load, pretrain
+    from headswap.api import adapt, finetune, load, pretrain
     from headswap.bundle import Bundle
     from headswap.core.errors import HeadswapError
     from headswap.training.observer import Observer

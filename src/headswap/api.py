@@ -12,9 +12,10 @@ from typing import Any
 from headswap.bundle import find_bundle
 from headswap.core.config import Recipe
 from headswap.core.errors import SettingError, did_you_mean
-from headswap.training.config import FinetuneRecipe, PretrainRecipe
+from headswap.training.config import AdaptRecipe, FinetuneRecipe, PretrainRecipe
 from headswap.training.finetune import finetune as finetune_run
 from headswap.training.observer import Observer
+from headswap.training.pretrain import adapt as adapt_run
 from headswap.training.pretrain import pretrain as pretrain_run
 from headswap.training.run import Run
 
@@ -32,14 +33,34 @@ def pretrain(
     **settings: Any,
 ) -> Run:
     """Pre-train a base on a corpus; the settings are those of `headswap pretrain`."""
-    names = [corpus] if isinstance(corpus, str | PathLike) else list(corpus)
-    if names:
-        settings["corpus"] = tuple(fspath(name) for name in names)
-    sections = sort_into_sections(settings, PretrainRecipe)
     return pretrain_run(
         out=Path(out),
         config=Path(config) if config else None,
-        sections=sections,
+        sections=sort_into_sections(_with_corpus(settings, corpus), PretrainRecipe),
+        overwrite=overwrite,
+        resume=resume,
+        observer=observer,
+    )
+
+
+def adapt(
+    base: PathName | Run | None = None,
+    corpus: PathName | Sequence[PathName] = (),
+    *,
+    out: PathName,
+    config: PathName | None = None,
+    overwrite: bool = False,
+    resume: bool = False,
+    observer: Observer | None = None,
+    **settings: Any,
+) -> Run:
+    """Go on pre-training a base on a new corpus; the settings are those of `headswap adapt`."""
+    if base is not None:
+        settings["base"] = fspath(base)
+    return adapt_run(
+        out=Path(out),
+        config=Path(config) if config else None,
+        sections=sort_into_sections(_with_corpus(settings, corpus), AdaptRecipe),
         overwrite=overwrite,
         resume=resume,
         observer=observer,
@@ -74,6 +95,11 @@ def load(path: PathName) -> Run:
     """A run folder or a bundle, ready to `predict` or `generate`; the model is read when it is first used."""
     find_bundle(Path(path))
     return Run(Path(path))
+
+
+def _with_corpus(settings: dict[str, Any], corpus: PathName | Sequence[PathName]) -> dict[str, Any]:
+    names = [corpus] if isinstance(corpus, str | PathLike) else list(corpus)
+    return settings | ({"corpus": tuple(fspath(name) for name in names)} if names else {})
 
 
 def sort_into_sections(settings: dict[str, Any], recipe: type[Recipe]) -> dict[str, dict[str, Any]]:

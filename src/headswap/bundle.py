@@ -18,7 +18,7 @@ import torch
 from pydantic import ValidationError
 from safetensors.torch import save_file
 
-from headswap.core.config import problem_sentences
+from headswap.core.config import problem_sentences, validate
 from headswap.core.errors import InputError, absent, raise_problems
 from headswap.core.files import atomic_folder, read_json, write_json
 from headswap.core.manifest import write_manifest
@@ -27,11 +27,18 @@ from headswap.model.account import account_of
 from headswap.model.config import BaseShape
 from headswap.model.text_model import ModelShape, TextModel, lay_out
 from headswap.text.batch import flat_batch
+from headswap.text.config import MaskingSettings
 from headswap.text.tokenizer import Tokenizer
 
 FORMAT_VERSION = 1
 WEIGHTS, CONFIG, GOLDEN, CARD = "model.safetensors", "config.json", "golden.json", "README.md"
 GOLDEN_TOLERANCE = 1e-4
+VERBS = {
+    "classify": ("predict", "text-classification"),
+    "causal": ("generate", "text-generation"),
+    "bidirectional": ("fill", "fill-mask"),
+}
+"""What a model is for, by its head or its direction: the verb, and Hugging Face's name of the task."""
 ARCHITECTURES = {"lm": "HeadswapForLanguageModelling", "classify": "HeadswapForSequenceClassification"}
 
 
@@ -45,11 +52,25 @@ class Bundle:
     objective: str = "causal"
     card: Mapping[str, Any] = field(default_factory=dict)
     path: Path | None = None
+    masking: MaskingSettings = field(default_factory=MaskingSettings)
+    """How a masked objective hid its tokens."""
 
     @property
     def max_length(self) -> int:
         """Longest sequence the base can read, `<sos>` included."""
         return self.model.shape.base.max_position_embeddings
+
+    @property
+    def verb(self) -> str:
+        """The verb that this model is made for."""
+        shape = self.model.shape
+        return VERBS[shape.head if shape.head == "classify" else shape.direction][0]
+
+    @property
+    def what(self) -> str:
+        """What this model is, in words."""
+        kinds = {"predict": "a classifier", "generate": "a causal language model", "fill": "a masked language model"}
+        return kinds[self.verb]
 
     def save(self, folder: Path) -> None:
         """Write the folder whole, or not at all."""
@@ -82,7 +103,9 @@ class Bundle:
         model = lay_out(shape)
         load_weights(model, folder / WEIGHTS, device=device)
         labels = tuple(config["id2label"][str(index)] for index in range(shape.num_labels or 0))
-        return cls(model.eval(), tokenizer, labels, config.get("objective", "causal"), config.get("card", {}), folder)
+        masking = validate(MaskingSettings, config.get("masking", {}), origin=str(folder / CONFIG))
+        objective, card = config.get("objective", "causal"), config.get("card", {})
+        return cls(model.eval(), tokenizer, labels, objective, card, folder, masking)
 
     def verify(self) -> list[str]:
         """What does not compute as it did when the bundle was saved; empty if all is well."""
@@ -143,6 +166,7 @@ def config_of(bundle: Bundle) -> dict[str, Any]:
         "direction": model_shape.direction,
         "is_decoder": model_shape.direction == "causal",
         "objective": bundle.objective,
+        **({"masking": bundle.masking.model_dump()} if bundle.objective.startswith("masked") else {}),
         "head": model_shape.head,
         "pad_token_id": bundle.tokenizer.pad_id,
         "bos_token_id": bundle.tokenizer.sos_id,
@@ -150,6 +174,10 @@ def config_of(bundle: Bundle) -> dict[str, Any]:
         "tokenizer_fingerprint": bundle.tokenizer.fingerprint,
         "card": dict(bundle.card),
     }
+    if model_shape.pair_head:
+        config["pair_head"] = True
+    if model_shape.lora is not None:
+        config["lora"] = model_shape.lora.model_dump(mode="json")
     if model_shape.head == "classify":
         config |= {
             "num_labels": len(bundle.labels),
@@ -179,6 +207,8 @@ def shape_of(config: dict[str, Any], origin: Path) -> ModelShape:
             head=config.get("head"),
             num_labels=config.get("num_labels") if is_classifier else None,
             classifier=config.get("classifier", {}),
+            pair_head=config.get("pair_head", False),
+            lora=config.get("lora"),
         )
     except ValidationError as problems:
         raise_problems(problem_sentences(problems, ModelShape, origin=str(origin)))
@@ -238,9 +268,10 @@ def load_weights(model: TextModel, path: Path, *, device: torch.device | str) ->
         if name in state and state[name].shape != wanted[name].shape
     ]
     raise_problems([*problems[:-1], f"{problems[-1]} Restore the file from a copy."] if problems else [])
+    is_trainable = {name: tensor.requires_grad for name, tensor in model.named_parameters()}
     model.load_state_dict(state, assign=True)
-    for tensor in model.parameters():
-        tensor.requires_grad_(True)
+    for name, tensor in model.named_parameters():
+        tensor.requires_grad_(is_trainable[name])
 
 
 @torch.no_grad()
@@ -258,11 +289,17 @@ def golden_outputs(model: TextModel) -> dict[str, Any]:
     return {"seed": 0, "lengths": lengths, "outputs": logits[:, :8].double().numpy().round(6).tolist()}
 
 
+def largest_gap(first: TextModel, second: TextModel) -> float:
+    """How far the golden outputs of two models are apart."""
+    outputs = [np.array(golden_outputs(model)["outputs"]) for model in (first, second)]
+    return float(np.abs(outputs[0] - outputs[1]).max())
+
+
 def card_text(bundle: Bundle) -> str:
     """The model card; it holds settings and figures, never a user's texts."""
     shape = bundle.model.shape
     account = account_of(bundle.model)
-    task = "text-classification" if shape.head == "classify" else "text-generation"
+    verb, task = VERBS[shape.head if shape.head == "classify" else shape.direction]
     lines = [
         "---",
         "library_name: headswap",
@@ -280,6 +317,5 @@ def card_text(bundle: Bundle) -> str:
         lines.append(f"- labels: {', '.join(bundle.labels)}")
     lines += ["", "## How it was made", ""]
     lines += [f"- {key}: {value}" for key, value in bundle.card.items()] or ["- not recorded"]
-    verb = "predict" if shape.head == "classify" else "generate"
     lines += ["", f"Use it with `headswap {verb}`, or `headswap.load(folder).{verb}(...)` in Python.", ""]
     return "\n".join(lines)

@@ -130,7 +130,7 @@ def test_prompt_and_continuation_join_to_the_decoded_whole(tokenizer: Tokenizer)
 def test_a_classifier_cannot_generate_and_the_error_names_predict(tokenizer: Tokenizer) -> None:
     with pytest.raises(InputError, match="headswap predict"):
         Generator(bundle_of(tokenizer, head="classify"))
-    with pytest.raises(InputError, match="both directions"):
+    with pytest.raises(InputError, match="headswap fill"):
         Generator(bundle_of(tokenizer, direction="bidirectional"))
 
 

@@ -9,11 +9,11 @@ import torch
 
 from headswap.model.config import PRESETS
 from headswap.model.heads import pool
-from headswap.model.objectives import PRETRAINING, ClassificationObjective
+from headswap.model.objectives import ClassificationObjective
+from headswap.model.pretraining import PRETRAINING
 from headswap.model.text_model import ModelShape, TextModel, build_model
 from headswap.text.batch import Batch, flat_batch
-from headswap.text.windows import Piece
-from tiny import random_sequences, tiny_model_shape
+from tiny import random_sequences, tiny_batch, tiny_model_shape, tiny_objective
 
 POOLINGS = ("last", "mean", "first", "max", "mean+max")
 MODELS = [
@@ -67,9 +67,9 @@ def test_loss_at_initialisation_is_the_value_computed_for_that_initialisation(pr
     vocab_size = 4_000
     model = build_model(tiny_model_shape(preset, vocab_size=vocab_size), seed=4)
     stream = random_sequences([41] * 12, vocab_size=vocab_size)
-    batch = PRETRAINING["causal"]().make_batch([Piece(0, 0, ids) for ids in stream], np.random.default_rng(0))
+    batch = tiny_batch("causal", stream, vocab_size=vocab_size)
     with torch.no_grad():
-        loss = PRETRAINING["causal"]().loss_sum(model, batch).item() / batch.num_targets
+        loss = tiny_objective("causal").loss_sum(model, batch).item() / batch.num_targets
         squared_norm = model.hidden(batch).square().sum(1).mean().item()
     bound_variance = 0.1**2 / 3 if preset == "lab" else 0.02**2
     assert loss == pytest.approx(math.log(vocab_size) + squared_norm * bound_variance / 2, abs=0.1)
@@ -81,18 +81,21 @@ def labelled_batch() -> Batch:
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-@pytest.mark.parametrize("head", ["lm", "classify"])
-def test_one_batch_can_be_overfitted(preset: str, head: str) -> None:
+@pytest.mark.parametrize("task", [*PRETRAINING, "classify"])
+def test_one_batch_can_be_overfitted(preset: str, task: str) -> None:
     torch.manual_seed(0)
-    model = build_model(tiny_model_shape(preset, head=head), seed=5).train()
-    if head == "lm":
-        objective = PRETRAINING["causal"]()
-        batch = objective.make_batch([Piece(0, 0, ids) for ids in random_sequences([12, 9])], np.random.default_rng(0))
+    if task == "classify":
+        shape, objective, batch = tiny_model_shape(preset, head="classify"), ClassificationObjective(), labelled_batch()
     else:
-        objective, batch = ClassificationObjective(), labelled_batch()
+        objective, batch = tiny_objective(task), tiny_batch(task, random_sequences([12, 9, 14, 10]))
+        changes = {"type_vocab_size": 2} if objective.num_segments else {}
+        shape = tiny_model_shape(preset, direction=objective.direction, **changes)
+        shape = shape.changed(pair_head=objective.num_segments > 0)
+    model = build_model(shape, seed=5).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
     for _ in range(120):
-        loss = objective.loss_sum(model, batch) / batch.num_targets
+        sums = objective.loss_sum(model, batch).reshape(-1)
+        loss = sum(part / count for part, count in zip(sums, batch.target_counts, strict=True))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

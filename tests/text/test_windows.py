@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headswap.core.seeds import Draws
 from headswap.text.windows import Rows
 
 SOS, EOS = 0, 2
@@ -28,7 +29,7 @@ documents = st.lists(st.lists(st.integers(6, 300), max_size=30), min_size=1, max
 @given(documents, st.integers(2, 17))
 def test_packed_rows_predict_every_token_and_every_end_exactly_once(texts: list[list[int]], length: int) -> None:
     rows = rows_of(texts, length, "packed")
-    pieces = rows.pieces_of(range(len(rows)))
+    pieces = rows.pieces_of(range(len(rows)), Draws(0))
     inputs: dict[int, list[int]] = {index: [] for index in range(len(texts))}
     targets: dict[int, list[int]] = {index: [] for index in range(len(texts))}
     for piece in pieces:
@@ -65,4 +66,4 @@ def test_only_the_chosen_documents_are_used() -> None:
 @pytest.mark.parametrize("layout", ["packed", "documents"])
 def test_an_empty_document_still_predicts_its_end(layout: str) -> None:
     rows = rows_of([[], [6]], 8, layout)
-    assert rows.pieces_of(range(len(rows)))[0].stream.tolist() == [SOS, EOS]
+    assert rows.pieces_of(range(len(rows)), Draws(0))[0].stream.tolist() == [SOS, EOS]

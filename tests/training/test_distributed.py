@@ -75,7 +75,6 @@ from pathlib import Path
 import numpy as np
 import torch
 from safetensors.torch import save_file
-from headswap.model.objectives import CausalObjective
 from headswap.model.text_model import build_model
 from headswap.text.windows import Piece
 from headswap.training.config import MachineSettings, TrainingSettings
@@ -83,7 +82,7 @@ from headswap.training.distributed import start_processes, stop_processes
 from headswap.training.engine import Trainee, train
 from headswap.training.machine import Machine
 from headswap.training.optimizer import make_optimizer
-from tiny import random_sequences, tiny_model_shape
+from tiny import random_sequences, tiny_model_shape, tiny_objective
 
 
 def num_gloo_threads():
@@ -95,7 +94,7 @@ class Source:
         lengths = [3, 17, 8, 2, 11][: 1 if step % 3 == 2 else 5]
         rows = random_sequences(lengths, seed=step)
         parts = [part for part in np.array_split(np.arange(len(rows)), count) if len(part)]
-        return [CausalObjective().make_batch([Piece(0, 0, rows[row]) for row in part], None) for part in parts]
+        return [tiny_objective().make_batch([Piece(0, 0, rows[row]) for row in part], None) for part in parts]
 
 
 machine = Machine(MachineSettings(device="cpu", threads=1))
@@ -103,7 +102,7 @@ processes = start_processes(machine.device)
 settings = TrainingSettings(learning_rate=1e-2, warmup_steps=0, seed=5, gradient_accumulation_steps=int(sys.argv[2]))
 model = build_model(tiny_model_shape(), seed=1).double()
 records = train(
-    Trainee(model, CausalObjective()), make_optimizer(model, settings), Source(), settings=settings, machine=machine,
+    Trainee(model, tiny_objective()), make_optimizer(model, settings), Source(), settings=settings, machine=machine,
     processes=processes, first_step=0, total_steps=6,
 )
 losses = [record.loss.double() for record in records]

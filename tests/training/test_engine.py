@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from headswap.model.objectives import PRETRAINING, ClassificationObjective
+from headswap.core.seeds import Draws
+from headswap.model.objectives import ClassificationObjective
 from headswap.model.text_model import TextModel, build_model
 from headswap.text.batch import Batch, flat_batch
 from headswap.text.windows import Piece
@@ -15,7 +16,7 @@ from headswap.training.distributed import Processes
 from headswap.training.engine import Trainee, train
 from headswap.training.machine import Machine
 from headswap.training.optimizer import load_optimizer_tensors, make_optimizer, optimizer_tensors
-from tiny import random_sequences, tiny_model_shape
+from tiny import random_sequences, tiny_model_shape, tiny_objective
 
 
 @dataclass
@@ -33,7 +34,7 @@ class RaggedBatches:
         if isinstance(self.objective, ClassificationObjective):
             labels = np.array([int(ids[0]) % 3 for ids in sequences])
             return flat_batch(sequences, target_index=np.arange(len(sequences)), target_value=labels)
-        return self.objective.make_batch([Piece(0, 0, ids) for ids in sequences], np.random.default_rng(0))
+        return self.objective.make_batch([Piece(0, 0, ids) for ids in sequences], Draws(0, "mask"))
 
 
 def settings(**changes: object) -> TrainingSettings:
@@ -55,7 +56,7 @@ def run(
 
 
 OBJECTIVES = [
-    pytest.param("lm", PRETRAINING["causal"](), id="causal"),
+    pytest.param("lm", tiny_objective(), id="causal"),
     pytest.param("classify", ClassificationObjective(), id="classify"),
 ]
 
@@ -75,7 +76,7 @@ def test_micro_batches_of_ragged_data_equal_one_batch(head: str, objective: obje
 
 
 def test_the_loss_is_the_sum_over_targets_divided_by_their_number() -> None:
-    objective = PRETRAINING["causal"]()
+    objective = tiny_objective()
     model = build_model(tiny_model_shape(), seed=1).double()
     source = RaggedBatches(objective)
     batch = source.micro_batches(0, count=1)[0]
@@ -87,7 +88,7 @@ def test_the_loss_is_the_sum_over_targets_divided_by_their_number() -> None:
 
 @pytest.mark.parametrize("head", ["lm", "classify"])
 def test_stopping_and_going_on_equals_an_uninterrupted_run_bit_for_bit(head: str) -> None:
-    objective = PRETRAINING["causal"]() if head == "lm" else ClassificationObjective()
+    objective = tiny_objective() if head == "lm" else ClassificationObjective()
     source = RaggedBatches(objective)
     shape = tiny_model_shape(head=head, dropout=0.2)
     whole = build_model(shape, seed=1)
@@ -111,14 +112,14 @@ def test_dropout_is_drawn_from_the_step_and_not_from_what_came_before() -> None:
     for noise in (0, 1):
         torch.manual_seed(noise)
         model = build_model(tiny_model_shape(dropout=0.3), seed=1)
-        records, _ = run(model, RaggedBatches(PRETRAINING["causal"]()))
+        records, _ = run(model, RaggedBatches(tiny_objective()))
         losses.append([record.loss.item() for record in records])
     assert losses[0] == losses[1]
 
 
 def test_nan_stops_before_the_step_and_no_later_step_moves_a_weight() -> None:
     model = build_model(tiny_model_shape(), seed=1)
-    records, _ = run(model, RaggedBatches(PRETRAINING["causal"]()), steps=6)
+    records, _ = run(model, RaggedBatches(tiny_objective()), steps=6)
     next(records)
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     healthy = model.base.embedding.weight.data.clone()
@@ -154,5 +155,5 @@ def test_biases_and_norms_are_not_decayed() -> None:
 
 def test_clipping_bounds_the_step_and_reports_the_norm_before_it() -> None:
     model = build_model(tiny_model_shape(), seed=1)
-    records, _ = run(model, RaggedBatches(PRETRAINING["causal"]()), max_grad_norm=1e-3)
+    records, _ = run(model, RaggedBatches(tiny_objective()), max_grad_norm=1e-3)
     assert next(records).grad_norm.item() > 1e-2

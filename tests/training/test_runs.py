@@ -443,7 +443,7 @@ def test_held_out_documents_are_never_trained_on_and_are_the_same_for_every_seed
         return make_batch(self, pieces, stream)
 
     monkeypatch.setattr(CausalObjective, "make_batch", spy)
-    metrics = pretrain_module.language_model_metrics
+    metrics = pretrain_module.held_out_metrics
 
     def scoring(*arguments: Any, **named: Any) -> Any:
         nonlocal into
@@ -452,7 +452,7 @@ def test_held_out_documents_are_never_trained_on_and_are_the_same_for_every_seed
         into = trained[-1]
         return result
 
-    monkeypatch.setattr(pretrain_module, "language_model_metrics", scoring)
+    monkeypatch.setattr(pretrain_module, "held_out_metrics", scoring)
     for seed in (1, 2):
         trained.append([])
         scored.append([])

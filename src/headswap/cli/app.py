@@ -24,10 +24,14 @@ VERBS = {
     "doctor": "Examine data before anything is trained, or a bundle before it is trusted.",
     "params": "Count the parameters of a model, by formula and from its tensors.",
     "pretrain": "Pre-train a base on unlabelled text.",
+    "adapt": "Go on pre-training a base on new text.",
     "finetune": "Put a new head on a base and fine-tune it on labelled text.",
     "evaluate": "Score a classifier on labelled text, or a language model on a corpus.",
+    "merge": "Add LoRA adapters into the weights.",
     "predict": "Label texts.",
     "generate": "Continue a text.",
+    "fill": "Fill in the masked words of a text.",
+    "embed": "Turn texts into vectors.",
 }
 HELP = "Pre-train a Transformer on your own text, swap its head, fine-tune it, and learn what pre-training bought."
 
@@ -90,7 +94,7 @@ def _wording(problem: CycloptsError, argv: list[str]) -> str:
     """cyclopts' own sentence, or ours where pydantic found a value wanting."""
     if isinstance(problem, UnusedCliTokensError):
         unused = problem.unused_tokens or ()
-        is_text = bool(argv) and argv[0] in ("predict", "generate")
+        is_text = bool(argv) and argv[0] in ("predict", "generate", "fill", "embed")
         hint = "Put a text of several words in quotes." if is_text else f"See headswap {argv[0]} --help."
         return f"{listed(unused)} {'is' if len(unused) == 1 else 'are'} too much. {hint}"
     if isinstance(problem, UnknownCommandError):

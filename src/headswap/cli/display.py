@@ -109,6 +109,8 @@ def evaluation_line(line: dict[str, Any]) -> str:
     loss_name = "validation loss" if "eval_accuracy" in line else "held-out loss"
     for key, name, form in (
         ("eval_loss", loss_name, ".3f"), ("eval_perplexity", "perplexity", ".1f"),
+        ("eval_nsp_loss", "next-sentence loss", ".3f"), ("eval_nsp_accuracy", "next-sentence accuracy", ".3f"),
+        ("eval_sop_loss", "order loss", ".3f"), ("eval_sop_accuracy", "order accuracy", ".3f"),
         ("eval_bits_per_byte", "bits per byte", ".3f"), ("eval_accuracy", "validation accuracy", ".3f"),
         ("eval_macro_f1", "macro-F1", ".3f"), ("train_accuracy", "training accuracy", ".3f"),
     ):  # fmt: skip

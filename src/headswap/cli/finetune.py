@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-from headswap.cli.flags import Head, Machine, Model, Output, Reading, Tokens, Training, TrainingFlags
+from headswap.cli.flags import Adaptation, Head, Machine, Model, Output, Reading, Tokens, Training, TrainingFlags
 from headswap.model.config import HeadShape
 from headswap.text.config import LabelledSettings, TokenizerSettings
-from headswap.training.config import FinetuneTraining, MachineSettings, StartSettings
+from headswap.training.config import AdaptationSettings, FinetuneTraining, MachineSettings, StartSettings
 
 
 def finetune(
@@ -17,6 +17,7 @@ def finetune(
     tokenizer: Annotated[TokenizerSettings | None, Tokens] = None,
     model: Annotated[StartSettings | None, Model] = None,
     head: Annotated[HeadShape | None, Head] = None,
+    adaptation: Annotated[AdaptationSettings | None, Adaptation] = None,
     training: Annotated[FinetuneTraining | None, Training] = None,
     machine: Annotated[MachineSettings | None, Machine] = None,
 ) -> None:
@@ -38,6 +39,7 @@ def finetune(
         "tokenizer": tokenizer,
         "model": model,
         "head": head,
+        "adaptation": adaptation,
         "training": training,
         "machine": machine,
     }

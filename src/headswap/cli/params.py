@@ -1,9 +1,14 @@
 """`headswap params`."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from headswap.cli.flags import Model, Output, OutputFlags
+from headswap.cli.flags import Adaptation, Model, Output, OutputFlags
 from headswap.model.config import PRESET_VOCAB_SIZES, HeadName, HeadShape, ModelSettings
+from headswap.training.config import AdaptationSettings
+
+if TYPE_CHECKING:
+    from headswap.model.account import Account
+    from headswap.model.text_model import ModelShape
 
 
 def params(
@@ -16,11 +21,12 @@ def params(
     num_labels: int | None = None,
     model: Annotated[ModelSettings | None, Model] = None,
     head_shape: Annotated[HeadShape | None, Model] = None,
+    adaptation: Annotated[AdaptationSettings | None, Adaptation] = None,
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
 ) -> None:
     """Count the parameters of a model, by formula and from its tensors; the two must agree.
 
-    Example: headswap params --preset lab --vocab-size 50001 --head classify
+    Example: headswap params --preset lab --vocab-size 50001 --head classify --trainable lora
 
     Parameters
     ----------
@@ -42,7 +48,7 @@ def params(
     from headswap.model.text_model import ModelShape
 
     if bundle is not None:
-        given = (model, vocab_size, max_length, num_labels, head_shape)
+        given = (model, vocab_size, max_length, num_labels, head_shape, adaptation)
         if head != "none" or any(value is not None for value in given):
             raise SettingError("A bundle has its own shape and head. Leave the bundle out, or the other flags.")
         loaded = Bundle.load(bundle)
@@ -57,11 +63,15 @@ def params(
             if value is not None and value < least:
                 raise SettingError(f"--{name} {value} is not allowed: it should be at least {least}.")
         shape = settings.shape(vocab_size=vocab_size or PRESET_VOCAB_SIZES[settings.preset], max_length=max_length)
+        if adaptation is not None:
+            adaptation.check()
+            if head == "none":
+                raise SettingError("--trainable is for a model with a head. Pass --head classify.")
         whole = None
         if head != "none":
             labels = (num_labels or 2) if head == "classify" else None
             whole = ModelShape(base=shape, head=head, num_labels=labels, classifier=head_shape or HeadShape())
-        account = account_of_shape(shape, whole)
+        account = _adapted(whole, adaptation) if whole and adaptation else account_of_shape(shape, whole)
         title = (
             f"{settings.preset}, vocabulary {shape.vocab_size:,}, {'base alone' if head == 'none' else f'{head} head'}"
         )
@@ -74,3 +84,14 @@ def params(
     rows.append(("without embeddings", "", f"{account.total - embedding:,}"))
     rows.append(("trainable", "", f"{account.trainable:,}"))
     print_table(title, ("part", "formula", "parameters"), rows)
+
+
+def _adapted(shape: "ModelShape", adaptation: AdaptationSettings) -> "Account":
+    """The account of a model of which only a part moves."""
+    from headswap.model.account import account_of
+    from headswap.model.text_model import lay_out
+    from headswap.training.adaptation import freeze
+
+    model = lay_out(shape.changed(lora=adaptation.lora()))
+    freeze(model, adaptation)
+    return account_of(model)

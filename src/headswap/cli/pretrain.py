@@ -1,12 +1,15 @@
 """`headswap pretrain`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-from headswap.cli.flags import Machine, Model, Output, Reading, Tokens, Training, TrainingFlags
+from headswap.cli.flags import Machine, Masking, Model, Output, Reading, Tokens, Training, TrainingFlags
 from headswap.model.config import ModelSettings
-from headswap.text.config import ReadSettings, TokenizerSettings
+from headswap.text.config import MaskingSettings, ReadSettings, TokenizerSettings
 from headswap.training.config import MachineSettings, PretrainTraining
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def pretrain(
@@ -16,6 +19,7 @@ def pretrain(
     read: Annotated[ReadSettings | None, Reading] = None,
     tokenizer: Annotated[TokenizerSettings | None, Tokens] = None,
     model: Annotated[ModelSettings | None, Model] = None,
+    masking: Annotated[MaskingSettings | None, Masking] = None,
     training: Annotated[PretrainTraining | None, Training] = None,
     machine: Annotated[MachineSettings | None, Machine] = None,
 ) -> None:
@@ -39,6 +43,7 @@ def pretrain(
         "corpus": read_values | ({"corpus": corpus} if corpus else {}),
         "tokenizer": tokenizer,
         "model": model,
+        "masking": masking,
         "training": training,
         "machine": machine,
     }
@@ -50,11 +55,22 @@ def pretrain(
         print_json({"run": str(run.path), **result})
         return
     if not flags.quiet:
-        if result["loss"] is not None:
-            references = result["references"]
-            console.print(
-                f"Held-out loss {result['loss']:.3f} (perplexity {result['perplexity']:.1f}, "
-                f"{result['bits_per_byte']:.3f} bits per byte); knowing only how often each token occurs gives "
-                f"{references['unigram_entropy']:.3f}, knowing nothing {references['ln_vocabulary']:.3f}."
-            )
+        print_held_out(console, result)
         console.print(f"The base is in {run.path}. Next: headswap finetune --base {run.path} --train FILE --out DIR")
+
+
+def print_held_out(console: "Console", result: dict[str, Any]) -> None:
+    """What the base knows of text it has not seen, beside what it would score knowing nothing."""
+    if result["loss"] is None:
+        return
+    unigram, nothing = (result["references"][name] for name in ("unigram_entropy", "ln_vocabulary"))
+    bits = result["bits_per_byte"]
+    more = f", {bits:.3f} bits per byte" if bits is not None else " at the hidden tokens"
+    console.print(
+        f"Held-out loss {result['loss']:.3f} (perplexity {result['perplexity']:.1f}{more}); knowing only how often "
+        f"each token occurs gives {unigram:.3f}, knowing nothing {nothing:.3f}."
+    )
+    for name, what in (("nsp", "segments that follow each other"), ("sop", "segments in their order")):
+        if (accuracy := result.get(f"{name}_accuracy")) is not None:
+            loss = result[f"{name}_loss"]
+            console.print(f"Told right, {what}: {accuracy:.3f} of the pairs (.500 by chance), loss {loss:.3f}.")

@@ -16,6 +16,32 @@ def derive_seed(seed: int, *names: str | int) -> int:
     return int.from_bytes(blake2b(parts.encode(), digest_size=8).digest(), "little") >> 1
 
 
+class Draws:
+    """Uniform numbers that are a function of a place: no generator to advance, so no order to keep.
+
+    The number drawn for a token depends on the stream's name and on where the token stands in the corpus, never on the
+    batch, micro-batch or process that asks for it.
+    """
+
+    def __init__(self, seed: int, *names: str | int) -> None:
+        self._seed, self._names = seed, names
+
+    def uniform(self, purpose: str, *places: np.ndarray | int) -> np.ndarray:
+        """Numbers in [0, 1), one for each place; a place has one or several coordinates."""
+        values = np.array(derive_seed(self._seed, *self._names, purpose), dtype=np.uint64)
+        for place in places:
+            # Adding the golden ratio keeps zero from being a fixed point, as splitmix64 does.
+            values = mixed((values ^ np.asarray(place).astype(np.uint64)) + np.uint64(0x9E3779B97F4A7C15))
+        return (values >> np.uint64(11)) * 2.0**-53
+
+
+def mixed(values: np.ndarray) -> np.ndarray:
+    """The finaliser of splitmix64: every output bit depends on every input bit."""
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
+
+
 def numpy_stream(seed: int, *names: str | int) -> np.random.Generator:
     """A NumPy generator of its own for one named purpose."""
     return np.random.default_rng(derive_seed(seed, *names))

@@ -71,10 +71,10 @@ class Generator:
     def __init__(self, bundle: Bundle) -> None:
         shape = bundle.model.shape
         if shape.head != "lm" or shape.direction != "causal":
-            kind = (
-                "classifier (use headswap predict)" if shape.head == "classify" else "model that reads both directions"
+            raise InputError(
+                f"{bundle.path or 'This bundle'} is {bundle.what}; only a causal language model can generate. "
+                f"Use headswap {bundle.verb}."
             )
-            raise InputError(f"{bundle.path or 'This bundle'} is a {kind}; only a causal language model can generate.")
         self.bundle, self.model, self.tokenizer = bundle, bundle.model, bundle.tokenizer
 
     def continue_text(self, prompt: str, settings: SamplingSettings) -> Continuation:

@@ -1,8 +1,8 @@
 """The parameter account: from a formula and from real tensors, and the two must agree.
 
 Reports disagree about parameter counts because each counts other things. Here every part states its formula in the
-symbols of the shape (V vocabulary, D width, L layers, F feed-forward width, P positions, S segments, C classes), its
-numbers, and what the tensors of that part really hold.
+symbols of the shape (V vocabulary, D width, L layers, F feed-forward width, P positions, S segments, C classes, R rank
+of adapters), its numbers, and what the tensors of that part really hold.
 """
 
 import re
@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 
 from headswap.core.errors import RunError
 from headswap.model.base import Base
-from headswap.model.config import BaseShape
+from headswap.model.config import BaseShape, LoraShape
 from headswap.model.text_model import ModelShape, TextModel, lay_out
 
 
@@ -78,8 +78,20 @@ def _formulas(base: BaseShape, head: ModelShape | None) -> Iterator[tuple[str, s
     yield "layer norms", f"L*2*{norm}"
     if base.final_norm:
         yield "final norm", norm
+    if head is not None and head.lora is not None:
+        yield "adapters", _adapter_formula(base, head.lora)
     if head is not None:
         yield "head", _head_formula(base, head)
+        if head.pair_head:
+            yield "pair head", "D*D + D + 2*D + 2"
+
+
+def _adapter_formula(base: BaseShape, lora: LoraShape) -> str:
+    """In and out of every targeted matrix, times the rank."""
+    widths = {"qkv": "4*D", "output": "2*D", "up": "D + F", "down": "D + F"}
+    if base.activation == "swiglu":
+        widths["gate"] = "D + F"
+    return f"L*R*({' + '.join(widths[name] for name in lora.targets if name in widths)})"
 
 
 def _head_formula(base: BaseShape, head: ModelShape) -> str:
@@ -93,7 +105,9 @@ def _head_formula(base: BaseShape, head: ModelShape) -> str:
 
 def _part_of(tensor: str) -> str:
     for pattern, part in (
+        (r".*\.lora_(down|up)$", "adapters"),
         (r"head\.", "head"),
+        (r"pair_head\.", "pair head"),
         (r"base\.embedding\.", "embedding"),
         (r"base\.position_embedding\.", "positions"),
         (r"base\.segment_embedding\.", "segments"),
@@ -117,6 +131,7 @@ def _values(base: BaseShape, head: ModelShape | None) -> dict[str, int]:
         "P": base.max_position_embeddings,
         "S": base.type_vocab_size,
         "C": (head.num_labels or 0) if head else 0,
+        "R": head.lora.rank if head and head.lora else 0,
     }
 
 

@@ -3,11 +3,14 @@
 The attention module projects and mixes; *how* tokens see each other is the layout's business. `SequenceLayout` keeps
 sequences apart and pads them only inside the kernel; the generator brings a layout of its own that adds a cache.
 
-Shapes: N tokens of all sequences end to end, D hidden width, H heads, K head width, B sequences, S longest sequence.
+Shapes: N tokens of all sequences end to end, D hidden width, H heads, K head width, B sequences (B1: one more), S
+longest sequence.
 """
 
+import inspect
 from collections.abc import Sequence
-from typing import Protocol
+from functools import cache
+from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -38,6 +41,7 @@ class SequenceLayout:
         sequence_N = torch.repeat_interleave(torch.arange(self.num_sequences), lengths_B)
         positions_N = torch.arange(int(lengths_B.sum())) - starts_B[sequence_N]
         self.positions_N = positions_N.to(device, non_blocking=True)
+        self.ends_B1 = F.pad(torch.cumsum(lengths_B, 0), (1, 0)).to(torch.int32).to(device, non_blocking=True)
         self.slots_N = (sequence_N * self.longest + positions_N).to(device, non_blocking=True)
         self.key_mask_B11S: Tensor | None = None
         if not causal and not self.is_rectangular:
@@ -46,8 +50,10 @@ class SequenceLayout:
             self.key_mask_B11S = mask_BS[:, None, None, :].to(device, non_blocking=True)
 
     def attend(self, layer: int, query_NHK: Tensor, key_NHK: Tensor, value_NHK: Tensor, *, dropout: float) -> Tensor:
-        """Pad, run the fused kernel, take the padding out again."""
+        """Without padding where a kernel can; else pad, run the fused kernel, take the padding out again."""
         del layer  # every layer sees the same sequences
+        if dropout == 0 and has_ragged_kernel(query_NHK):
+            return ragged_attention(query_NHK, key_NHK, value_NHK, self.ends_B1, self.longest, causal=self.causal)
         query, key, value = (self._pad(part) for part in (query_NHK, key_NHK, value_NHK))
         mixed_BHSK = F.scaled_dot_product_attention(
             query, key, value, attn_mask=self.key_mask_B11S, dropout_p=dropout, is_causal=self.causal
@@ -61,6 +67,33 @@ class SequenceLayout:
             empty = part_NHK.new_zeros(self.num_sequences * self.longest, num_heads, dim)
             part_NHK = empty.index_copy(0, self.slots_N, part_NHK)
         return part_NHK.view(self.num_sequences, self.longest, num_heads, dim).transpose(1, 2)
+
+
+def has_ragged_kernel(query_NHK: Tensor) -> bool:
+    """Whether attention over sequences of different lengths can run without padding: flash attention on CUDA."""
+    return (
+        query_NHK.is_cuda
+        and query_NHK.dtype in (torch.bfloat16, torch.float16)
+        and query_NHK.shape[-1] % 8 == 0
+        and torch.cuda.get_device_capability(query_NHK.device) >= (8, 0)
+    )
+
+
+def ragged_attention(
+    query_NHK: Tensor, key_NHK: Tensor, value_NHK: Tensor, ends_B1: Tensor, longest: int, *, causal: bool
+) -> Tensor:
+    """Attention inside each sequence of a flat batch."""
+    attend, options = _ragged_kernel(causal)
+    return attend(query_NHK, key_NHK, value_NHK, ends_B1, ends_B1, longest, longest, **options)
+
+
+@cache
+def _ragged_kernel(causal: bool) -> tuple[Any, dict[str, Any]]:
+    """PyTorch's kernel and how this version of it is asked for causal attention."""
+    from torch.nn.attention.varlen import varlen_attn
+
+    by_window = "window_size" in inspect.signature(varlen_attn).parameters
+    return varlen_attn, {"window_size": (-1, 0 if causal else -1)} if by_window else {"is_causal": causal}
 
 
 class SelfAttention(nn.Module):

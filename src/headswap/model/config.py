@@ -76,6 +76,18 @@ class HeadShape(Settings):
     """Dropout on the pooled vector."""
 
 
+LoraTarget = Literal["qkv", "output", "gate", "up", "down"]
+LORA_TARGETS: tuple[LoraTarget, ...] = get_args(LoraTarget)
+
+
+class LoraShape(Settings):
+    """Where adapters are and how wide."""
+
+    rank: Count
+    alpha: Annotated[float, Field(gt=0)]
+    targets: tuple[LoraTarget, ...] = LORA_TARGETS
+
+
 PRESETS: dict[str, dict[str, object]] = {
     # The lab's model to the number: PyTorch's encoder layer defaults, see docs/concepts.md.
     "lab": {

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from headswap.core.seeds import derive_seed
 from headswap.model.config import BaseShape
+from headswap.model.lora import is_adapter
 
 NORMAL_STD = 0.02
 LAB_BOUND = 0.1
@@ -23,7 +24,11 @@ def initialize(model: nn.Module, shape: BaseShape, *, seed: int) -> None:
     """Fill every parameter in place."""
     for name, tensor in model.named_parameters():
         generator = torch.Generator().manual_seed(derive_seed(seed, "init", name))
-        if "norm." in name:
+        if is_adapter(name):
+            # As PEFT does: the way in like a linear layer of PyTorch, the way out at zero.
+            bound = 1.0 / math.sqrt(tensor.shape[1])
+            tensor.zero_() if name.endswith("lora_up") else tensor.uniform_(-bound, bound, generator=generator)
+        elif "norm." in name:
             tensor.fill_(1.0 if name.endswith("weight") else 0.0)
         elif shape.initialization == "lab":
             _initialize_as_the_lab(name, tensor, model, generator)

@@ -1,52 +1,108 @@
 """Objectives: what is predicted and how it is scored.
 
-An objective makes a `Batch` from pieces of documents and returns the *sum* of its losses over the batch's targets; the
-engine divides by the step's number of targets over all micro-batches and processes. It also decides the attention
-direction and the head. Adding an objective is one class and one line in `PRETRAINING`.
+An objective makes a `Batch` and returns the *sum* of its losses over the batch's targets; the engine divides by the
+step's number of targets over all micro-batches and processes. It also decides the attention direction and the head.
+The objectives that see both directions are in masked.py, the table of those that need no labels in pretraining.py.
 """
 
-from collections.abc import Sequence
-from typing import Literal, Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 import torch.nn.functional as F
 from torch import Tensor
 
+from headswap.core.seeds import Draws
 from headswap.model.fused_loss import linear_cross_entropy_sum
 from headswap.model.heads import LanguageModelHead
 from headswap.model.text_model import Direction, TextModel
 from headswap.text.batch import Batch, flat_batch
-from headswap.text.windows import Piece
-
-ObjectiveName = Literal["causal"]
+from headswap.text.store import TokenStore
+from headswap.text.tokenizer import Tokenizer
+from headswap.text.windows import Layout, Piece, Rows
 
 
 class Objective(Protocol):
     """How a model is scored on a batch."""
 
     def loss_sum(self, model: TextModel, batch: Batch) -> Tensor:
-        """The loss summed over the batch's targets."""
+        """The loss summed over the batch's targets; one sum for each of the batch's `target_counts`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreSums:
+    """A sum over a batch and what it is divided by in the end: never a mean of means."""
+
+    total: float
+    count: int
+
+
+class RowSource(Protocol):
+    """Rows of a corpus, each computed when it is asked for."""
+
+    max_length: int
+    num_tokens: int
+    num_truncated: int
+    documents: np.ndarray
+
+    def __len__(self) -> int: ...
+
+    def pieces_of(self, rows: Sequence[int] | np.ndarray, draws: Draws) -> Sequence[Any]:
+        """What stands in some rows, in their order."""
 
 
 class PretrainingObjective(Objective, Protocol):
     """An objective that needs no labels: it makes its own targets."""
 
-    name: ObjectiveName
     direction: Direction
+    losses: tuple[str, ...]
+    """Names of its losses, in the order of their sums."""
+    sides: tuple[str, ...]
+    """Side arrays of the token store that it reads."""
+    num_segments: int
+    """Segment embeddings that it needs."""
+    is_likelihood: bool
+    """Whether every token is predicted once, so that bits a byte can be told."""
 
-    def make_batch(self, pieces: Sequence[Piece], stream: np.random.Generator) -> Batch:
-        """Inputs and targets for a few pieces of documents."""
+    def rows(self, store: TokenStore, documents: np.ndarray, *, max_length: int, layout: Layout) -> RowSource:
+        """The rows of some documents."""
+
+    def make_batch(self, pieces: Sequence[Any], draws: Draws) -> Batch:
+        """Inputs and targets for what stands in some rows."""
+
+    def score_sums(self, model: TextModel, batch: Batch) -> Mapping[str, ScoreSums]:
+        """What is reported of held-out text, by name."""
+
+
+def token_loss_sum(model: TextModel, hidden_ND: Tensor, batch: Batch) -> Tensor:
+    """Cross entropy of the targeted tokens alone, through the fused head."""
+    assert isinstance(model.head, LanguageModelHead)
+    hidden_TD = hidden_ND if batch.num_targets == batch.num_tokens else hidden_ND[batch.target_index_T]
+    weight_VD = model.head.projection(model.base.embedding.weight)
+    return linear_cross_entropy_sum(hidden_TD, weight_VD, model.head.bias, batch.target_value_T)
 
 
 class CausalObjective:
     """Predict the next token from those before it. Needs: any text. Gives: a generator. Sees: the left context only."""
 
-    name: ObjectiveName = "causal"
     direction: Direction = "causal"
+    losses: tuple[str, ...] = ("loss",)
+    sides: tuple[str, ...] = ()
+    num_segments = 0
+    is_likelihood = True
 
-    def make_batch(self, pieces: Sequence[Piece], stream: np.random.Generator) -> Batch:
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+
+    def rows(self, store: TokenStore, documents: np.ndarray, *, max_length: int, layout: Layout) -> Rows:
+        """Windows of the corpus, or one document a row."""
+        sos, eos = self.tokenizer.sos_id, self.tokenizer.eos_id
+        return Rows(store, documents, max_length=max_length, layout=layout, sos_id=sos, eos_id=eos)
+
+    def make_batch(self, pieces: Sequence[Piece], draws: Draws) -> Batch:
         """Each piece's tokens in, the same tokens shifted by one out."""
-        del stream  # nothing is drawn
+        del draws  # nothing is drawn
         targets = np.concatenate([piece.stream[1:] for piece in pieces]).astype(np.int64)
         return flat_batch(
             [piece.stream[:-1] for piece in pieces],
@@ -56,13 +112,12 @@ class CausalObjective:
         )
 
     def loss_sum(self, model: TextModel, batch: Batch) -> Tensor:
-        """Cross entropy of every next token, through the fused head."""
-        assert isinstance(model.head, LanguageModelHead)
-        hidden_TD = model.hidden(batch)
-        if batch.num_targets != batch.num_tokens:
-            hidden_TD = hidden_TD[batch.target_index_T]
-        weight_VD = model.head.projection(model.base.embedding.weight)
-        return linear_cross_entropy_sum(hidden_TD, weight_VD, model.head.bias, batch.target_value_T)
+        """Cross entropy of every next token."""
+        return token_loss_sum(model, model.hidden(batch), batch)
+
+    def score_sums(self, model: TextModel, batch: Batch) -> Mapping[str, ScoreSums]:
+        """The loss and its number of targets."""
+        return {"loss": ScoreSums(self.loss_sum(model, batch).item(), batch.num_targets)}
 
 
 class ClassificationObjective:
@@ -77,6 +132,3 @@ class ClassificationObjective:
         logits_BC = logits_BC if logits_BC.dtype.itemsize >= 4 else logits_BC.float()
         smoothing = self.label_smoothing
         return F.cross_entropy(logits_BC, batch.target_value_T, reduction="sum", label_smoothing=smoothing)
-
-
-PRETRAINING: dict[str, type[CausalObjective]] = {"causal": CausalObjective}

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from headswap.core.errors import RunError
-from headswap.model.text_model import ModelShape, TextModel, build_model
+from headswap.model.lora import is_adapter
+from headswap.model.text_model import ModelShape, TextModel, build_model, merged
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +46,11 @@ class Ledger:
         dropped, dropped_parameters = self.count("dropped")
         if not carried:
             return f"from scratch: all {new} tensors ({new_parameters:,} parameters) are new, as asked"
-        base = len([row for row in self.rows if row.tensor.startswith("base.")])
+        base = len([row for row in self.rows if row.tensor.startswith("base.") and not is_adapter(row.tensor)])
+        what = "head and adapters" if any(is_adapter(row.tensor) for row in self.rows) else "head"
         return (
             f"base carried whole: {carried} of {base} tensors ({carried_parameters:,} parameters) from {self.source}; "
-            f"head new, as expected: {new} tensors ({new_parameters:,}); "
+            f"{what} new, as expected: {new} tensors ({new_parameters:,}); "
             f"old head dropped: {dropped} tensors ({dropped_parameters:,})"
         )
 
@@ -63,6 +65,7 @@ class Ledger:
 
 def swap_head(model: TextModel, shape: ModelShape, *, seed: int, source: str) -> tuple[TextModel, Ledger]:
     """A new model of `shape` with `model`'s base in it and a fresh head; `model` is left as it is."""
+    model = merged(model) if model.shape.lora is not None else model
     new = build_model(shape, seed=seed)
     old_state, state = model.state_dict(), new.state_dict()
     with torch.no_grad():
@@ -81,10 +84,11 @@ def scratch_ledger(model: TextModel) -> Ledger:
 
 
 def check_ledger(ledger: Ledger, shape: ModelShape) -> None:
-    """The whole base must have been carried, bit for bit."""
-    lost = [row.tensor for row in ledger.rows if row.tensor.startswith("base.") and row.status != "carried"]
+    """The whole base must have been carried, bit for bit; adapters are new."""
+    base = [row for row in ledger.rows if row.tensor.startswith("base.") and not is_adapter(row.tensor)]
+    lost = [row.tensor for row in base if row.status != "carried"]
     if lost:
-        total = len([row for row in ledger.rows if row.tensor.startswith("base.")])
+        total = len(base)
         raise RunError(
             f"Only {total - len(lost)} of the base's {total} tensors could be carried over from {ledger.source}; "
             f"{lost[0]} is the first that was not. The shapes differ (wanted: {shape.base.num_hidden_layers} layers of "

@@ -15,12 +15,15 @@ from headswap.core.config import Settings
 from headswap.core.errors import SettingError
 from headswap.model.attention import SequenceLayout
 from headswap.model.base import Base
-from headswap.model.config import BaseShape, HeadShape
+from headswap.model.config import BaseShape, HeadShape, LoraShape
 from headswap.model.heads import ClassificationHead, LanguageModelHead
 from headswap.model.initialize import initialize
+from headswap.model.lora import LoraLinear, add_adapters, is_adapter
 from headswap.text.batch import Batch
 
 Direction = Literal["causal", "bidirectional"]
+PAIR_HEAD = HeadShape(pooling="first", head_hidden="tanh", head_dropout=0.0)
+"""BERT's: a square layer with tanh on the first token's vector."""
 
 
 class ModelShape(Settings):
@@ -31,6 +34,10 @@ class ModelShape(Settings):
     head: Literal["lm", "classify"] = "lm"
     num_labels: int | None = None
     classifier: HeadShape = HeadShape()
+    pair_head: bool = False
+    """A second head beside the language model's that tells whether two segments belong together."""
+    lora: LoraShape | None = None
+    """Adapters beside the base's matrices."""
 
 
 class TextModel(nn.Module):
@@ -40,12 +47,15 @@ class TextModel(nn.Module):
         super().__init__()
         self.shape = shape
         self.base = Base(shape.base)
+        if shape.lora is not None:
+            add_adapters(self.base.layers, shape.lora)
         self.head: LanguageModelHead | ClassificationHead
         if shape.head == "lm":
             self.head = LanguageModelHead(shape.base)
         else:
             assert shape.num_labels is not None
             self.head = ClassificationHead(shape.base, shape.classifier, shape.num_labels)
+        self.pair_head = ClassificationHead(shape.base, PAIR_HEAD, 2) if shape.pair_head else None
 
     @property
     def device(self) -> torch.device:
@@ -97,3 +107,15 @@ def build_model(shape: ModelShape, *, seed: int) -> TextModel:
     model.to_empty(device="cpu")
     initialize(model, shape.base, seed=seed)
     return model.eval()
+
+
+@torch.no_grad()
+def merged(model: TextModel) -> TextModel:
+    """A plain model with the adapters added into the weights: the same outputs, nothing beside the matrices."""
+    plain = lay_out(model.shape.changed(lora=None))
+    state = {name: tensor for name, tensor in model.state_dict().items() if not is_adapter(name)}
+    for name, module in model.named_modules():
+        if isinstance(module, LoraLinear):
+            state[f"{name}.weight"] = module.merged()
+    plain.load_state_dict(state, assign=True)
+    return plain.eval()

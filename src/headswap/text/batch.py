@@ -23,6 +23,8 @@ class Batch:
     target_index_T: Tensor
     target_value_T: Tensor
     segments_N: Tensor | None = None
+    pair_target_B: Tensor | None = None
+    """Whether the two segments of each sequence belong together, for the objectives that ask it."""
     documents: tuple[int, ...] = ()
 
     @property
@@ -34,6 +36,11 @@ class Batch:
     def num_targets(self) -> int:
         """What the loss of this batch is divided by."""
         return len(self.target_value_T)
+
+    @property
+    def target_counts(self) -> tuple[int, ...]:
+        """What each loss of this batch is divided by: targets, and pairs where they are asked for."""
+        return (self.num_targets,) if self.pair_target_B is None else (self.num_targets, len(self.pair_target_B))
 
     def to(self, device: torch.device) -> "Batch":
         """The same batch on a device."""
@@ -49,11 +56,17 @@ class Batch:
             target_index_T=move(self.target_index_T),
             target_value_T=move(self.target_value_T),
             segments_N=None if self.segments_N is None else move(self.segments_N),
+            pair_target_B=None if self.pair_target_B is None else move(self.pair_target_B),
         )
 
     def without_targets(self) -> "Batch":
         """The same sequences asking for nothing: a process without rows of its own still takes part in a step."""
-        return replace(self, target_index_T=self.target_index_T[:0], target_value_T=self.target_value_T[:0])
+        return replace(
+            self,
+            target_index_T=self.target_index_T[:0],
+            target_value_T=self.target_value_T[:0],
+            pair_target_B=None if self.pair_target_B is None else self.pair_target_B[:0],
+        )
 
 
 def flat_batch(
@@ -62,6 +75,8 @@ def flat_batch(
     target_index: np.ndarray | Sequence[int] = (),
     target_value: np.ndarray | Sequence[int] = (),
     documents: Sequence[int] = (),
+    segments: np.ndarray | None = None,
+    pair_target: np.ndarray | None = None,
 ) -> Batch:
     """A batch of id arrays, none of them empty."""
     assert sequences
@@ -71,5 +86,7 @@ def flat_batch(
         lengths=tuple(len(sequence) for sequence in sequences),
         target_index_T=torch.as_tensor(np.asarray(target_index, dtype=np.int64)),
         target_value_T=torch.as_tensor(np.asarray(target_value)),
+        segments_N=None if segments is None else torch.from_numpy(segments.astype(np.int64)),
+        pair_target_B=None if pair_target is None else torch.from_numpy(pair_target),
         documents=tuple(documents),
     )

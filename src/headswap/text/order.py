@@ -7,7 +7,7 @@ run needs no state, and an epoch covers every row exactly once for any number of
 
 import numpy as np
 
-from headswap.core.seeds import derive_seed
+from headswap.core.seeds import derive_seed, mixed
 
 ROUNDS = 6
 
@@ -41,12 +41,5 @@ def _feistel(values: np.ndarray, half_bits: int, keys: list[np.uint64]) -> np.nd
     mask = np.uint64((1 << half_bits) - 1)
     left, right = values >> np.uint64(half_bits), values & mask
     for key in keys:
-        left, right = right, left ^ (_mix(right ^ key) & mask)
+        left, right = right, left ^ (mixed(right ^ key) & mask)
     return (left << np.uint64(half_bits)) | right
-
-
-def _mix(values: np.ndarray) -> np.ndarray:
-    """The finaliser of splitmix64: every output bit depends on every input bit."""
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return values ^ (values >> np.uint64(31))

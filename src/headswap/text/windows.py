@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from headswap.core.seeds import Draws
+
 if TYPE_CHECKING:
     from headswap.text.store import TokenStore
 
@@ -25,16 +27,27 @@ class Piece:
     document: int
     start: int
     stream: np.ndarray
+    word_starts: np.ndarray | None = None
+    """Whether each input begins a word, where the rows were asked for it; `<sos>` does."""
 
 
 class Rows:
     """The rows of some documents of a store, each computed when it is asked for."""
 
     def __init__(
-        self, store: "TokenStore", documents: np.ndarray, *, max_length: int, layout: Layout, sos_id: int, eos_id: int
+        self,
+        store: "TokenStore",
+        documents: np.ndarray,
+        *,
+        max_length: int,
+        layout: Layout,
+        sos_id: int,
+        eos_id: int,
+        with_words: bool = False,
     ) -> None:
         self.store, self.documents, self.max_length, self.layout = store, documents, max_length, layout
         self.sos_id, self.eos_id = sos_id, eos_id
+        self._word_starts = store.side("word_starts") if with_words else None
         offsets = np.asarray(store.offsets, dtype=np.int64)
         self._inputs = offsets[documents + 1] - offsets[documents] + 1
         if layout == "documents":
@@ -63,8 +76,9 @@ class Rows:
             start, position = upto, position + 1
         return pieces
 
-    def pieces_of(self, rows: Sequence[int] | np.ndarray) -> list[Piece]:
+    def pieces_of(self, rows: Sequence[int] | np.ndarray, draws: Draws) -> list[Piece]:
         """The pieces of several rows, in their order."""
+        del draws  # a window is what it is
         return [piece for row in rows for piece in self.pieces(int(row))]
 
     def _piece(self, position: int, start: int, end: int) -> Piece:
@@ -75,4 +89,11 @@ class Rows:
         body = ids[max(start - 1, 0) : min(end, last - 1)].astype(np.int64)
         parts: list[Sequence[int] | np.ndarray] = [[self.sos_id]] if start == 0 else []
         parts = [*parts, body, [self.eos_id]] if end == last else [*parts, body]
-        return Piece(document, start, np.concatenate(parts))
+        return Piece(document, start, np.concatenate(parts), self._words(document, start, end))
+
+    def _words(self, document: int, start: int, end: int) -> np.ndarray | None:
+        if self._word_starts is None:
+            return None
+        begin = int(self.store.offsets[document])
+        inside = np.asarray(self._word_starts[begin + max(start - 1, 0) : begin + end - 1], dtype=bool)
+        return np.concatenate(([True], inside)) if start == 0 else inside

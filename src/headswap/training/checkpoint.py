@@ -35,8 +35,8 @@ class Progress:
     step: int = 0
     tokens: int = 0
     seconds: float = 0.0
-    window_loss: float = 0.0
-    window_targets: int = 0
+    window_losses: list[float] = field(default_factory=list)
+    window_targets: list[int] = field(default_factory=list)
     best_step: int | None = None
     best_score: list[float] | None = None
     evaluations_without_gain: int = 0
@@ -47,6 +47,17 @@ class Progress:
     def noted(self) -> dict[str, Any]:
         """What `result.json` says of steps that were skipped, if any were."""
         return {"skipped_steps": self.skipped} if self.skipped else {}
+
+    def add(self, losses: list[float], targets: list[int]) -> None:
+        """Count one step's losses, each with its number of targets, to the line that is written next."""
+        before = self.window_losses or [0.0] * len(losses)
+        self.window_losses = [sum + loss * number for sum, loss, number in zip(before, losses, targets, strict=True)]
+        counted = self.window_targets or [0] * len(targets)
+        self.window_targets = [sum + number for sum, number in zip(counted, targets, strict=True)]
+
+    def window_means(self) -> list[float]:
+        """The losses a target since the last line."""
+        return [loss / max(1, num) for loss, num in zip(self.window_losses, self.window_targets, strict=True)]
 
 
 def save_checkpoint(

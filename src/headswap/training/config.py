@@ -6,13 +6,27 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, field_validator
 
 from headswap.core.config import Recipe, Settings, check_exclusive
-from headswap.model.config import DEFAULT_PRESET, HeadShape, ModelSettings, Preset, ShapeChanges, Share
-from headswap.text.config import LabelledSettings, ReadSettings, TokenizerSettings
+from headswap.core.errors import SettingError
+from headswap.model.config import (
+    DEFAULT_PRESET,
+    LORA_TARGETS,
+    HeadShape,
+    LoraShape,
+    LoraTarget,
+    ModelSettings,
+    Preset,
+    ShapeChanges,
+    Share,
+)
+from headswap.text.config import LabelledSettings, MaskingSettings, ReadSettings, TokenizerSettings
 
 Positive = Annotated[float, Field(gt=0)]
 Steps = Annotated[int, Field(ge=1)]
 DeviceName = Literal["auto", "cpu", "cuda"]
 PrecisionName = Literal["auto", "fp32", "bf16"]
+LAYER_LR_DECAY, HEAD_LR_FACTOR = 1.0, 1.0
+"""How a carried base moves by default; chosen by measurement."""
+ObjectiveName = Literal["causal", "masked", "masked+nsp", "masked+sop"]
 
 
 class MachineSettings(Settings):
@@ -83,8 +97,9 @@ class PretrainTraining(TrainingSettings):
 
     exclusive = ("max_steps", "num_train_epochs", "max_tokens", "max_minutes")
 
-    objective: Literal["causal"] = "causal"
-    """What is predicted: causal is the next token."""
+    objective: ObjectiveName = "causal"
+    """What is predicted: causal is the next token; masked is hidden tokens, from both sides; masked+nsp also asks
+    whether two segments follow each other, masked+sop whether they are in their order."""
     layout: Literal["packed", "documents"] = "packed"
     """Rows of a batch: packed windows of equal length, or one document a row, cut at the limit, as the lab has it."""
     max_length: Annotated[int, Field(ge=2)] | None = None
@@ -129,6 +144,50 @@ class FinetuneTraining(TrainingSettings):
     """Share of each target spread over all labels."""
 
 
+class AdaptationSettings(Settings):
+    """Which weights of a base move in fine-tuning, and how."""
+
+    trainable: Annotated[str, Field(pattern=r"^(all|head|biases|lora|top-[1-9]\d*)$")] = "all"
+    """What moves beside the new head: all, head (nothing else), top-N (the N upper layers), biases, or lora."""
+    lora_rank: Steps = 8
+    """Rank of the adapters."""
+    lora_alpha: Positive = 16.0
+    """Adapters are scaled by alpha / rank."""
+    lora_targets: tuple[LoraTarget, ...] = LORA_TARGETS
+    """Matrices of a layer that get an adapter: qkv, output, gate, up, down; all of them by default."""
+    unfreeze: Literal["at-once", "gradual"] = "at-once"
+    """Whether all trainable layers move from the start, or one more each epoch, from the head down."""
+    layer_lr_decay: Annotated[float, Field(gt=0, le=1)] | None = None
+    """Each layer's learning rate is this share of that of the layer above it; 1 by default."""
+    head_lr_factor: Positive | None = None
+    """The new head's learning rate as a multiple of the top layer's; 1 by default."""
+
+    @property
+    def top_layers(self) -> int | None:
+        """N of top-N."""
+        return int(self.trainable.removeprefix("top-")) if self.trainable.startswith("top-") else None
+
+    def resolved(self, *, is_scratch: bool) -> Self:
+        """With the paces written out; a base from scratch has nothing to be kept, so all of it moves alike."""
+        if is_scratch and (given := self.not_default(("trainable", "unfreeze"))):
+            raise SettingError(f"{', '.join(given)} cannot be used with --base scratch: there is no base to adapt.")
+        decay, factor = (1.0, 1.0) if is_scratch else (LAYER_LR_DECAY, HEAD_LR_FACTOR)
+        return self.changed(layer_lr_decay=self.layer_lr_decay or decay, head_lr_factor=self.head_lr_factor or factor)
+
+    def lora(self) -> LoraShape | None:
+        """The adapters that are asked for."""
+        if self.trainable != "lora":
+            return None
+        return LoraShape(rank=self.lora_rank, alpha=self.lora_alpha, targets=self.lora_targets)
+
+    def check(self) -> None:
+        """Settings that would have no effect are refused."""
+        if self.trainable != "lora" and (given := self.not_default(("lora_rank", "lora_alpha", "lora_targets"))):
+            raise SettingError(f"{', '.join(given)}: there are adapters under --trainable lora only.")
+        if self.trainable == "head" and (given := self.not_default(("unfreeze", "layer_lr_decay"))):
+            raise SettingError(f"{', '.join(given)}: under --trainable head no layer of the base moves.")
+
+
 class CorpusSettings(ReadSettings):
     """Where the unlabelled text is."""
 
@@ -163,7 +222,34 @@ class PretrainRecipe(Recipe):
     corpus: CorpusSettings = CorpusSettings()
     tokenizer: TokenizerSettings = TokenizerSettings()
     model: ModelSettings = ModelSettings()
+    masking: MaskingSettings = MaskingSettings()
     training: PretrainTraining = PretrainTraining()
+    machine: MachineSettings = MachineSettings()
+
+
+class AdaptStart(Settings):
+    """The base that goes on, and the text it came from."""
+
+    base: str | None = None
+    """Bundle or run folder of a pre-trained base."""
+    reference: str | None = None
+    """Corpus of the old domain: its loss is told before and after, since new text can push old knowledge out."""
+
+
+class AdaptTraining(PretrainTraining):
+    """Settings of going on with pre-training."""
+
+    objective: ObjectiveName | None = None  # type: ignore[assignment]
+    """The base's own; it cannot be changed on the way."""
+
+
+class AdaptRecipe(Recipe):
+    """Everything that reproduces a run that goes on pre-training a base on new text."""
+
+    verb: Literal["adapt"] = "adapt"
+    corpus: CorpusSettings = CorpusSettings()
+    model: AdaptStart = AdaptStart()
+    training: AdaptTraining = AdaptTraining()
     machine: MachineSettings = MachineSettings()
 
 
@@ -175,5 +261,6 @@ class FinetuneRecipe(Recipe):
     tokenizer: TokenizerSettings = TokenizerSettings()
     model: StartSettings = StartSettings()
     head: HeadShape = HeadShape()
+    adaptation: AdaptationSettings = AdaptationSettings()
     training: FinetuneTraining = FinetuneTraining()
     machine: MachineSettings = MachineSettings()

@@ -5,13 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headswap.core.seeds import numpy_stream
-from headswap.model.objectives import PretrainingObjective
+from headswap.core.seeds import Draws
+from headswap.model.objectives import PretrainingObjective, RowSource
 from headswap.text.batch import Batch
 from headswap.text.order import rows_of_step, shuffled
 from headswap.text.store import TokenStore
 from headswap.text.tokenizer import Tokenizer
-from headswap.text.windows import Rows
 
 MOST_HELD_OUT_TOKENS = 50_000
 
@@ -20,7 +19,7 @@ MOST_HELD_OUT_TOKENS = 50_000
 class RowBatches:
     """Batches of pre-training rows as a pure function of the step."""
 
-    rows: Rows
+    rows: RowSource
     objective: PretrainingObjective
     batch_size: int
     seed: int
@@ -28,11 +27,9 @@ class RowBatches:
     def micro_batches(self, step: int, *, count: int) -> list[Batch]:
         """The rows of a step, cut into at most `count` parts."""
         rows = rows_of_step(step, num_rows=len(self.rows), batch_size=self.batch_size, seed=self.seed)
+        draws = Draws(self.seed, "mask", step)
         parts = [part for part in np.array_split(rows, count) if len(part)]
-        return [
-            self.objective.make_batch(self.rows.pieces_of(part), numpy_stream(self.seed, "mask", step, number))
-            for number, part in enumerate(parts)
-        ]
+        return [self.objective.make_batch(self.rows.pieces_of(part, draws), draws) for part in parts]
 
 
 def split_documents(store: TokenStore, fraction: float) -> tuple[np.ndarray, np.ndarray]:

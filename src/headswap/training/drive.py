@@ -11,7 +11,7 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,7 +36,7 @@ from headswap.training.engine import BatchSource, StepRecord, Trainee, train
 from headswap.training.failures import broken_evaluation, broken_numbers, named, what_broke
 from headswap.training.machine import Machine
 from headswap.training.observer import Observer
-from headswap.training.optimizer import make_optimizer
+from headswap.training.optimizer import Pace, make_optimizer
 from headswap.training.run import Run
 
 log = logging.getLogger("headswap")
@@ -67,6 +67,8 @@ class Plan:
     save_every: int | None
     score: Callable[[dict[str, Any]], list[float]] | None = None
     patience: int | None = None
+    losses: tuple[str, ...] = ("loss",)
+    paces: Mapping[str, Pace] | None = None
     observer: Observer = field(default_factory=Observer)
 
 
@@ -82,7 +84,7 @@ class _Drive:
         self.model = plan.bundle.model.to(plan.machine.device)
         checkpoint = plan.processes.from_first(lambda: newest_whole(self.folder))
         self.optimizer, self.progress = resume_from(
-            checkpoint, self.model, lambda: make_optimizer(self.model, plan.settings)
+            checkpoint, self.model, lambda: make_optimizer(self.model, plan.settings, plan.paces)
         )
         if checkpoint is not None and plan.processes.is_first:
             point_at(checkpoint)
@@ -161,28 +163,26 @@ class _Drive:
         progress, settings = self.progress, self.plan.settings
         if record.is_broken.item():
             self._stop_broken(record)
-        targets = int(record.num_targets)
         progress.tokens += int(record.num_tokens)
         is_skipped = bool(record.is_skipped.item())
         if is_skipped:
             self._note_skipped(record)
         else:
-            progress.window_loss += record.loss.item() * targets
-            progress.window_targets += targets
+            progress.add(record.losses_K.tolist(), record.num_targets_K.tolist())
         step = record.step + 1
         is_line_due = step % settings.logging_steps == 0 or step == self.plan.total_steps
-        if not is_line_due or progress.window_targets == 0:
+        if not is_line_due or not any(progress.window_targets):
             return
         line = {
             "step": step,
             "epoch": step / self.plan.steps_per_epoch,
-            "train_loss": progress.window_loss / progress.window_targets,
+            **{f"train_{name}": loss for name, loss in zip(self.plan.losses, progress.window_means(), strict=True)},
             "learning_rate": record.learning_rate,
             "grad_norm": None if is_skipped else record.grad_norm.item(),
             "tokens": progress.tokens,
             "seconds": self._seconds(),
         }
-        progress.window_loss, progress.window_targets = 0.0, 0
+        progress.window_losses, progress.window_targets = [], []
         self._write(line)
         self.plan.observer.on_step(line)
 

@@ -22,7 +22,7 @@ from headswap.text.batch import Batch
 from headswap.training.config import TrainingSettings
 from headswap.training.distributed import Processes
 from headswap.training.machine import Machine
-from headswap.training.optimizer import guarded_step
+from headswap.training.optimizer import guarded_step, hold_back
 from headswap.training.schedule import learning_rate_at
 
 
@@ -52,8 +52,12 @@ class StepRecord:
     step: int
     learning_rate: float
     num_tokens: Tensor
-    num_targets: Tensor
+    num_targets_K: Tensor
+    """Targets of each of the objective's losses; most objectives have one."""
+    losses_K: Tensor
+    """Each loss a target."""
     loss: Tensor
+    """Their sum, which is what is minimised."""
     grad_norm: Tensor
     is_skipped: Tensor
     """1 if this step's loss or gradient was not finite."""
@@ -84,21 +88,25 @@ def train(
         everything = source.micro_batches(step, count=num_micro)
         mine = list(enumerate(everything))[processes.rank :: processes.world]
         mine = mine or [(0, everything[0].without_targets())]
-        counts = torch.tensor(
-            [[batch.num_tokens, batch.num_targets] for _, batch in mine if batch.num_targets] or [[0, 0]]
-        )
-        num_tokens, num_targets = processes.sum(counts.sum(0))
-        loss_sum = torch.zeros((), device=machine.device)
+        counts = [(batch.num_tokens, *batch.target_counts) for _, batch in mine if batch.num_targets]
+        num_losses = len(everything[0].target_counts)
+        totals = processes.sum(torch.tensor(counts or [[0] * (1 + num_losses)]).sum(0))
+        num_tokens, num_targets_K = totals[0], totals[1:]
+        divisors = [max(1, number) for number in num_targets_K.tolist()]  # a few short rows may hide nothing
+        loss_sums_K = torch.zeros(num_losses, device=machine.device)
         for position, (micro, batch) in enumerate(mine):
             is_last = position == len(mine) - 1
             torch.manual_seed(derive_seed(settings.seed, "dropout", step, micro))
             with nullcontext() if is_last or processes.world == 1 else parallel.no_sync():  # type: ignore[operator]
                 with machine.autocast():
-                    micro_loss = parallel(batch.to(machine.device))
+                    sums_K = parallel(batch.to(machine.device)).reshape(-1)
                 # DDP averages over processes; the sum over all targets is what is wanted.
-                (micro_loss * (processes.world / num_targets.item())).backward()
-            loss_sum = loss_sum + micro_loss.detach()
-        loss = processes.sum(loss_sum) / num_targets.item()
+                parts = [part * (processes.world / divisor) for part, divisor in zip(sums_K, divisors, strict=True)]
+                torch.stack(parts).sum().backward()
+            loss_sums_K = loss_sums_K + sums_K.detach()
+        losses_K = processes.sum(loss_sums_K) / torch.tensor(divisors, device=machine.device)
+        loss = losses_K.sum()
+        hold_back(optimizer, step)
         limit = settings.max_grad_norm or float("inf")
         grad_norm = nn.utils.clip_grad_norm_(parameters, limit)
         is_skipped = (~(grad_norm.isfinite() & loss.isfinite())).to(skipped.dtype)
@@ -108,5 +116,5 @@ def train(
         guarded_step(optimizer, learning_rate, is_broken=torch.maximum(is_skipped, is_broken))
         documents = tuple(document for _, batch in mine for document in batch.documents)
         yield StepRecord(
-            step, learning_rate, num_tokens, num_targets, loss, grad_norm, is_skipped, is_broken, documents
+            step, learning_rate, num_tokens, num_targets_K, losses_K, loss, grad_norm, is_skipped, is_broken, documents
         )

@@ -6,7 +6,6 @@ its neighbours.
 """
 
 import logging
-import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -18,12 +17,9 @@ from torch import Tensor
 
 from headswap.bundle import Bundle
 from headswap.core.errors import InputError, RunError
-from headswap.core.seeds import numpy_stream
-from headswap.model.objectives import PretrainingObjective
 from headswap.model.text_model import TextModel
 from headswap.text.batch import flat_batch
 from headswap.text.tokenizer import Tokenizer
-from headswap.text.windows import Rows
 
 log = logging.getLogger("headswap")
 TOKENS_PER_BATCH = {"cpu": 8_192, "cuda": 131_072}
@@ -50,6 +46,12 @@ class Sequences:
         """Share of the tokens that did not fit."""
         return self.num_truncated / max(1, self.num_tokens)
 
+    def warn_of_truncation(self, max_length: int) -> None:
+        """Say how much was cut off, if anything was."""
+        if self.num_truncated:
+            share = 100 * self.truncated_share
+            log.warning("%.1f %% of the tokens were cut off: the model reads at most %d a text.", share, max_length)
+
 
 def make_sequences(texts: Sequence[str], tokenizer: Tokenizer, *, max_length: int) -> Sequences:
     """Encode texts and cut each at the limit."""
@@ -69,7 +71,7 @@ def logits_of(
     model.eval()
     order = sorted(range(len(sequences)), key=lambda index: len(sequences[index]))
     result = torch.empty(len(sequences), model.shape.num_labels or 0)
-    for chosen in _token_batches(order, sequences, TOKENS_PER_BATCH[model.device.type]):
+    for chosen in token_batches(order, sequences, TOKENS_PER_BATCH[model.device.type]):
         batch = flat_batch([sequences[index] for index in chosen]).to(model.device)
         with autocast or nullcontext():
             logits_BC = model(batch)
@@ -80,7 +82,8 @@ def logits_of(
     return result
 
 
-def _token_batches(order: Sequence[int], sequences: Sequence[np.ndarray], budget: int) -> list[list[int]]:
+def token_batches(order: Sequence[int], sequences: Sequence[np.ndarray], budget: int) -> list[list[int]]:
+    """Sequences in the given order, cut into batches of about `budget` tokens."""
     batches: list[list[int]] = []
     used = budget + 1
     for index in order:
@@ -97,7 +100,7 @@ def predict_texts(bundle: Bundle, texts: Sequence[str], *, max_length: int | Non
     if bundle.model.shape.head != "classify":
         raise InputError(
             f"{bundle.path or 'This bundle'} is a language model without a classification head. "
-            "Fine-tune it first (headswap finetune --base ...), or use headswap generate."
+            f"Fine-tune it first (headswap finetune --base ...), or use headswap {bundle.verb}."
         )
     if isinstance(texts, str):
         raise InputError("predict takes a list of texts, not one string. Put it in a list: [text].")
@@ -106,11 +109,7 @@ def predict_texts(bundle: Bundle, texts: Sequence[str], *, max_length: int | Non
     if blank := [number for number, text in enumerate(texts, 1) if not text.strip()]:
         raise InputError(f"Text {blank[0]} of {len(texts)} is blank, so there is nothing to label.")
     sequences = make_sequences(texts, bundle.tokenizer, max_length=max_length or bundle.max_length)
-    if sequences.num_truncated:
-        log.warning(
-            "%.1f %% of the tokens were cut off: the model reads at most %d a text.",
-            100 * sequences.truncated_share, max_length or bundle.max_length,
-        )  # fmt: skip
+    sequences.warn_of_truncation(max_length or bundle.max_length)
     scores = torch.softmax(logits_of(bundle.model, sequences.ids), dim=1)
     best = scores.argmax(dim=1)
     return [
@@ -153,28 +152,3 @@ def warn_of_collapse(metrics: dict[str, Any], *, role: str) -> None:
             "The model predicts '%s' for all %d texts of %s. Try a lower learning rate, more warm-up or more epochs.",
             label, metrics["num_examples"], role,
         )  # fmt: skip
-
-
-@torch.no_grad()
-def language_model_metrics(
-    model: TextModel,
-    objective: PretrainingObjective,
-    rows: Rows,
-    *,
-    num_bytes: int,
-    autocast: AbstractContextManager | None = None,
-) -> dict[str, float]:
-    """Loss a target, perplexity and bits a byte over all of some rows."""
-    was_training = model.training
-    model.eval()
-    per_batch = max(1, TOKENS_PER_BATCH[model.device.type] // rows.max_length)
-    total, targets = 0.0, 0
-    for number, start in enumerate(range(0, len(rows), per_batch)):
-        pieces = rows.pieces_of(range(start, min(start + per_batch, len(rows))))
-        batch = objective.make_batch(pieces, numpy_stream(0, "held-out masks", number)).to(model.device)
-        with autocast or nullcontext():
-            total += objective.loss_sum(model, batch).item()
-        targets += batch.num_targets
-    model.train(was_training)
-    loss = total / targets
-    return {"loss": loss, "perplexity": math.exp(min(loss, 700)), "bits_per_byte": total / (math.log(2) * num_bytes)}

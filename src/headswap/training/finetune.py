@@ -21,6 +21,7 @@ from headswap.text.batch import Batch, flat_batch
 from headswap.text.checks import findings_of, say_findings
 from headswap.text.labelled import Example
 from headswap.text.order import rows_of_step, steps_per_epoch
+from headswap.training.adaptation import count, freeze, paces_of, say_what_moves
 from headswap.training.checkpoint import Progress, best_folder, load_weights_in_place
 from headswap.training.config import FinetuneRecipe
 from headswap.training.distributed import Processes, start_processes, stop_processes
@@ -30,6 +31,7 @@ from headswap.training.failures import explained
 from headswap.training.fitted import finetuning_epochs, finetuning_rate
 from headswap.training.machine import Machine
 from headswap.training.observer import Observer
+from headswap.training.reload import check_reload
 from headswap.training.run import Run, open_run
 from headswap.training.splits import LabelledSplits, read_splits
 from headswap.training.start import Start
@@ -86,7 +88,9 @@ def finetune(
         raise SettingError("No training set is given. Pass --train FILE.")
     if recipe.model.base is None:
         raise SettingError("No base is given. Pass --base RUN (a bundle or a run folder), or --base scratch.")
-    recipe = recipe.changed(model=recipe.model.resolved())
+    recipe.adaptation.check()
+    is_scratch = recipe.model.base == "scratch"
+    recipe = recipe.changed(model=recipe.model.resolved(), adaptation=recipe.adaptation.resolved(is_scratch=is_scratch))
     machine = Machine(recipe.machine)
     processes = start_processes(machine.device)
     try:
@@ -134,6 +138,7 @@ class _Finetuning:
         self.recipe = recipe.changed(training=training)
         self.train, self.validation = self._encoded(splits.train), self._encoded(splits.validation)
         self.latest: dict[str, Any] = {}
+        freeze(start.model, recipe.adaptation)
 
     def work(self) -> Run:
         """Train to the end, score test once, write what came out."""
@@ -142,6 +147,7 @@ class _Finetuning:
         total = training.max_steps or math.ceil((training.num_train_epochs or 1) * per_epoch)
         self.processes.from_first(self._begin)
         self._say_what_is_trained(total)
+        say_what_moves(self.start.model, self.recipe.adaptation, num_epochs=total / per_epoch)
         card = {"base": self.recipe.model.base, "training examples": len(self.train), "seed": training.seed}
         bundle = Bundle(self.start.model, self.start.tokenizer, self.splits.labels, self.start.objective, card)
         plan = Plan(
@@ -158,6 +164,7 @@ class _Finetuning:
             save_every=training.save_steps,
             score=self._score if len(self.validation) else None,
             patience=training.early_stopping_patience,
+            paces=paces_of(self.start.model, self.recipe.adaptation, steps_per_epoch=per_epoch),
             observer=self.observer,
         )
         progress = drive(plan, self.run)
@@ -182,6 +189,7 @@ class _Finetuning:
             "num_validation": len(self.validation),
             "best_epoch": chosen["epoch"],
             "truncated_share": self.train.sequences.truncated_share,
+            "parameters": dict(zip(("total", "trainable"), count(bundle.model), strict=True)),
             "stopped_early": progress.has_stopped_early,
             "history": progress.history,
         }
@@ -190,6 +198,8 @@ class _Finetuning:
         else:
             warn_of_collapse(self.latest, role="validation" if len(self.validation) else "train")
         bundle.save(self.run.path / "bundle")
+        asked = self.validation if len(self.validation) else self.train
+        result["reload_check"] = check_reload(bundle, self.run.path / "bundle", asked.sequences.ids)
         result |= progress.noted()
         self.run.write("result.json", result | self.machine.cost(progress.step, progress.tokens, progress.seconds))
 

@@ -13,6 +13,11 @@ def pretraining_rate(hidden_size: int) -> float:
     return _two_digits(PRETRAIN_RATE_AT_256 * math.sqrt(256 / hidden_size))
 
 
+def adaptation_rate(hidden_size: int) -> float:
+    """Half the rate of a new base: what is known should bend, not break."""
+    return _two_digits(pretraining_rate(hidden_size) / 2)
+
+
 def finetuning_rate(hidden_size: int) -> float:
     """As for pre-training, from its own value at width 256."""
     return _two_digits(FINETUNE_RATE_AT_256 * math.sqrt(256 / hidden_size))

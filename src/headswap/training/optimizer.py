@@ -1,4 +1,12 @@
-"""AdamW: fused, with no decay on biases and norms, and unable to write a non-finite step into the weights."""
+"""AdamW: fused, with no decay on biases and norms, and unable to write a non-finite step into the weights.
+
+Parameters that move alike are one group: a group has its share of the learning rate and the first step at which it
+moves.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -6,19 +14,44 @@ from torch import Tensor, nn
 from headswap.training.config import TrainingSettings
 
 
-def make_optimizer(model: nn.Module, settings: TrainingSettings) -> torch.optim.AdamW:
-    """One optimizer over all trainable parameters, in two groups."""
-    trainable = [(name, tensor) for name, tensor in model.named_parameters() if tensor.requires_grad]
-    plain = [tensor for name, tensor in trainable if is_without_decay(name)]
-    decayed = [tensor for name, tensor in trainable if not is_without_decay(name)]
-    groups = [{"params": decayed, "weight_decay": settings.weight_decay}, {"params": plain, "weight_decay": 0.0}]
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How a tensor moves: its share of the learning rate, and the first step at which it does."""
+
+    share: float = 1.0
+    first_step: int = 0
+
+
+def make_optimizer(
+    model: nn.Module, settings: TrainingSettings, paces: Mapping[str, Pace] | None = None
+) -> torch.optim.AdamW:
+    """One optimizer over all trainable parameters; without `paces` they all move alike."""
+    groups: dict[tuple[Pace, bool], list[Tensor]] = {}
+    for name, tensor in model.named_parameters():
+        if tensor.requires_grad:
+            pace = paces[name] if paces else Pace()
+            groups.setdefault((pace, is_without_decay(name)), []).append(tensor)
+    # Decayed weights come first, so that a run with one pace sums in the order it always did.
+    ordered = sorted(groups.items(), key=lambda item: (item[0][1], item[0][0].first_step, -item[0][0].share))
     return torch.optim.AdamW(
-        [group for group in groups if group["params"]],
+        [_group(tensors, pace, 0.0 if plain else settings.weight_decay) for (pace, plain), tensors in ordered],
         lr=0.0,
         betas=(settings.adam_beta1, settings.adam_beta2),
         eps=settings.adam_epsilon,
         fused=True,
     )
+
+
+def _group(tensors: list[Tensor], pace: Pace, weight_decay: float) -> dict[str, Any]:
+    return {"params": tensors, "weight_decay": weight_decay, "share": pace.share, "first_step": pace.first_step}
+
+
+def hold_back(optimizer: torch.optim.AdamW, step: int) -> None:
+    """Drop the gradients of groups whose turn has not come: neither clipping nor AdamW's memory sees them."""
+    for group in optimizer.param_groups:
+        if step < group["first_step"]:
+            for tensor in group["params"]:
+                tensor.grad = None
 
 
 def is_without_decay(name: str) -> bool:
@@ -29,7 +62,7 @@ def is_without_decay(name: str) -> bool:
 def guarded_step(optimizer: torch.optim.AdamW, learning_rate: float, *, is_broken: Tensor) -> None:
     """Step, unless `is_broken` (a device scalar, 0 or 1) says that a gradient was not finite; the host never waits."""
     for group in optimizer.param_groups:
-        group["lr"] = learning_rate
+        group["lr"] = learning_rate * group["share"]
     optimizer.found_inf = is_broken  # type: ignore[attr-defined]
     optimizer.grad_scale = None  # type: ignore[attr-defined]
     optimizer.step()

@@ -1,14 +1,14 @@
-"""Pre-training: a corpus in, a run folder with a base in it out.
+"""Pre-training: a corpus in, a run folder with a base in it out; and going on with a base on new text.
 
-Prepares tokenizer, token store, held-out documents and model, turns whatever limit was given into a number of steps,
-and drives the loop. The tokenizer and the store come from a content-addressed cache.
+Holds documents out, turns whatever limit was given into a number of steps, and drives the loop. Where text, objective
+and model come from is left to origin.py.
 """
 
 import copy
 import logging
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,39 +17,44 @@ import numpy as np
 from headswap.bundle import Bundle
 from headswap.core.config import Settings, load_recipe
 from headswap.core.errors import SettingError
+from headswap.core.seeds import Draws
 from headswap.generate.config import SamplingSettings
 from headswap.generate.generator import Generator
-from headswap.model.objectives import PRETRAINING
-from headswap.model.text_model import ModelShape, build_model
-from headswap.text.cache import cached_store, cached_tokenizer, spooled
+from headswap.model.objectives import RowSource
+from headswap.text.cache import cached_store, spooled
 from headswap.text.checks import say_findings
 from headswap.text.order import steps_per_epoch
-from headswap.text.store import TokenStore, is_store
-from headswap.text.tokenizer import Tokenizer
-from headswap.text.windows import Rows
+from headswap.text.pairs import PairRows
+from headswap.text.store import TokenStore
 from headswap.training.checkpoint import Progress
-from headswap.training.config import PretrainRecipe
+from headswap.training.config import AdaptRecipe, PretrainRecipe
 from headswap.training.corpus import RowBatches, num_seen_in_training, split_documents, unigram_entropy
 from headswap.training.corpus_checks import corpus_findings, num_parameters
 from headswap.training.distributed import Processes, start_processes, stop_processes
 from headswap.training.drive import Plan, drive
 from headswap.training.engine import Trainee, train
-from headswap.training.evaluate import language_model_metrics
 from headswap.training.failures import explained
-from headswap.training.fitted import pretraining_rate
+from headswap.training.fitted import adaptation_rate, pretraining_rate
+from headswap.training.held_out import held_out_metrics
 from headswap.training.machine import Machine
 from headswap.training.observer import Observer
 from headswap.training.optimizer import make_optimizer
+from headswap.training.origin import Origin, carried_origin, new_origin
 from headswap.training.run import Run, open_run
-from headswap.training.start import check_untrained
+from headswap.training.show_inputs import shown_inputs
 
 log = logging.getLogger("headswap")
+AnyRecipe = PretrainRecipe | AdaptRecipe
 MOST_EVALUATIONS = 10
 EVALUATION_COST = 1 / 3  # of a training step on as many tokens
 PROBE_SECONDS = 4.0
 PROBE_WARM_UP = 2
 PROBE_STEPS = 4
 SAMPLE_TOKENS = 40
+PLATEAU_NATS = 0.15
+"""A loss so close to the unigram entropy, or above it, has learnt little but how often each token occurs."""
+PLATEAU_FROM, PLATEAU_STEPS = 0.3, 20
+"""Nothing is said before this share of the steps, nor before so many."""
 
 
 def pretrain(
@@ -63,25 +68,52 @@ def pretrain(
 ) -> Run:
     """Pre-train a base as a recipe and the given sections say; return its run."""
     recipe = load_recipe(PretrainRecipe, Path(config) if config else None, sections)
+    recipe.model.shape(vocab_size=1, max_length=recipe.training.max_length)  # a wrong one is told at once
+    return _work(recipe, [recipe.tokenizer.tokenizer], new_origin, out, overwrite, resume, observer)
+
+
+def adapt(
+    *,
+    out: str | Path,
+    config: str | Path | None = None,
+    sections: Mapping[str, Settings | Mapping | None] | None = None,
+    overwrite: bool = False,
+    resume: bool = False,
+    observer: Observer | None = None,
+) -> Run:
+    """Go on pre-training a base on a new corpus, as a recipe and the given sections say; return its run."""
+    recipe = load_recipe(AdaptRecipe, Path(config) if config else None, sections)
+    if recipe.model.base is None:
+        raise SettingError("No base is given. Name the bundle or run folder of a pre-trained base.")
+    reads = [recipe.model.base, recipe.model.reference]
+    return _work(recipe, reads, carried_origin, out, overwrite, resume, observer)
+
+
+def _work(
+    recipe: AnyRecipe,
+    also_reads: Sequence[str | None],
+    origin: Callable[[Any, Sequence[str]], Origin],
+    out: str | Path,
+    overwrite: bool,
+    resume: bool,
+    observer: Observer | None,
+) -> Run:
     recipe.training.check()
     if not recipe.corpus.corpus:
         raise SettingError(
             "No corpus is given. Name files, folders, a token store, a data set, or - for standard input."
         )
-    recipe.model.shape(
-        vocab_size=1, max_length=recipe.training.max_length
-    )  # a wrong one is told before anything is built
     machine = Machine(recipe.machine)
     processes = start_processes(machine.device)
     try:
-        reads = [name for name in (*recipe.corpus.corpus, recipe.tokenizer.tokenizer) if name]
+        reads = [name for name in (*recipe.corpus.corpus, *also_reads) if name]
         run = processes.from_first(lambda: open_run(out, recipe, overwrite=overwrite, resume=resume, reads=reads))
         if resume and run.is_finished:
             log.info("%s is finished already; nothing to do.", run.path)
             return run
         try:
             with explained(run.path, recipe.training, processes=processes.world):
-                return _Pretraining(recipe, run, machine, processes, observer or Observer()).work()
+                return _Pretraining(recipe, origin, run, machine, processes, observer or Observer()).work()
         finally:
             run.release()
     finally:
@@ -90,16 +122,20 @@ def pretrain(
 
 class _Pretraining:
     def __init__(
-        self, recipe: PretrainRecipe, run: Run, machine: Machine, processes: Processes, observer: Observer
+        self,
+        recipe: AnyRecipe,
+        origin: Callable[[Any, Sequence[str]], Origin],
+        run: Run,
+        machine: Machine,
+        processes: Processes,
+        observer: Observer,
     ) -> None:
         self.recipe, self.run, self.machine, self.processes, self.observer = recipe, run, machine, processes, observer
         sources = processes.from_first(lambda: spooled(recipe.corpus.corpus))  # standard input is the first one's
-        self.tokenizer, self.store = processes.first_then_all(lambda: self._prepare_text(sources))
-        length = recipe.training.max_length
-        shape = recipe.model.shape(vocab_size=self.tokenizer.vocab_size, max_length=length)
-        self.objective = PRETRAINING[recipe.training.objective]()
-        self.shape = ModelShape(base=shape, direction=self.objective.direction, head="lm")
-        self.max_length = shape.max_position_embeddings
+        self.origin = processes.first_then_all(lambda: origin(recipe, sources))
+        self.tokenizer, self.store, self.objective = self.origin.tokenizer, self.origin.store, self.origin.objective
+        self.shape = self.origin.model.shape
+        self.max_length = recipe.training.max_length or self.shape.base.max_position_embeddings
         train_documents, held_out = split_documents(self.store, recipe.training.held_out_fraction)
         self.rows = self._rows(train_documents)
         self.held_out = self._rows(held_out) if len(held_out) else None
@@ -115,19 +151,23 @@ class _Pretraining:
             "ln_vocabulary": math.log(self.tokenizer.vocab_size),
             "unigram_entropy": unigram_entropy(self.store, self.tokenizer),
         }
+        self.total_steps = 0
+        self.has_warned_of_plateau = False
 
     def work(self) -> Run:
         """Train to the end and write what came out."""
-        model = build_model(self.shape, seed=self.recipe.training.seed)
+        model, origin = self.origin.model, self.origin
         self.recipe, steps = self._resolved(model)
-        training = self.recipe.training
+        training, self.total_steps = self.recipe.training, steps
         self.processes.from_first(
-            lambda: self.run.begin(self.recipe, self.machine.environment(training.seed), self._data())
+            lambda: self.run.begin(self.recipe, self.machine.environment(training.seed), origin.checksums())
         )
         self._say_what_is_trained(steps)
         if self.processes.is_first:
             say_findings(corpus_findings(self.store, self.tokenizer, num_parameters=num_parameters(model)), log)
-        bundle = Bundle(model, self.tokenizer, objective=self.objective.name, card=self._card(steps))
+        name, masking, card = origin.objective_name, origin.masking, self._card(steps)
+        bundle = Bundle(model, self.tokenizer, objective=name, masking=masking, card=card)
+        old = self._reference_loss(bundle)
         every = training.eval_steps or max(1, math.ceil(steps / self._num_evaluations(steps)))
         plan = Plan(
             bundle=bundle,
@@ -137,70 +177,68 @@ class _Pretraining:
             machine=self.machine,
             processes=self.processes,
             total_steps=steps,
-            steps_per_epoch=steps_per_epoch(len(self.rows), training.batch_size),
-            evaluate=lambda step: self._evaluate(bundle),
+            steps_per_epoch=self._per_epoch(),
+            evaluate=lambda step: self._evaluate(bundle, step),
             evaluate_every=every,
             save_every=training.save_steps,
+            losses=self.objective.losses,
             observer=self.observer,
         )
         progress = drive(plan, self.run)
         # All wait for what the first one writes: under torchrun the first process to leave takes the others with it.
-        self.processes.from_first(lambda: self._finish(bundle, progress, plan.steps_per_epoch))
+        self.processes.from_first(lambda: self._finish(bundle, progress, plan.steps_per_epoch, old))
         return self.run
 
-    def _finish(self, bundle: Bundle, progress: Progress, per_epoch: int) -> None:
+    def _finish(self, bundle: Bundle, progress: Progress, per_epoch: int, old: float | None) -> None:
         bundle.save(self.run.path / "bundle")
-        last = progress.history[-1]
+        before: dict[str, Any] = {}
+        if isinstance(self.recipe, AdaptRecipe):
+            before = {"before": _held_out(progress.history[0])}
+            if old is not None:
+                before["reference"] = {"loss_before": old, "loss_after": self._reference_loss(bundle)}
         self.run.write("result.json", {
-            "verb": "pretrain",
-            "objective": self.objective.name,
-            **{name: last.get(f"eval_{name}") for name in ("loss", "perplexity", "bits_per_byte")},
+            "verb": self.recipe.verb,
+            "objective": self.origin.objective_name,
+            **dict.fromkeys(("loss", "perplexity", "bits_per_byte")),
+            **_held_out(progress.history[-1]),
+            **before,
             "references": self.references,
             "epochs": progress.step / per_epoch,
             **progress.noted(),
             **self.machine.cost(progress.step, progress.tokens, progress.seconds),
         })  # fmt: skip
 
-    def _data(self) -> dict[str, str]:
-        tokens = self.store.meta["arrays"]["ids"]["sha256"]
-        return {"corpus": tokens, "tokenizer": self.tokenizer.fingerprint}
+    def _reference_loss(self, bundle: Bundle) -> float | None:
+        """The loss on text of the old domain, where some is given."""
+        name = self.recipe.model.reference if isinstance(self.recipe, AdaptRecipe) else None
+        if name is None:
+            return None
+        model = bundle.model.to(self.machine.device)
+        store = cached_store([name], self.recipe.corpus, self.tokenizer, side=self.objective.sides)
+        _, chosen = split_documents(store, 0.5)  # at most as many tokens as are held out
+        rows = self._rows(chosen if len(chosen) else np.arange(store.num_documents), store)
+        num_bytes = int(store.byte_counts.sum())
+        autocast = self.machine.autocast()
+        return held_out_metrics(model, self.objective, rows, num_bytes=num_bytes, autocast=autocast)["loss"]
 
-    def _prepare_text(self, sources: list[str]) -> tuple[Tokenizer, TokenStore]:
-        corpus = self.recipe.corpus
-        named = self.recipe.tokenizer.tokenizer
-        if named is not None:
-            check_untrained(self.recipe.tokenizer, f"--tokenizer {named} is given")
-            tokenizer = Tokenizer.load(named)
-        elif len(sources) == 1 and is_store(sources[0]):
-            check_untrained(self.recipe.tokenizer, f"{sources[0]} is a token store with a tokenizer of its own")
-            tokenizer = TokenStore.open(Path(sources[0])).tokenizer()
-        else:
-            tokenizer = cached_tokenizer(sources, corpus, self.recipe.tokenizer)
-        return tokenizer, cached_store(sources, corpus, tokenizer)
-
-    def _rows(self, documents: np.ndarray) -> Rows:
-        return Rows(
-            self.store,
-            documents,
-            max_length=self.max_length,
-            layout=self.recipe.training.layout,
-            sos_id=self.tokenizer.sos_id,
-            eos_id=self.tokenizer.eos_id,
-        )
+    def _rows(self, documents: np.ndarray, store: TokenStore | None = None) -> RowSource:
+        layout = self.recipe.training.layout
+        return self.objective.rows(store or self.store, documents, max_length=self.max_length, layout=layout)
 
     def _source(self) -> RowBatches:
         return RowBatches(self.rows, self.objective, self.recipe.training.batch_size, self.recipe.training.seed)
 
-    def _resolved(self, model: Any) -> tuple[PretrainRecipe, int]:
+    def _resolved(self, model: Any) -> tuple[AnyRecipe, int]:
         """The recipe with every value that was left to us filled in, and its number of steps.
 
         Only a probe's steps are written beside the limit that was given: a recipe with two limits cannot be run again.
         """
         training = self.recipe.training
-        rate = training.learning_rate or pretraining_rate(self.shape.base.hidden_size)
+        fitted = pretraining_rate if self.origin.source is None else adaptation_rate
+        rate = training.learning_rate or fitted(self.shape.base.hidden_size)
         training = training.changed(learning_rate=rate, max_length=self.max_length)
         recipe = self.recipe.changed(training=training)
-        per_epoch = steps_per_epoch(len(self.rows), training.batch_size)
+        per_epoch = self._per_epoch()
         if training.max_steps is not None:
             steps = training.max_steps
         elif training.max_tokens is not None:
@@ -219,7 +257,7 @@ class _Pretraining:
         file = self.run.path / "recipe.toml"
         if not file.exists() or self.run.replaces_another:
             return None
-        saved, minutes = load_recipe(PretrainRecipe, file).training, self.recipe.training.max_minutes
+        saved, minutes = load_recipe(type(self.recipe), file).training, self.recipe.training.max_minutes
         if saved.max_steps is None or saved.max_minutes is None or minutes is None:
             return saved.max_steps
         return int(saved.max_steps * minutes / saved.max_minutes)
@@ -257,10 +295,10 @@ class _Pretraining:
         affordable = tokens / 10 / EVALUATION_COST / max(1, self.held_out.num_tokens if self.held_out else 1)
         return int(min(MOST_EVALUATIONS, max(2, affordable)))
 
-    def _evaluate(self, bundle: Bundle) -> dict[str, Any]:
+    def _evaluate(self, bundle: Bundle, step: int) -> dict[str, Any]:
         line: dict[str, Any] = {}
         if self.held_out:
-            metrics = language_model_metrics(
+            metrics = held_out_metrics(
                 bundle.model,
                 self.objective,
                 self.held_out,
@@ -268,10 +306,35 @@ class _Pretraining:
                 autocast=self.machine.autocast(),
             )
             line = {f"eval_{name}": value for name, value in metrics.items()}
+            self._warn_of_plateau(metrics["loss"], step)
         if self.objective.direction == "causal":
             settings = SamplingSettings(max_new_tokens=SAMPLE_TOKENS, temperature=0.8, top_k=50, seed=0)
             line["sample"] = Generator(bundle).continue_text("", settings).text
         return line
+
+    def _warn_of_plateau(self, loss: float, step: int) -> None:
+        """Once, in the later part of a run: nothing was learnt but how often each token occurs."""
+        entropy = self.references["unigram_entropy"]
+        is_early = step < max(PLATEAU_STEPS, PLATEAU_FROM * self.total_steps)
+        if self.has_warned_of_plateau or is_early or loss < entropy - PLATEAU_NATS:
+            return
+        self.has_warned_of_plateau = True
+        masked = " Masked objectives stay there longest: 2 million tokens were too few." if self.is_masked else ""
+        log.warning(
+            "The held-out loss %.3f at step %d is still at the unigram entropy %.3f: the model knows little more than "
+            "how often each token occurs. Likely causes: too few tokens (%s seen so far), a learning rate that is too "
+            "high or too low (%g), a corpus that repeats itself.%s",
+            loss, step, entropy, f"{self.rows.num_tokens * step // max(1, self._per_epoch()):,}",
+            self.recipe.training.learning_rate, masked,
+        )  # fmt: skip
+
+    @property
+    def is_masked(self) -> bool:
+        """Whether some tokens are hidden, rather than all predicted."""
+        return not self.objective.is_likelihood
+
+    def _per_epoch(self) -> int:
+        return steps_per_epoch(len(self.rows), self.recipe.training.batch_size)
 
     def _say_what_is_trained(self, steps: int) -> None:
         training, shape, rows = self.recipe.training, self.shape.base, self.rows
@@ -283,18 +346,29 @@ class _Pretraining:
         )  # fmt: skip
         log.info(
             "Pre-training %d layers of %d (%s) for %s steps of %d rows on %s. ln V = %.3f, unigram entropy = %.3f.",
-            shape.num_hidden_layers, shape.hidden_size, training.objective, f"{steps:,}",
+            shape.num_hidden_layers, shape.hidden_size, self.origin.objective_name, f"{steps:,}",
             training.batch_size, self.machine.describe(), *self.references.values(),
         )  # fmt: skip
+        if isinstance(rows, PairRows) and rows.num_left_out:
+            log.info("%s tokens stand in chunks of a single sentence and make no pair.", f"{rows.num_left_out:,}")
+        draws = Draws(training.seed, "mask", 0)
+        for line in shown_inputs(self.objective.make_batch(rows.pieces_of([0], draws), draws), self.tokenizer):
+            log.info("As the model sees it: %s", line)
 
     def _card(self, steps: int) -> dict[str, Any]:
         training = self.recipe.training
         return {
-            "objective": self.objective.name,
-            "preset": self.recipe.model.preset,
+            "objective": self.origin.objective_name,
+            "preset": self.origin.preset,
+            **({"went on from": self.origin.source} if self.origin.source else {}),
             "training tokens in the corpus": self.rows.num_tokens,
             "steps": steps,
             "batch size": training.batch_size,
             "learning rate": training.learning_rate,
             "seed": training.seed,
         }
+
+
+def _held_out(line: Mapping[str, Any]) -> dict[str, float]:
+    """The held-out figures of one evaluation."""
+    return {name.removeprefix("eval_"): value for name, value in line.items() if name.startswith("eval_")}

@@ -7,18 +7,17 @@ import numpy as np
 
 from headswap.bundle import Bundle
 from headswap.core.errors import SettingError
-from headswap.model.objectives import PRETRAINING
+from headswap.model.pretraining import make_objective
 from headswap.text.cache import cached_store
 from headswap.text.config import DocumentUnit, ReadSettings
 from headswap.text.labelled import check_labels, read_labelled
-from headswap.text.windows import Rows
 from headswap.training.evaluate import (
     classification_metrics,
-    language_model_metrics,
     logits_of,
     make_sequences,
     warn_of_collapse,
 )
+from headswap.training.held_out import held_out_metrics
 from headswap.training.machine import Machine
 
 log = logging.getLogger("headswap")
@@ -53,18 +52,11 @@ def score_language_model(
     """Loss a token, perplexity and bits a byte over a whole corpus, in packed windows."""
     length = checked_length(bundle, max_length)
     settings = ReadSettings(documents=documents, text_column=text_column)
-    store = cached_store([data], settings, bundle.tokenizer)
-    rows = Rows(
-        store,
-        np.arange(store.num_documents),
-        max_length=length,
-        layout="packed",
-        sos_id=bundle.tokenizer.sos_id,
-        eos_id=bundle.tokenizer.eos_id,
-    )
-    objective = PRETRAINING[bundle.objective]()
+    objective = make_objective(bundle.objective, bundle.tokenizer, bundle.masking)
+    store = cached_store([data], settings, bundle.tokenizer, side=objective.sides)
+    rows = objective.rows(store, np.arange(store.num_documents), max_length=length, layout="packed")
     num_bytes = int(store.byte_counts.sum())
-    metrics = language_model_metrics(bundle.model, objective, rows, num_bytes=num_bytes, autocast=machine.autocast())
+    metrics = held_out_metrics(bundle.model, objective, rows, num_bytes=num_bytes, autocast=machine.autocast())
     return {**metrics, "num_tokens": rows.num_tokens, "num_documents": store.num_documents, "num_bytes": num_bytes}
 
 

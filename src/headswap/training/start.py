@@ -87,6 +87,7 @@ class Start:
             head="classify",
             num_labels=len(splits.labels),
             classifier=recipe.head,
+            lora=recipe.adaptation.lora(),
         )
         model, ledger = swap_head(bundle.model, shape, seed=recipe.training.seed, source=str(recipe.model.base))
         return cls(model, bundle.tokenizer, ledger, bundle.objective)

@@ -1,0 +1,61 @@
+"""`headswap adapt`."""
+
+from pathlib import Path
+from typing import Annotated
+
+from headswap.cli.flags import Machine, Output, Reading, Training, TrainingFlags
+from headswap.text.config import ReadSettings
+from headswap.training.config import AdaptTraining, MachineSettings
+
+
+def adapt(
+    bundle: str | None = None,
+    *corpus: str,
+    out: Path,
+    reference: str | None = None,
+    flags: Annotated[TrainingFlags, Output] = TrainingFlags(),
+    read: Annotated[ReadSettings | None, Reading] = None,
+    training: Annotated[AdaptTraining | None, Training] = None,
+    machine: Annotated[MachineSettings | None, Machine] = None,
+) -> None:
+    """Go on pre-training a base on new text: its tokenizer, objective and head are kept.
+
+    Example: headswap adapt runs/base my-domain.txt --out runs/adapted --max-minutes 10
+
+    Parameters
+    ----------
+    bundle
+        Bundle or run folder of a pre-trained base.
+    corpus
+        Files, folders, globs, a token store, a named data set, or - for standard input.
+    out
+        Folder of the run.
+    reference
+        Corpus of the old domain: its loss is told before and after, since new text can push old knowledge out.
+    """
+    from headswap.cli.display import print_json
+    from headswap.cli.pretrain import print_held_out
+    from headswap.cli.training_verb import run_verb
+    from headswap.training.pretrain import adapt as adapt_run
+
+    start = {"base": bundle, "reference": reference}
+    sections = {
+        "corpus": (read.model_dump(exclude_unset=True) if read else {}) | ({"corpus": corpus} if corpus else {}),
+        "model": {name: value for name, value in start.items() if value is not None},
+        "training": training,
+        "machine": machine,
+    }
+    run, console = run_verb(adapt_run, out, flags, sections)
+    if run is None:
+        return
+    result = run.result
+    if flags.json:
+        print_json({"run": str(run.path), **result})
+        return
+    if not flags.quiet:
+        if result["loss"] is not None:
+            console.print(f"Held-out loss of the new text before: {result['before']['loss']:.3f}. After:")
+        print_held_out(console, result)
+        if old := result.get("reference"):
+            console.print(f"Loss of the old text: {old['loss_before']:.3f} before, {old['loss_after']:.3f} after.")
+        console.print(f"The base is in {run.path}. Next: headswap finetune --base {run.path} --train FILE --out DIR")

@@ -1,0 +1,66 @@
+"""`headswap embed`."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from headswap.cli.flags import Output, OutputFlags
+from headswap.model.config import Pooling
+
+
+def embed(
+    bundle: str,
+    *text: str,
+    file: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,  # - is standard input
+    text_column: str | None = None,
+    pooling: Pooling = "mean",
+    out: Path | None = None,
+    flags: Annotated[OutputFlags, Output] = OutputFlags(),
+) -> None:
+    """Turn texts into vectors: the base's own, pooled over the tokens of each text.
+
+    Example: headswap embed runs/base --file reviews.txt --out vectors.npy
+
+    Parameters
+    ----------
+    bundle
+        Bundle or run folder, of a base or of a classifier.
+    text
+        Texts to embed.
+    file
+        Read the texts from this file instead (- for standard input).
+    text_column
+        Name of the text column of the file; text by default.
+    pooling
+        How token vectors become one vector.
+    out
+        Write a NumPy array (.npy), one row a text, instead of JSON lines on standard output.
+    """
+    import numpy as np
+
+    from headswap.bundle import Bundle
+    from headswap.cli.display import print_json, start_messages
+    from headswap.cli.texts import texts_to_read
+    from headswap.core.errors import SettingError
+    from headswap.core.files import atomic_file
+    from headswap.training.embed import embed_texts
+
+    console = start_messages(quiet=flags.quiet)
+    if out is not None and out.suffix != ".npy":
+        raise SettingError(f"--out {out} must end in .npy: vectors are written as a NumPy array.")
+    if out is not None and out.exists():
+        raise SettingError(f"--out {out} exists already. Choose another name or remove it.")
+    texts = texts_to_read(text, file, text_column)
+    vectors = embed_texts(Bundle.load(bundle), texts, pooling=pooling)
+    if out is None:
+        for one, vector in zip(texts, vectors, strict=True):
+            print_json({"text": one, "vector": [round(float(value), 6) for value in vector]})
+        return
+    with atomic_file(out) as temporary:
+        with temporary.open("wb") as target:
+            np.save(target, vectors, allow_pickle=False)
+    if flags.json:
+        print_json({"path": str(out), "num_texts": len(texts), "width": vectors.shape[1]})
+    elif not flags.quiet:
+        console.print(f"{out}: {len(texts):,} vectors of {vectors.shape[1]}.")

@@ -1,0 +1,49 @@
+"""`headswap merge`."""
+
+from pathlib import Path
+from typing import Annotated
+
+from headswap.cli.flags import Output, OutputFlags
+
+
+def merge(
+    bundle: str,
+    /,
+    *,
+    out: Path,
+    flags: Annotated[OutputFlags, Output] = OutputFlags(),
+) -> None:
+    """Add LoRA adapters into the weights: a plain bundle with the same outputs.
+
+    Example: headswap merge runs/classifier --out classifier
+
+    Parameters
+    ----------
+    bundle
+        Bundle or run folder of a model with adapters.
+    out
+        Folder of the new bundle.
+    """
+    from dataclasses import replace
+
+    from headswap.bundle import GOLDEN_TOLERANCE, Bundle, largest_gap
+    from headswap.cli.display import print_json, start_messages
+    from headswap.core.errors import InputError, RunError, SettingError
+    from headswap.model.text_model import merged
+
+    console = start_messages(quiet=flags.quiet)
+    if out.exists():
+        raise SettingError(f"--out {out} exists already. Choose another name or remove it.")
+    loaded = Bundle.load(bundle)
+    lora = loaded.model.shape.lora
+    if lora is None:
+        raise InputError(f"{bundle} has no adapters, so there is nothing to merge.")
+    plain = replace(loaded, model=merged(loaded.model), card={**loaded.card, "merged adapters of rank": lora.rank})
+    gap = largest_gap(loaded.model, plain.model)
+    if gap > GOLDEN_TOLERANCE:
+        raise RunError(f"The merged model differs from {bundle} by {gap:.3g}, more than {GOLDEN_TOLERANCE:g}.")
+    plain.save(out)
+    if flags.json:
+        print_json({"path": str(out), "largest_difference": gap})
+    elif not flags.quiet:
+        console.print(f"{out}: adapters of rank {lora.rank} merged; outputs differ by at most {gap:.2g}.")

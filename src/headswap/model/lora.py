@@ -1,0 +1,51 @@
+"""LoRA: small trainable products beside frozen matrices, inside the model they belong to.
+
+A linear layer keeps its name and its weights and gains two narrow matrices, `lora_down` and `lora_up`; `lora_up` starts
+at zero, so the model starts where it was. Base, adapters and head are one model and one bundle: none of them can be
+lost on the way. `merged` adds the products into the weights and gives a plain model with the same outputs.
+
+Shapes: N tokens, R rank.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from headswap.model.config import LoraShape
+
+
+class LoraLinear(nn.Linear):
+    """A linear layer and a product of rank R beside it."""
+
+    def __init__(self, in_features: int, out_features: int, *, bias: bool, rank: int, alpha: float) -> None:
+        super().__init__(in_features, out_features, bias=bias)
+        self.scale = alpha / rank
+        self.lora_down = nn.Parameter(torch.empty(rank, in_features))
+        self.lora_up = nn.Parameter(torch.empty(out_features, rank))
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The layer's own output and the adapter's."""
+        inner_NR = F.linear(input, self.lora_down)
+        return F.linear(input, self.weight, self.bias) + F.linear(inner_NR, self.lora_up * self.scale)
+
+    @torch.no_grad()
+    def merged(self) -> Tensor:
+        """The weights of a plain layer with the same output; added up in float64, then rounded once."""
+        product = self.lora_up.double() @ self.lora_down.double() * self.scale
+        return (self.weight.double() + product).to(self.weight.dtype)
+
+
+def add_adapters(layers: nn.Module, lora: LoraShape) -> None:
+    """Put an adapter beside every targeted matrix of the layers; the matrices keep their names."""
+    for module in list(layers.modules()):
+        for name in lora.targets:
+            linear = getattr(module, name, None)
+            if isinstance(linear, nn.Linear):
+                has_bias = linear.bias is not None
+                size = (linear.in_features, linear.out_features)
+                setattr(module, name, LoraLinear(*size, bias=has_bias, rank=lora.rank, alpha=lora.alpha))
+
+
+def is_adapter(name: str) -> bool:
+    """Whether a tensor belongs to an adapter."""
+    return name.endswith((".lora_down", ".lora_up"))

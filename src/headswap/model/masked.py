@@ -1,0 +1,145 @@
+"""The objectives that see both directions: hidden tokens, and pairs of segments on top of them.
+
+Only the positions that are to be named are projected to the vocabulary. Which tokens are hidden is drawn in
+text/masking.py, which segments stand together in text/pairs.py.
+
+Shapes: N tokens, T targets, B sequences, D hidden width.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from headswap.core.seeds import Draws
+from headswap.model.objectives import ScoreSums, token_loss_sum
+from headswap.model.text_model import Direction, TextModel
+from headswap.text.batch import Batch, flat_batch
+from headswap.text.config import MaskingSettings
+from headswap.text.masking import Masker, places_of
+from headswap.text.pairs import Pair, PairKind, PairRows, Segment
+from headswap.text.store import TokenStore
+from headswap.text.tokenizer import Tokenizer
+from headswap.text.windows import Layout, Piece, Rows
+
+
+class MaskedObjective:
+    """Name hidden tokens from both sides. Needs: any text, and more of it than `causal`. Gives: a base and `fill`."""
+
+    direction: Direction = "bidirectional"
+    losses: tuple[str, ...] = ("loss",)
+    num_segments = 0
+    is_likelihood = False
+
+    def __init__(self, tokenizer: Tokenizer, masking: MaskingSettings) -> None:
+        self.tokenizer, self.mask = tokenizer, Masker(tokenizer, masking)
+        self.with_words = masking.mask_unit != "token"
+        self.sides: tuple[str, ...] = ("word_starts",) if self.with_words else ()
+
+    def rows(self, store: TokenStore, documents: np.ndarray, *, max_length: int, layout: Layout) -> Rows:
+        """Windows of the corpus, or one document a row."""
+        sos, eos = self.tokenizer.sos_id, self.tokenizer.eos_id
+        return Rows(
+            store, documents, max_length=max_length, layout=layout, sos_id=sos, eos_id=eos, with_words=self.with_words
+        )
+
+    def make_batch(self, pieces: Sequence[Piece], draws: Draws) -> Batch:
+        """Each piece's tokens, some of them hidden."""
+        inputs = [piece.stream[:-1] for piece in pieces]
+        masked = self.mask(
+            places_of(
+                [
+                    (ids, piece.document, piece.start, piece.word_starts)
+                    for ids, piece in zip(inputs, pieces, strict=True)
+                ]
+            ),
+            draws,
+        )
+        return flat_batch(
+            np.split(masked.ids, np.cumsum([len(ids) for ids in inputs])[:-1]),
+            target_index=masked.target_index,
+            target_value=masked.target_value,
+            documents=[piece.document for piece in pieces],
+        )
+
+    def loss_sum(self, model: TextModel, batch: Batch) -> Tensor:
+        """Cross entropy of the hidden tokens."""
+        return token_loss_sum(model, model.hidden(batch), batch)
+
+    def score_sums(self, model: TextModel, batch: Batch) -> Mapping[str, ScoreSums]:
+        """The loss and its number of targets."""
+        return {"loss": ScoreSums(self.loss_sum(model, batch).item(), batch.num_targets)}
+
+
+class PairObjective(MaskedObjective):
+    """Hidden tokens, and whether two segments belong together. Needs: documents of several sentences, apart."""
+
+    num_segments = 2
+
+    def __init__(self, tokenizer: Tokenizer, masking: MaskingSettings, *, kind: PairKind) -> None:
+        super().__init__(tokenizer, masking)
+        assert tokenizer.sep_id is not None
+        self.kind, self.name = kind, "nsp" if kind == "next" else "sop"
+        self.losses = ("loss", f"{self.name}_loss")
+        self.sides = (*self.sides, "sentence_starts")
+
+    def rows(self, store: TokenStore, documents: np.ndarray, *, max_length: int, layout: Layout) -> PairRows:  # type: ignore[override]
+        """Chunks of documents that are split into two segments."""
+        del layout  # a pair is a row
+        return PairRows(store, documents, max_length=max_length, kind=self.kind, with_words=self.with_words)
+
+    def make_batch(self, pieces: Sequence[Pair], draws: Draws) -> Batch:  # type: ignore[override]
+        """`<sos>` first `<sep>` second, some tokens hidden, with a label a pair."""
+        parts = [part for pair in pieces for part in (pair.first, pair.second)]
+        masked = self.mask(places_of([_place(part) for part in parts]), draws)
+        lengths = [len(part.ids) for part in parts]
+        ends = np.cumsum(lengths)
+        bodies = np.split(masked.ids, ends[:-1])
+        sos, sep = np.array([self.tokenizer.sos_id]), np.array([self.tokenizer.sep_id])
+        rows = [np.concatenate((sos, bodies[at], sep, bodies[at + 1])) for at in range(0, len(bodies), 2)]
+        segments = np.concatenate(
+            [np.repeat([0, 1], (lengths[at] + 2, lengths[at + 1])) for at in range(0, len(bodies), 2)]
+        )
+        # One special token stands before every segment: <sos> or <sep>.
+        shift = np.searchsorted(ends, masked.target_index, side="right") + 1
+        return flat_batch(
+            rows,
+            target_index=masked.target_index + shift,
+            target_value=masked.target_value,
+            documents=[pair.document for pair in pieces],
+            segments=segments,
+            pair_target=np.array([pair.is_true for pair in pieces], dtype=np.int64),
+        )
+
+    def loss_sum(self, model: TextModel, batch: Batch) -> Tensor:
+        """Two sums: of the hidden tokens, and of the pairs; the engine divides each by its own number."""
+        hidden_ND = model.hidden(batch)
+        return torch.stack((token_loss_sum(model, hidden_ND, batch), self._pair_loss(model, hidden_ND, batch)[0]))
+
+    def score_sums(self, model: TextModel, batch: Batch) -> Mapping[str, ScoreSums]:
+        """Both losses, and how many pairs were told right (half of them by chance)."""
+        hidden_ND = model.hidden(batch)
+        tokens = token_loss_sum(model, hidden_ND, batch).item()
+        loss, logits_B2 = self._pair_loss(model, hidden_ND, batch)
+        assert batch.pair_target_B is not None
+        hits, pairs = int((logits_B2.argmax(1) == batch.pair_target_B).sum()), len(batch.lengths)
+        return {
+            "loss": ScoreSums(tokens, batch.num_targets),
+            f"{self.name}_loss": ScoreSums(loss.item(), pairs),
+            f"{self.name}_accuracy": ScoreSums(hits, pairs),
+        }
+
+    def _pair_loss(self, model: TextModel, hidden_ND: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        assert model.pair_head is not None
+        assert batch.pair_target_B is not None
+        logits_B2 = model.pair_head(hidden_ND, batch.lengths)
+        logits_B2 = logits_B2 if logits_B2.dtype.itemsize >= 4 else logits_B2.float()
+        sequences = slice(len(batch.pair_target_B))  # none where a process has no rows of its own
+        return F.cross_entropy(logits_B2[sequences], batch.pair_target_B, reduction="sum"), logits_B2
+
+
+def _place(segment: Segment) -> tuple[np.ndarray, int, int, np.ndarray | None]:
+    # Position 0 of a document's stream is <sos>, so its first token is at 1, as in a window.
+    return segment.ids, segment.document, segment.start + 1, segment.word_starts
