@@ -58,7 +58,7 @@ def headswap(*arguments: object) -> None:
 
 @app.command
 def prepare(imdb: Path, data: Path, /) -> None:
-    """Write clean splits, a tokenizer trained on the corpus and its token store; the same for chitchat (extra demo)."""
+    """Write clean splits, a tokenizer and its token store; and the labelled sets of chitchat and Rotten Tomatoes."""
     data.mkdir(parents=True, exist_ok=True)
     names = {1: "pos", 0: "neg"}
     test = [{"text": row["text"], "label": names[row["label"]]} for row in read(imdb / "test.jsonl.gz")]
@@ -75,16 +75,20 @@ def prepare(imdb: Path, data: Path, /) -> None:
         rows = [row for key, row in kept.items() if key not in in_test]
         print(f"{part}: {len(source)} reviews, {leaks} also in test, {len(rows)} kept")
         write(data / f"{part}.jsonl.gz", rows)
-    for split in ("train", "test"):
-        examples = read_labelled(f"chitchat/{split}", text_column="text", label_column="label")
-        rows = [{"text": example.text, "label": example.label} for example in examples]
-        write(data / f"chitchat-{split}.jsonl.gz", rows)
+    for name, short in (("chitchat", "chitchat"), ("movies:rotten-tomatoes", "rt")):
+        for split in ("train", "test"):
+            examples = read_labelled(f"{name}/{split}", text_column="text", label_column="label")
+            rows = [{"text": example.text, "label": example.label} for example in examples]
+            write(data / f"{short}-{split}.jsonl.gz", rows)
     for name, corpus, size in (
         ("", data / "unsup.jsonl.gz", ["--vocab-size", VOCAB_SIZE]),
         ("chitchat-", "chitchat", []),
     ):
         headswap("tokenizer", corpus, "--out", data / f"{name}tokenizer.json", *size)
-        headswap("store", corpus, "--tokenizer", data / f"{name}tokenizer.json", "--out", data / f"{name}store")
+        headswap(
+            "store", corpus, "--tokenizer", data / f"{name}tokenizer.json", "--out", data / f"{name}store",
+            "--side", "sentence_starts",
+        )  # fmt: skip
 
 
 @app.command
@@ -180,7 +184,8 @@ def result_of(run: Path) -> dict:
 
 
 def print_row(name: str, found: Interval) -> None:
-    print(f"| {name} | {found.mean:.4f} | {found.low:.4f} to {found.high:.4f} |")
+    spread = "one seed" if found.low is None else f"{found.low:.4f} to {found.high:.4f}"
+    print(f"| {name} | {found.mean:.4f} | {spread} |")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,8 @@ from headswap.text.records import Document
 from headswap.text.tokenizer import Tokenizer
 from headswap.text.train_tokenizer import train_tokenizer
 from headswap.training import reload
-from headswap.training.evaluate import logits_of
+from headswap.training.evaluate import outputs_of
+from headswap.training.rows import Row
 from tiny import sentences
 
 
@@ -44,8 +45,8 @@ def _reload_here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
     if "fresh_process" in request.keywords:
         return
 
-    def here(folder: Path, sequences: list[list[int]]) -> list[list[float]]:
-        return logits_of(Bundle.load(folder).model, [np.array(ids) for ids in sequences]).tolist()
+    def here(folder: Path, rows: list[Row]) -> list[np.ndarray]:
+        return outputs_of(Bundle.load(folder).model, rows)
 
     monkeypatch.setattr(reload, "fresh_process", here)
 

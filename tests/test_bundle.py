@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 
 from headswap.bundle import Bundle
 from headswap.core.errors import InputError
-from headswap.model.config import PRESETS
+from headswap.model.config import PRESETS, TaskState
 from headswap.model.text_model import build_model
 from headswap.text.batch import flat_batch
 from headswap.text.config import TokenizerSettings
@@ -25,8 +25,9 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 def make(tokenizer: Tokenizer, head: str = "classify", preset: str = "small", **changes: object) -> Bundle:
     shape = tiny_model_shape(preset, head=head, vocab_size=tokenizer.vocab_size, **changes)
-    labels = ("bad", "good", "middling") if head == "classify" else ()
-    return Bundle(build_model(shape, seed=3), tokenizer, labels, "causal", {"seed": 3})
+    labels = {"lm": (), "span": ("start", "end")}.get(head, ("bad", "good", "middling"))
+    state = TaskState(task="classify" if head == "lm" else head, max_length=30)
+    return Bundle(build_model(shape, seed=3), tokenizer, labels, "causal", {"seed": 3}, task=state)
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def saved(tokenizer: Tokenizer, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-@pytest.mark.parametrize("head", ["lm", "classify"])
+@pytest.mark.parametrize("head", ["lm", "classify", "tag", "span"])
 @pytest.mark.parametrize("tied", [True, False])
 def test_what_is_saved_comes_back_bit_equal(
     tokenizer: Tokenizer, tmp_path: Path, preset: str, head: str, tied: bool
@@ -48,8 +49,9 @@ def test_what_is_saved_comes_back_bit_equal(
     old, new = before.model.state_dict(), after.model.state_dict()
     assert old.keys() == new.keys()
     assert all(torch.equal(old[name], new[name]) for name in old)
-    if head == "classify":
+    if head != "lm":
         assert after.model.shape == before.model.shape
+        assert after.task == before.task
     assert after.model.shape.base == before.model.shape.base
     assert after.model.shape.direction == before.model.shape.direction
     assert (after.labels, after.objective, after.card) == (before.labels, before.objective, before.card)
@@ -178,6 +180,10 @@ def test_another_tokenizer_is_refused(saved: Path) -> None:
         ({"num_labels": None}, "id2label"),
         ({"hidden_size": 0}, "hidden_size"),
         ({"head": "wings"}, "head"),
+        ({"task": {"task": "dance"}}, "task = 'dance' is not allowed"),
+        ({"task": {"limit": 1}}, "limit is not a setting"),
+        ({"task": {"task": "multilabel", "thresholds": [0.5]}}, "1 thresholds for 3 labels"),
+        ({"task": "tag"}, "task is not an object"),
     ],
 )
 def test_a_config_that_is_wrong_is_refused_and_named(saved: Path, changes: dict, words: str) -> None:
@@ -204,6 +210,13 @@ def test_the_config_speaks_hugging_face(saved: Path, tokenizer: Tokenizer) -> No
     for name in ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
                  "max_position_embeddings", "tie_word_embeddings", "is_decoder", "problem_type"):  # fmt: skip
         assert name in config
+
+
+def test_a_bundle_from_before_there_were_tasks_is_a_plain_classifier(saved: Path) -> None:
+    config = json.loads((saved / "config.json").read_text())
+    del config["task"]
+    (saved / "config.json").write_text(json.dumps(config))
+    assert Bundle.load(saved).task == TaskState()
 
 
 def test_the_card_names_the_labels_and_how_it_was_made(saved: Path) -> None:

@@ -24,6 +24,7 @@ TINY = {
     "intermediate_size": 48,
     "max_position_embeddings": 40,
 }
+NUM_LABELS = {"classify": 3, "tag": 3, "span": 2}
 GOOD = ["fine", "lovely", "superb", "warm", "bright", "moving"]
 BAD = ["dull", "awful", "clumsy", "cold", "grey", "boring"]
 NOUNS = ["film", "story", "actor", "scene", "ending", "music", "camera", "dialogue"]
@@ -42,7 +43,7 @@ def tiny_model_shape(
         base=tiny_shape(preset, **changes),
         head=head,
         direction=direction,
-        num_labels=3 if head == "classify" else None,
+        num_labels=NUM_LABELS.get(head),
         classifier=HeadShape(pooling=pooling, head_dropout=0.0),
     )
 

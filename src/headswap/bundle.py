@@ -24,7 +24,7 @@ from headswap.core.files import atomic_folder, read_json, write_json
 from headswap.core.manifest import write_manifest
 from headswap.core.seeds import numpy_stream
 from headswap.model.account import account_of
-from headswap.model.config import BaseShape
+from headswap.model.config import BaseShape, TaskState
 from headswap.model.text_model import ModelShape, TextModel, lay_out
 from headswap.text.batch import flat_batch
 from headswap.text.config import MaskingSettings
@@ -35,11 +35,23 @@ WEIGHTS, CONFIG, GOLDEN, CARD = "model.safetensors", "config.json", "golden.json
 GOLDEN_TOLERANCE = 1e-4
 VERBS = {
     "classify": ("predict", "text-classification"),
+    "tag": ("predict", "token-classification"),
+    "span": ("predict", "question-answering"),
     "causal": ("generate", "text-generation"),
     "bidirectional": ("fill", "fill-mask"),
 }
 """What a model is for, by its head or its direction: the verb, and Hugging Face's name of the task."""
-ARCHITECTURES = {"lm": "HeadswapForLanguageModelling", "classify": "HeadswapForSequenceClassification"}
+ARCHITECTURES = {
+    "lm": "HeadswapForLanguageModelling",
+    "classify": "HeadswapForSequenceClassification",
+    "tag": "HeadswapForTokenClassification",
+    "span": "HeadswapForQuestionAnswering",
+}
+PROBLEM_TYPES = {
+    "classify": "single_label_classification",
+    "multilabel": "multi_label_classification",
+    "regress": "regression",
+}
 
 
 @dataclass(frozen=True)
@@ -54,6 +66,8 @@ class Bundle:
     path: Path | None = None
     masking: MaskingSettings = field(default_factory=MaskingSettings)
     """How a masked objective hid its tokens."""
+    task: TaskState = field(default_factory=TaskState)
+    """How a fine-tuned model is used."""
 
     @property
     def max_length(self) -> int:
@@ -64,13 +78,15 @@ class Bundle:
     def verb(self) -> str:
         """The verb that this model is made for."""
         shape = self.model.shape
-        return VERBS[shape.head if shape.head == "classify" else shape.direction][0]
+        return VERBS[shape.direction if shape.head == "lm" else shape.head][0]
 
     @property
     def what(self) -> str:
         """What this model is, in words."""
-        kinds = {"predict": "a classifier", "generate": "a causal language model", "fill": "a masked language model"}
-        return kinds[self.verb]
+        shape = self.model.shape
+        if shape.head == "lm":
+            return f"a {'causal' if shape.direction == 'causal' else 'masked'} language model"
+        return {"classify": "a classifier", "tag": "a tagger", "span": "a question answerer"}[shape.head]
 
     def save(self, folder: Path) -> None:
         """Write the folder whole, or not at all."""
@@ -104,8 +120,9 @@ class Bundle:
         load_weights(model, folder / WEIGHTS, device=device)
         labels = tuple(config["id2label"][str(index)] for index in range(shape.num_labels or 0))
         masking = validate(MaskingSettings, config.get("masking", {}), origin=str(folder / CONFIG))
+        state = task_state_of(config, folder / CONFIG)
         objective, card = config.get("objective", "causal"), config.get("card", {})
-        return cls(model.eval(), tokenizer, labels, objective, card, folder, masking)
+        return cls(model.eval(), tokenizer, labels, objective, card, folder, masking, state)
 
     def verify(self) -> list[str]:
         """What does not compute as it did when the bundle was saved; empty if all is well."""
@@ -178,15 +195,32 @@ def config_of(bundle: Bundle) -> dict[str, Any]:
         config["pair_head"] = True
     if model_shape.lora is not None:
         config["lora"] = model_shape.lora.model_dump(mode="json")
-    if model_shape.head == "classify":
+    if model_shape.head != "lm":
+        if problem_type := PROBLEM_TYPES.get(bundle.task.task):
+            config["problem_type"] = problem_type
         config |= {
             "num_labels": len(bundle.labels),
-            "problem_type": "single_label_classification",
             "id2label": {str(index): label for index, label in enumerate(bundle.labels)},
             "label2id": {label: index for index, label in enumerate(bundle.labels)},
             "classifier": model_shape.classifier.model_dump(),
+            "task": bundle.task.model_dump(mode="json", exclude_defaults=True) | {"task": bundle.task.task},
         }
     return config
+
+
+def task_state_of(config: dict[str, Any], origin: Path) -> TaskState:
+    """How the model is used; a bundle that says nothing of it is a plain classifier, or a language model."""
+    values = config.get("task", {})
+    if not isinstance(values, dict):
+        raise InputError(f"{origin}: task is not an object.")
+    try:
+        state = TaskState(**values)
+    except ValidationError as problems:
+        raise_problems(problem_sentences(problems, TaskState, origin=str(origin)))
+        raise
+    if state.thresholds and len(state.thresholds) != config.get("num_labels"):
+        raise InputError(f"{origin}: {len(state.thresholds)} thresholds for {config.get('num_labels')} labels.")
+    return state
 
 
 def shape_of(config: dict[str, Any], origin: Path) -> ModelShape:
@@ -199,13 +233,13 @@ def shape_of(config: dict[str, Any], origin: Path) -> ModelShape:
         raise InputError(
             f"{origin} has format {config.get('headswap_format')!r}; this version of headswap reads {FORMAT_VERSION}."
         )
-    is_classifier = config.get("head") == "classify"
+    has_labels = config.get("head") != "lm"
     try:
         shape = ModelShape(
             base=BaseShape(**{name: config[name] for name in BaseShape.model_fields if name in config}),
             direction=config.get("direction"),
             head=config.get("head"),
-            num_labels=config.get("num_labels") if is_classifier else None,
+            num_labels=config.get("num_labels") if has_labels else None,
             classifier=config.get("classifier", {}),
             pair_head=config.get("pair_head", False),
             lora=config.get("lora"),
@@ -213,7 +247,7 @@ def shape_of(config: dict[str, Any], origin: Path) -> ModelShape:
     except ValidationError as problems:
         raise_problems(problem_sentences(problems, ModelShape, origin=str(origin)))
         raise
-    if is_classifier and (
+    if has_labels and (
         not isinstance(shape.num_labels, int) or not _are_labels(config.get("id2label"), shape.num_labels)
     ):
         raise InputError(f"{origin}: id2label does not name the {shape.num_labels} labels of the head, one for each.")
@@ -299,20 +333,22 @@ def card_text(bundle: Bundle) -> str:
     """The model card; it holds settings and figures, never a user's texts."""
     shape = bundle.model.shape
     account = account_of(bundle.model)
-    verb, task = VERBS[shape.head if shape.head == "classify" else shape.direction]
+    verb, task = VERBS[shape.direction if shape.head == "lm" else shape.head]
     lines = [
         "---",
         "library_name: headswap",
         f"pipeline_tag: {task}",
         "tags: [headswap]",
         "---",
-        f"# A headswap {'classifier' if shape.head == 'classify' else 'language model'}",
+        f"# A headswap {bundle.what.partition(' ')[2]}",
         "",
         f"- {shape.base.num_hidden_layers} layers of {shape.base.hidden_size}, {shape.direction} attention, vocabulary "
         f"{shape.base.vocab_size:,}, at most {shape.base.max_position_embeddings} tokens",
         f"- {account.total:,} parameters ({account.parts[0].count:,} of them in the embedding)",
         f"- tokenizer fingerprint `{bundle.tokenizer.fingerprint}`",
     ]
+    if shape.head != "lm":
+        lines.append(f"- task: {bundle.task.task}")
     if bundle.labels:
         lines.append(f"- labels: {', '.join(bundle.labels)}")
     lines += ["", "## How it was made", ""]

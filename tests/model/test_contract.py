@@ -1,18 +1,20 @@
-"""The contract that every preset, direction and head keeps."""
+"""The contract that every preset, direction, head and task keeps."""
 
 import itertools
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 import torch
 
 from headswap.model.config import PRESETS
-from headswap.model.heads import pool
-from headswap.model.objectives import ClassificationObjective
+from headswap.model.heads import HEADS, pool
 from headswap.model.pretraining import PRETRAINING
+from headswap.model.supervised import SUPERVISED
 from headswap.model.text_model import ModelShape, TextModel, build_model
 from headswap.text.batch import Batch, flat_batch
+from headswap.training.tasks.classify import balanced_weights
 from tiny import random_sequences, tiny_batch, tiny_model_shape, tiny_objective
 
 POOLINGS = ("last", "mean", "first", "max", "mean+max")
@@ -22,15 +24,64 @@ MODELS = [
         id=f"{preset}-{direction}-{head}-{pooling}",
     )
     for preset, direction, (head, pooling) in itertools.product(
-        PRESETS, ("causal", "bidirectional"), [("lm", "mean"), *(("classify", pooling) for pooling in POOLINGS)]
+        PRESETS,
+        ("causal", "bidirectional"),
+        [("lm", "mean"), ("tag", "mean"), ("span", "mean"), *(("classify", pooling) for pooling in POOLINGS)],
     )
 ]
 LENGTHS = [7, 1, 13, 4, 13]
 
 
+@dataclass(frozen=True)
+class TaskFixture:
+    """What the battery knows of a task: its head, the targets of each of `LENGTHS`, the loss before training."""
+
+    head: str
+    places: list[list[int]]
+    values: list[np.ndarray]
+    first_loss: float
+
+    @property
+    def is_per_token(self) -> bool:
+        return HEADS[self.head].is_per_token
+
+    def batch(self, sequences: list[np.ndarray], chosen: list[int]) -> Batch:
+        """Some of the sequences with their targets."""
+        begins = np.cumsum([0, *(len(sequences[number]) for number in chosen)]) if self.is_per_token else range(99)
+        index = [place + begin for number, begin in zip(chosen, begins, strict=False) for place in self.places[number]]
+        values = np.concatenate([self.values[number] for number in chosen])
+        return flat_batch([sequences[number] for number in chosen], target_index=index, target_value=values)
+
+
+WHOLE = [[0]] * 5
+TASKS = {
+    "classify": TaskFixture("classify", WHOLE, [np.array([n % 3]) for n in range(5)], math.log(3)),
+    "multilabel": TaskFixture(
+        "classify", WHOLE, [np.array([[n % 2, 1, n % 3 == 0]], dtype=np.float32) for n in range(5)], math.log(2)
+    ),
+    "regress": TaskFixture("classify", WHOLE, [np.array([n - 2.0], dtype=np.float32) for n in range(5)], 2.0),
+    "tag": TaskFixture(
+        "tag", [[1, 4, 6], [0], [2], [0, 3], [5]], [np.arange(size) % 3 for size in (3, 1, 1, 2, 1)], math.log(3)
+    ),
+    "span": TaskFixture(
+        "span", [[2, 4], [0, 0], [5, 9], [1, 1], [0, 0]], [np.array([0, 1])] * 5, float(np.log(LENGTHS).mean())
+    ),
+}
+
+
+def task_model(task: str, preset: str = "small") -> TextModel:
+    shape = tiny_model_shape(preset, head=TASKS[task].head)
+    return build_model(shape.changed(num_labels=1) if task == "regress" else shape, seed=5)
+
+
+def test_every_task_and_every_head_has_its_fixture() -> None:
+    assert set(TASKS) == set(SUPERVISED)
+    assert {fixture.head for fixture in TASKS.values()} == set(HEADS)
+
+
 def rows_of(model: TextModel, logits: torch.Tensor, lengths: list[int]) -> list[torch.Tensor]:
     """The outputs that belong to each sequence."""
-    return list(logits.split(lengths)) if model.shape.head == "lm" else list(logits.split(1))
+    return list(logits.split(1)) if model.shape.head == "classify" else list(logits.split(lengths))
 
 
 @pytest.mark.parametrize("shape", MODELS)
@@ -75,31 +126,67 @@ def test_loss_at_initialisation_is_the_value_computed_for_that_initialisation(pr
     assert loss == pytest.approx(math.log(vocab_size) + squared_norm * bound_variance / 2, abs=0.1)
 
 
-def labelled_batch() -> Batch:
-    sequences = random_sequences([9, 3, 14, 6])
-    return flat_batch(sequences, target_index=np.arange(4), target_value=np.array([0, 2, 1, 2]))
+@pytest.mark.parametrize("task", TASKS)
+@torch.no_grad()
+def test_a_tasks_loss_is_a_sum_over_targets_that_no_neighbour_changes(task: str) -> None:
+    model, objective, fixture = task_model(task).double(), SUPERVISED[task](), TASKS[task]
+    sequences = random_sequences(LENGTHS)
+    together = fixture.batch(sequences, [3, 0, 4, 2, 1])
+    alone = [fixture.batch(sequences, [number]) for number in range(5)]
+    assert together.num_targets == sum(batch.num_targets for batch in alone)
+    total = sum(objective.loss_sum(model, batch).item() for batch in alone)
+    assert objective.loss_sum(model, together).item() == pytest.approx(total, abs=1e-9)
+    assert objective.loss_sum(model, together.without_targets()).item() == 0
+
+
+@pytest.mark.parametrize("task", TASKS)
+@torch.no_grad()
+def test_a_tasks_loss_at_initialisation_is_that_of_knowing_nothing(task: str) -> None:
+    batch = TASKS[task].batch(random_sequences(LENGTHS), [0, 1, 2, 3, 4])
+    loss = SUPERVISED[task]().loss_sum(task_model(task), batch).item() / batch.num_targets
+    assert loss == pytest.approx(TASKS[task].first_loss, abs=0.1)
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-@pytest.mark.parametrize("task", [*PRETRAINING, "classify"])
+@pytest.mark.parametrize("task", [*PRETRAINING, *TASKS])
 def test_one_batch_can_be_overfitted(preset: str, task: str) -> None:
     torch.manual_seed(0)
-    if task == "classify":
-        shape, objective, batch = tiny_model_shape(preset, head="classify"), ClassificationObjective(), labelled_batch()
+    if task in TASKS:
+        model, objective = task_model(task, preset).train(), SUPERVISED[task]()
+        batch = TASKS[task].batch(random_sequences(LENGTHS), [0, 1, 2, 3, 4])
     else:
         objective, batch = tiny_objective(task), tiny_batch(task, random_sequences([12, 9, 14, 10]))
         changes = {"type_vocab_size": 2} if objective.num_segments else {}
         shape = tiny_model_shape(preset, direction=objective.direction, **changes)
-        shape = shape.changed(pair_head=objective.num_segments > 0)
-    model = build_model(shape, seed=5).train()
+        model = build_model(shape.changed(pair_head=objective.num_segments > 0), seed=5).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
-    for _ in range(120):
+    for _ in range(200 if task in TASKS else 120):
         sums = objective.loss_sum(model, batch).reshape(-1)
         loss = sum(part / count for part, count in zip(sums, batch.target_counts, strict=True))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
     assert loss.item() < 0.2
+
+
+@torch.no_grad()
+def test_a_span_heads_columns_are_distributions_over_each_sequence() -> None:
+    output = task_model("span")(flat_batch(random_sequences(LENGTHS)))
+    for part in output.exp().split(LENGTHS):
+        torch.testing.assert_close(part.sum(dim=0), torch.ones(2))
+
+
+@torch.no_grad()
+def test_balanced_weights_that_average_to_one_leave_the_size_of_the_loss() -> None:
+    """Of 5 targets two are of class 0, two of class 1, one of class 2."""
+    model, fixture = task_model("classify"), TASKS["classify"]
+    weights = balanced_weights(np.concatenate(fixture.values), 3)
+    torch.testing.assert_close(weights, torch.tensor([5 / 6, 5 / 6, 5 / 3]))
+    batch = fixture.batch(random_sequences(LENGTHS), [0, 1, 2, 3, 4])
+    losses = torch.nn.functional.cross_entropy(model(batch), batch.target_value_T, reduction="none")
+    weighted = SUPERVISED["classify"](class_weights=weights).loss_sum(model, batch)
+    torch.testing.assert_close(weighted, (losses * weights[batch.target_value_T]).sum())
+    assert weighted.item() / 5 == pytest.approx(math.log(3), abs=0.1)
 
 
 def test_pooling_reads_each_sequence_alone() -> None:

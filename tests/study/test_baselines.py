@@ -63,7 +63,7 @@ def test_turning_the_features_leaves_the_model_as_it_is(monkeypatch: pytest.Monk
     monkeypatch.setattr(module, "MOST_ROWS_TO_TURN", 0)
     assert tfidf_baseline(train, test) == turned
     vectors = csr_matrix(np.random.default_rng(0).random((6, 40)))
-    few, more = module._turned(vectors[:4], vectors[4:])
+    few, more = module.turned(vectors[:4], vectors[4:])
     np.testing.assert_allclose(few @ few.T, (vectors[:4] @ vectors[:4].T).toarray())
     np.testing.assert_allclose(more @ few.T, (vectors[4:] @ vectors[:4].T).toarray())
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from headswap.core.errors import InputError, MissingExtraError
+from headswap.core.errors import InputError, MissingExtraError, SettingError
 from headswap.text import packaged
-from headswap.text.config import ReadSettings
+from headswap.text.config import ColumnSettings, ReadSettings
 from headswap.text.datasets import (
     content_hash,
     is_named,
@@ -23,8 +23,10 @@ from headswap.text.datasets import (
 )
 from headswap.text.documents import read_documents
 from headswap.text.hub import HubName, parse
-from headswap.text.labelled import label_names, read_labelled
+from headswap.text.labelled import label_names, read_labelled, several_labels
 from headswap.text.open_text import log_once
+from headswap.text.questions import read_questions
+from headswap.text.tagged import read_tagged
 
 PACKAGED = [
     pytest.param(
@@ -234,6 +236,34 @@ def test_blank_and_null_texts_of_a_library_set(tmp_path: Path, folder: str) -> N
     (tmp_path / "nulls" / "train.jsonl").write_text("\n".join(map(json.dumps, [*rows, {"text": None}])))
     with pytest.raises(InputError, match="row 4: the text is null"):
         list(read_named_documents(f"hf:{tmp_path / 'nulls'}"))
+
+
+def test_tags_questions_and_several_labels_are_read_through_the_library_as_well(tmp_path: Path, folder: str) -> None:
+    library = pytest.importorskip("datasets", reason="pip install 'headswap[hf]'")
+    tags = library.ClassLabel(names=["O", "B-PER", "I-PER"])
+    sets = {
+        "tags": ({"tokens": [["anna", "stone", "ran"]], "ner_tags": [[1, 2, 0]]}, {"ner_tags": [tags]}),
+        "questions": ({"question": ["who?"], "context": ["anna ran"],
+                       "answers": [{"text": ["anna"], "answer_start": [0]}]}, {}),
+        "labels": ({"text": ["a film"], "label": [["b", "a"]]}, {}),
+    }  # fmt: skip
+    for name, (rows, kinds) in sets.items():
+        data = library.Dataset.from_dict(rows)
+        for column, kind in kinds.items():
+            features = data.features.copy()
+            features[column] = library.Sequence(kind[0])
+            data = data.cast(features)
+        (tmp_path / name).mkdir()
+        data.to_parquet(tmp_path / name / "train.parquet")
+    (tagged,) = read_tagged(f"hf:{tmp_path / 'tags'}", ColumnSettings(tags_column="ner_tags"))
+    assert (tagged.tokens, tagged.tags) == (("anna", "stone", "ran"), ("B-PER", "I-PER", "O"))
+    (question,) = read_questions(f"hf:{tmp_path / 'questions'}", ColumnSettings())
+    assert (question.question, question.answers[0].text) == ("who?", "anna")
+    source = f"hf:{tmp_path / 'labels'}"
+    (example,) = read_labelled(source, text_column="text", label_column="label", parse=several_labels(","))
+    assert example.labels == ("a", "b")
+    with pytest.raises(SettingError, match="movies has one label a text, so its task is classify"):
+        read_tagged("movies", ColumnSettings())
 
 
 def test_a_hub_out_of_reach_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -234,3 +234,16 @@ def test_line_ends_of_windows_are_accepted(tmp_path: Path) -> None:
     file = tmp_path / "dict.txt"
     file.write_bytes("\ufeff▁a 1\r\nb 1\r\n".encode())
     assert Tokenizer.load(file).encode("▁a b").tolist() == [4, 5]
+
+
+def test_pieces_know_where_in_the_text_they_stand(small: Tokenizer, trained: Path) -> None:
+    text = "▁les livre s ▁bon ."
+    found = small.encode_batch_placed([text])[0]
+    assert found.ids.tolist() == small.encode(text).tolist()
+    assert [text[a:b] for a, b in zip(found.starts, found.ends, strict=True)] == text.split()
+    raw = Tokenizer.load(trained / "dict.txt")
+    for text in TEXTS[:20]:
+        found = raw.encode_batch_placed([text])[0]
+        assert found.ids.tolist() == raw.encode(text).tolist()
+        places = zip(found.starts, found.ends, strict=True)
+        assert "".join(text[a:b] for a, b in places) == text.replace(" ", "")

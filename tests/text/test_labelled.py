@@ -12,7 +12,9 @@ from headswap.text.labelled import (
     Example,
     check_labels,
     label_names,
+    number,
     read_labelled,
+    several_labels,
     stratified_split,
     stratified_subset,
 )
@@ -235,3 +237,52 @@ def test_a_split_holds_out_the_share_that_was_asked_for() -> None:
     for fraction in (0, 1, 1.5):
         with pytest.raises(SettingError, match="between 0 and 1"):
             stratified_split(examples, fraction, 0)
+
+
+# Several labels, numbers, pairs
+
+
+def several(file: Path, separator: str = ",") -> list[Example]:
+    parse = several_labels(separator)
+    return read_labelled(str(file), text_column="text", label_column="label", parse=parse)
+
+
+def test_several_labels_are_a_list_or_a_separated_string(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(
+        '{"text": "x", "label": ["b", "a", "b"]}\n{"text": "y", "label": []}\n{"text": "z", "label": "b, a"}\n'
+        '{"text": "z", "label": 3}\n'
+    )
+    assert [example.labels for example in several(tmp_path / "a.jsonl")] == [("a", "b"), (), ("a", "b"), ("3",)]
+    (tmp_path / "a.csv").write_text("text,label\nx,a|b\ny,\n")
+    assert [example.labels for example in several(tmp_path / "a.csv", "|")] == [("a", "b"), ()]
+
+
+def test_labels_that_are_none_are_named(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "x", "label": null}\n{"text": "x", "label": [{}]}\n')
+    with pytest.raises(InputError) as raised:
+        several(tmp_path / "a.jsonl")
+    said = str(raised.value).splitlines()
+    assert said[0].endswith("line 1: the label is null; write [] or an empty string where there is none.")
+    assert "line 2: the labels [{}] hold something" in said[1]
+
+
+def test_numbers_are_read_and_what_is_none_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("text,label\nx,3.5\ny,-1e3\n")
+    found = read_labelled(str(tmp_path / "a.csv"), text_column="text", label_column="label", parse=number)
+    assert [example.value for example in found] == [3.5, -1000.0]
+    (tmp_path / "b.csv").write_text("text,label\nx,good\ny,nan\nz,\n")
+    with pytest.raises(InputError) as raised:
+        read_labelled(str(tmp_path / "b.csv"), text_column="text", label_column="label", parse=number)
+    assert [line.partition(": ")[2] for line in str(raised.value).splitlines()] == [
+        "the label is 'good', not a finite number.",
+        "the label is 'nan', not a finite number.",
+        "the label is blank, not a finite number.",
+    ]
+
+
+def test_pairs_have_a_second_text_that_is_never_blank(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("text,other,label\nx,y,a\nx, ,b\n")
+    with pytest.raises(InputError, match="line 3: the second text is blank"):
+        read(tmp_path / "a.csv", text_pair_column="other")
+    (tmp_path / "a.csv").write_text("text,other,label\nx,y,a\n")
+    assert read(tmp_path / "a.csv", text_pair_column="other")[0].text_pair == "y"

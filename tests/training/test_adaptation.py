@@ -21,6 +21,7 @@ from headswap.text.batch import flat_batch
 from headswap.training import reload
 from headswap.training.adaptation import count, depth_of, freeze, paces_of
 from headswap.training.config import AdaptationSettings
+from headswap.training.rows import Row
 from tiny import random_sequences, sentences, tiny_model_shape, write_labelled
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -223,7 +224,7 @@ def test_a_bundle_that_comes_back_different_fails_the_run(shared: Path, tmp_path
     bundle = Bundle.load(folder)
     save_file({**state, "head.output.weight": -state["head.output.weight"]}, folder / "model.safetensors")
     with pytest.raises(RunError, match="does not predict what the model in memory does"):
-        reload.check_reload(bundle, folder, [np.arange(6, 16)])
+        reload.check_reload(bundle, folder, [Row(0, np.arange(6, 16))])
     (folder / "model.safetensors").write_bytes(b"nothing")
     with pytest.raises(RunError, match="cannot be loaded by a fresh process"):
-        reload.check_reload(replace(bundle), folder, [np.arange(6, 16)])
+        reload.check_reload(replace(bundle), folder, [Row(0, np.arange(6, 16))])

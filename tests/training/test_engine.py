@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from headswap.core.seeds import Draws
-from headswap.model.objectives import ClassificationObjective
+from headswap.model.supervised import ClassificationObjective
 from headswap.model.text_model import TextModel, build_model
 from headswap.text.batch import Batch, flat_batch
 from headswap.text.windows import Piece

@@ -20,6 +20,7 @@ from headswap.text.config import ReadSettings
 from headswap.text.tokenizer import Tokenizer
 from headswap.training import finetune as finetune_module
 from headswap.training import pretrain as pretrain_module
+from headswap.training import probe as probe_module
 from headswap.training.config import FinetuneRecipe, PretrainRecipe
 from headswap.training.corpus import split_documents, unigram_entropy
 from headswap.training.evaluate import classification_metrics, warn_of_collapse
@@ -226,7 +227,7 @@ def test_the_bundle_is_the_best_by_validation_and_the_last_checkpoint_the_last(
 
 
 def finetune_predictions(bundle: hs.Bundle, file: Path) -> list[Any]:
-    from headswap.training.evaluate import predict_texts
+    from headswap.training.predict import predict_texts
 
     return predict_texts(bundle, [json.loads(line)["text"] for line in file.read_text().splitlines()], max_length=24)
 
@@ -402,7 +403,7 @@ def test_minutes_become_steps_once_and_resuming_does_not_probe_again(
 def test_a_real_probe_finds_steps_and_moves_no_weight(
     shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pretrain_module, "PROBE_SECONDS", 0.05)
+    monkeypatch.setattr(probe_module, "SECONDS", 0.05)
     run = hs.pretrain(shared / "corpus.txt", out=tmp_path / "run", max_minutes=0.003, **PRETRAIN)
     steps = load_recipe(PretrainRecipe, run.path / "recipe.toml").training.max_steps
     assert steps is not None

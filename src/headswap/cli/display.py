@@ -106,13 +106,17 @@ class Display(Observer):
 def evaluation_line(line: dict[str, Any]) -> str:
     """One readable line for a held-out or validation score."""
     parts = [f"epoch {line['epoch']:.2f}"]
-    loss_name = "validation loss" if "eval_accuracy" in line else "held-out loss"
+    loss_name = "held-out loss" if "eval_perplexity" in line else "validation loss"
     for key, name, form in (
         ("eval_loss", loss_name, ".3f"), ("eval_perplexity", "perplexity", ".1f"),
         ("eval_nsp_loss", "next-sentence loss", ".3f"), ("eval_nsp_accuracy", "next-sentence accuracy", ".3f"),
         ("eval_sop_loss", "order loss", ".3f"), ("eval_sop_accuracy", "order accuracy", ".3f"),
         ("eval_bits_per_byte", "bits per byte", ".3f"), ("eval_accuracy", "validation accuracy", ".3f"),
-        ("eval_macro_f1", "macro-F1", ".3f"), ("train_accuracy", "training accuracy", ".3f"),
+        ("eval_f1", "validation F1", ".3f"), ("eval_exact_match", "exact match", ".3f"),
+        ("eval_micro_f1", "validation micro-F1", ".3f"), ("eval_macro_f1", "macro-F1", ".3f"),
+        ("eval_mse", "validation MSE", ".4g"), ("eval_mae", "MAE", ".4g"), ("eval_pearson", "Pearson", ".3f"),
+        ("eval_r2", "R2", ".3f"), ("train_accuracy", "training accuracy", ".3f"), ("train_f1", "training F1", ".3f"),
+        ("train_micro_f1", "training micro-F1", ".3f"), ("train_mse", "training MSE", ".4g"),
     ):  # fmt: skip
         if line.get(key) is not None:
             parts.append(f"{name} {line[key]:{form}}")

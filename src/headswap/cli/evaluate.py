@@ -2,8 +2,8 @@
 
 from typing import Annotated, Any
 
-from headswap.cli.flags import Machine, Output, OutputFlags
-from headswap.text.config import DocumentUnit
+from headswap.cli.flags import Machine, Output, OutputFlags, Reading
+from headswap.text.config import ColumnSettings, DocumentUnit
 from headswap.training.config import MachineSettings
 
 
@@ -12,15 +12,14 @@ def evaluate(
     data: str,
     /,
     *,
-    text_column: str = "text",
-    label_column: str | None = None,
+    columns: Annotated[ColumnSettings | None, Reading] = None,
     label_file: str | None = None,
     documents: DocumentUnit | None = None,
     max_length: int | None = None,
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
     machine: Annotated[MachineSettings | None, Machine] = None,
 ) -> None:
-    """Score a classifier on labelled text, or a language model on a corpus.
+    """Score a fine-tuned model on labelled text, or a language model on a corpus.
 
     Example: headswap evaluate runs/classifier test.csv
 
@@ -29,11 +28,7 @@ def evaluate(
     bundle
         Bundle or run folder.
     data
-        Labelled set for a classifier, corpus for a language model.
-    text_column
-        Name of the text column.
-    label_column
-        Name of the label column, for a classifier; label by default.
+        Labelled set for a fine-tuned model, corpus for a language model.
     label_file
         Labels of a plain text set, one a line.
     documents
@@ -43,28 +38,34 @@ def evaluate(
     """
     from headswap.bundle import Bundle
     from headswap.cli.display import print_json, start_messages
+    from headswap.cli.scores import print_evaluation
     from headswap.training.machine import Machine as Computer
-    from headswap.training.score import score_classifier, score_language_model
+    from headswap.training.score import score_language_model, score_task
+    from headswap.training.tasks.table import task_of
 
     start_messages(quiet=flags.quiet)
     computer = Computer(machine or MachineSettings())
     loaded = Bundle.load(bundle, device=computer.device)
-    if loaded.model.shape.head == "classify":
-        _refuse("a classifier", {"documents": documents})
-        metrics = score_classifier(
-            loaded, data, text_column=text_column, label_column=label_column or "label", label_file=label_file,
-            max_length=max_length, machine=computer,
-        )  # fmt: skip
-    else:
-        _refuse("a language model", {"label-column": label_column, "label-file": label_file})
+    columns = columns or ColumnSettings()
+    if loaded.model.shape.head == "lm":
+        given = {name.replace("_", "-"): True for name in columns.model_fields_set if name != "text_column"}
+        _refuse("a language model", {**given, "label-file": label_file})
         metrics = score_language_model(
-            loaded, data, text_column=text_column, documents=documents or "auto", max_length=max_length,
+            loaded, data, text_column=columns.text_column, documents=documents or "auto", max_length=max_length,
             machine=computer,
         )  # fmt: skip
+    else:
+        task = task_of(loaded)
+        _refuse(f"a {task.product}", {"documents": documents})
+        metrics = score_task(
+            loaded, data, columns=columns, label_file=label_file, max_length=max_length, machine=computer
+        )
     if flags.json:
         print_json(metrics)
-    else:
+    elif loaded.model.shape.head == "lm":
         _print(metrics)
+    else:
+        print_evaluation(task.name, task.noun, metrics)
 
 
 def _refuse(what: str, flags: dict[str, object]) -> None:
@@ -77,22 +78,6 @@ def _refuse(what: str, flags: dict[str, object]) -> None:
 
 def _print(metrics: dict[str, Any]) -> None:
     from headswap.cli.display import print_table
-    from headswap.study.statistics import wilson_interval
 
-    if "accuracy" not in metrics:
-        values = [(name, f"{value:,}" if isinstance(value, int) else f"{value:.4f}") for name, value in metrics.items()]
-        print_table("Language model", ("measure", "value"), values)
-        return
-    low, high = wilson_interval(metrics["accuracy"], metrics["num_examples"])
-    rows = [
-        ("accuracy", f"{metrics['accuracy']:.4f}", f"{low:.4f} to {high:.4f}"),
-        ("macro-F1", f"{metrics['macro_f1']:.4f}", ""),
-        ("largest class of these texts", f"{metrics['majority_share']:.4f}", ""),
-        ("loss", f"{metrics['loss']:.4f}", ""),
-        ("share of tokens cut off", f"{metrics['truncated_share']:.4f}", ""),
-    ]
-    print_table(f"{metrics['num_examples']:,} texts", ("measure", "value", "95 % interval (test sample)"), rows)
-    if len(metrics["labels"]) <= 10:
-        columns = ("truth \\ predicted", *metrics["labels"])
-        confusion = zip(metrics["labels"], metrics["confusion"], strict=True)
-        print_table("Confusion", columns, [(label, *row) for label, row in confusion])
+    values = [(name, f"{value:,}" if isinstance(value, int) else f"{value:.4f}") for name, value in metrics.items()]
+    print_table("Language model", ("measure", "value"), values)

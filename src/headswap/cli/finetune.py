@@ -25,14 +25,18 @@ def finetune(
 
     Example: headswap finetune --base runs/base --train train.csv --test test.csv --out runs/classifier
 
+    Example: headswap finetune --base runs/base --train train.conll --test test.conll --out runs/tagger
+
     Parameters
     ----------
     out
         Folder of the run.
     """
     from headswap.cli.display import print_json
+    from headswap.cli.scores import print_comparison
     from headswap.cli.training_verb import run_verb
     from headswap.training.finetune import finetune as finetune_run
+    from headswap.training.tasks.table import TASKS
 
     sections = {
         "data": data,
@@ -47,44 +51,26 @@ def finetune(
     if run is None:
         return
     result = run.result
+    task = TASKS[result.get("task", "classify")]
     if result.get("test") and "baselines" not in result:
         result["baselines"] = _baselines(run.path)
         run.write("result.json", result)
     if flags.json:
         print_json({"run": str(run.path), **result})
-    else:
-        _print_result(result)
+    elif result.get("test"):
+        scores = {f"headswap ({result['base']})": result["test"], **result["baselines"]}
+        print_comparison(task.name, task.noun, scores)
     if not flags.quiet:
-        console.print(f"The classifier is in {run.path}. Next: headswap predict {run.path} 'your text'")
+        example = "'a context' --question 'your question'" if task.name == "span" else "'your text'"
+        console.print(f"The {task.product} is in {run.path}. Next: headswap predict {run.path} {example}")
 
 
 def _baselines(run: Path) -> dict[str, Any]:
-    """What a linear model reaches with the same labels on the same test set."""
+    """What needs no Transformer reaches with the same labels on the same test set."""
     from headswap.core.config import load_recipe
-    from headswap.study.baselines import baselines
+    from headswap.study.task_baselines import task_baselines
     from headswap.training.config import FinetuneRecipe
     from headswap.training.splits import read_splits
 
     splits = read_splits(load_recipe(FinetuneRecipe, run / "recipe.toml"))
-    return baselines([*splits.train, *splits.validation], splits.test)
-
-
-def _print_result(result: dict[str, Any]) -> None:
-    from headswap.cli.display import print_table
-    from headswap.study.statistics import wilson_interval
-
-    if not result.get("test"):
-        return
-    test = result["test"]
-    rows = []
-    scores = {f"headswap ({result['base']})": test, **result["baselines"]}
-    for name, score in scores.items():
-        low, high = wilson_interval(score["accuracy"], score["num_examples"])
-        rows.append((name, f"{score['accuracy']:.3f}", f"{low:.3f} to {high:.3f}", f"{score['macro_f1']:.3f}"))
-    title = f"Test, {test['num_examples']:,} texts, largest class {test['majority_share']:.3f} of them, one seed"
-    print_table(title, ("model", "accuracy", "95 % interval (test sample)", "macro-F1"), rows)
-    if len(test["labels"]) <= 10:
-        columns = ("truth \\ predicted", *test["labels"])
-        print_table(
-            "Confusion", columns, [(label, *row) for label, row in zip(test["labels"], test["confusion"], strict=True)]
-        )
+    return task_baselines(splits.task.name, [*splits.train, *splits.validation], splits.test)

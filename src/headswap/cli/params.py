@@ -39,7 +39,7 @@ def params(
     head
         Which head to count: none is the base alone.
     num_labels
-        Classes of a classification head, 2 by default.
+        Classes of a classification or tagging head, 2 by default.
     """
     from headswap.bundle import Bundle
     from headswap.cli.display import print_json, print_table
@@ -69,7 +69,7 @@ def params(
                 raise SettingError("--trainable is for a model with a head. Pass --head classify.")
         whole = None
         if head != "none":
-            labels = (num_labels or 2) if head == "classify" else None
+            labels = None if head == "lm" else 2 if head == "span" else num_labels or 2
             whole = ModelShape(base=shape, head=head, num_labels=labels, classifier=head_shape or HeadShape())
         account = _adapted(whole, adaptation) if whole and adaptation else account_of_shape(shape, whole)
         title = (

@@ -98,7 +98,7 @@ def _head_formula(base: BaseShape, head: ModelShape) -> str:
     if head.head == "lm":
         weight, bias = "0" if base.tied_head else "V*D", "V" if base.lm_head_bias else ""
         return f"{weight} + {bias}" if bias and weight != "0" else bias or weight
-    pooled = "2*D" if "+" in head.classifier.pooling else "D"
+    pooled = "2*D" if head.head == "classify" and "+" in head.classifier.pooling else "D"
     hidden = f"{pooled}*{pooled} + {pooled} + " if head.classifier.head_hidden == "tanh" else ""
     return f"{hidden}C*{pooled}" + (" + C" if head.classifier.head_bias else "")
 

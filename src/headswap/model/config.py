@@ -10,6 +10,7 @@ from pydantic import Field
 
 from headswap.core.config import Settings
 from headswap.core.errors import SettingError
+from headswap.text.config import Long, TaskName
 
 Positions = Literal["sinusoidal", "learned", "rotary"]
 Norm = Literal["pre", "post"]
@@ -17,7 +18,8 @@ Activation = Literal["relu", "gelu", "gelu_tanh", "swiglu"]
 Initialization = Literal["lab", "normal", "normal_scaled"]
 Preset = Literal["lab", "small", "modern", "gpt2-small", "bert-base"]
 Pooling = Literal["last", "mean", "first", "max", "mean+max"]
-HeadName = Literal["none", "lm", "classify"]
+HeadKind = Literal["lm", "classify", "tag", "span"]
+HeadName = Literal["none", "lm", "classify", "tag", "span"]
 
 Count = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(ge=0, lt=1)]
@@ -64,16 +66,43 @@ class BaseShape(Settings):
 
 
 class HeadShape(Settings):
-    """How a classification head reads the base."""
+    """How a head reads the base."""
 
     pooling: Pooling = "mean"
-    """How token vectors become one vector: last, mean, first, max, or mean and max side by side."""
+    """How token vectors become one vector: last, mean, first, max, or mean and max side by side. Heads that read token
+    by token (tag, span) have no use for it."""
     head_hidden: Literal["none", "tanh"] = "none"
-    """A hidden layer between the pooled vector and the classes: none, or a square layer with tanh (BERT's pooler)."""
+    """A hidden layer between the vector that is read and the classes: none, or a square layer with tanh (BERT's
+    pooler)."""
     head_bias: bool = True
     """Whether the class layer has a bias (GPT-2's own has none)."""
     head_dropout: Share = 0.1
-    """Dropout on the pooled vector."""
+    """Dropout on the vector that is read."""
+
+
+class TaskState(Settings):
+    """How a fine-tuned model is used: how its inputs are read and how its scores become answers."""
+
+    task: TaskName = "classify"
+    """What is predicted."""
+    max_length: Annotated[int, Field(ge=2)] | None = None
+    """Longest sequence in tokens; the base's limit where absent."""
+    long: Long = "truncate"
+    """What is done with longer texts."""
+    doc_stride: Annotated[int, Field(ge=0)] | None = None
+    """Tokens that neighbouring windows share; a quarter of a window where absent."""
+    max_answer_length: Count = 30
+    """Longest answer of a span, in tokens."""
+    reads_pairs: bool = False
+    """Whether an input is two texts."""
+    has_unanswerable: bool = False
+    """Whether some questions of the training set have no answer, so that an empty one may be given."""
+    thresholds: tuple[float, ...] = ()
+    """Score from which on each label is given, in a multi-label task; 0.5 where absent."""
+    target_mean: float = 0.0
+    """Mean of the training targets of a regression; the head predicts standardised values."""
+    target_std: Annotated[float, Field(gt=0)] = 1.0
+    """Standard deviation of the training targets of a regression."""
 
 
 LoraTarget = Literal["qkv", "output", "gate", "up", "down"]

@@ -1,7 +1,7 @@
 """Heads: what is read from the base.
 
-Each head is one class. It sees `hidden_ND` and the lengths of the sequences, never padding, so an output does not
-depend on its neighbours in the batch.
+Each head is one class and one line in `HEADS`. It sees `hidden_ND` and the lengths of the sequences, never padding, so
+an output does not depend on its neighbours in the batch.
 
 Shapes: N tokens of a flat batch, D hidden width, B sequences, C classes, V vocabulary, P pooled width.
 """
@@ -46,24 +46,72 @@ class LanguageModelHead(nn.Module):
         return embedding_VD if self.weight is None else self.weight
 
 
-class ClassificationHead(nn.Module):
-    """Pools each sequence into one vector and scores the classes."""
+class ReadingLayers(nn.Module):
+    """What the task heads share: an optional hidden layer, dropout, and one score a class."""
+
+    is_per_token = False
+    """Whether scores stand a row a token, or a row a sequence."""
+
+    def __init__(self, read_dim: int, head: HeadShape, num_labels: int) -> None:
+        super().__init__()
+        self.dropout = head.head_dropout
+        if head.head_hidden == "tanh":
+            self.hidden = nn.Linear(read_dim, read_dim)
+        self.output = nn.Linear(read_dim, num_labels, bias=head.head_bias)
+        self.has_hidden = head.head_hidden == "tanh"
+
+    def score(self, read: Tensor) -> Tensor:
+        """Logits for vectors, whether of sequences or of tokens."""
+        if self.has_hidden:
+            read = torch.tanh(self.hidden(read))
+        if self.training and self.dropout:
+            read = F.dropout(read, self.dropout, training=True)
+        return self.output(read)
+
+
+class ClassificationHead(ReadingLayers):
+    """Pools each sequence into one vector and scores the classes (labels, or the one value of a regression)."""
 
     def __init__(self, shape: BaseShape, head: HeadShape, num_labels: int) -> None:
-        super().__init__()
+        super().__init__(shape.hidden_size * len(head.pooling.split("+")), head, num_labels)
         self.pooling = head.pooling
-        self.dropout = head.head_dropout
-        pooled_dim = shape.hidden_size * len(head.pooling.split("+"))
-        if head.head_hidden == "tanh":
-            self.hidden = nn.Linear(pooled_dim, pooled_dim)
-        self.output = nn.Linear(pooled_dim, num_labels, bias=head.head_bias)
-        self.has_hidden = head.head_hidden == "tanh"
 
     def forward(self, hidden_ND: Tensor, lengths: Sequence[int]) -> Tensor:
         """Logits, B x C."""
-        pooled_BP = pool(hidden_ND, lengths, self.pooling)
-        if self.has_hidden:
-            pooled_BP = torch.tanh(self.hidden(pooled_BP))
-        if self.training and self.dropout:
-            pooled_BP = F.dropout(pooled_BP, self.dropout, training=True)
-        return self.output(pooled_BP)
+        return self.score(pool(hidden_ND, lengths, self.pooling))
+
+
+class TokenHead(ReadingLayers):
+    """Scores the classes of every token."""
+
+    is_per_token = True
+
+    def __init__(self, shape: BaseShape, head: HeadShape, num_labels: int) -> None:
+        super().__init__(shape.hidden_size, head, num_labels)
+
+    def forward(self, hidden_ND: Tensor, lengths: Sequence[int]) -> Tensor:
+        """Logits, N x C."""
+        del lengths  # a token is read alone
+        return self.score(hidden_ND)
+
+
+class SpanHead(TokenHead):
+    """Says where an answer begins and where it ends: two distributions over the tokens of each sequence.
+
+    Log-probabilities and not logits, so that the windows of one text can be compared: a window without the answer puts
+    its mass on the first token.
+    """
+
+    def forward(self, hidden_ND: Tensor, lengths: Sequence[int]) -> Tensor:
+        """Log-probabilities, N x 2, each column summing to one over a sequence."""
+        logits_N2 = self.score(hidden_ND)
+        logits_N2 = logits_N2 if logits_N2.dtype.itemsize >= 4 else logits_N2.float()
+        return torch.cat([part.log_softmax(0) for part in logits_N2.split(list(lengths))])
+
+
+TaskHead = ClassificationHead | TokenHead | SpanHead
+HEADS: dict[str, type[ClassificationHead] | type[TokenHead]] = {
+    "classify": ClassificationHead,
+    "tag": TokenHead,
+    "span": SpanHead,
+}

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-import torch.nn.functional as F
 from torch import Tensor
 
 from headswap.core.seeds import Draws
@@ -118,17 +117,3 @@ class CausalObjective:
     def score_sums(self, model: TextModel, batch: Batch) -> Mapping[str, ScoreSums]:
         """The loss and its number of targets."""
         return {"loss": ScoreSums(self.loss_sum(model, batch).item(), batch.num_targets)}
-
-
-class ClassificationObjective:
-    """One label a sequence, by cross entropy."""
-
-    def __init__(self, *, label_smoothing: float = 0.0) -> None:
-        self.label_smoothing = label_smoothing
-
-    def loss_sum(self, model: TextModel, batch: Batch) -> Tensor:
-        """Cross entropy of the labels of the targeted sequences."""
-        logits_BC = model(batch)[batch.target_index_T]
-        logits_BC = logits_BC if logits_BC.dtype.itemsize >= 4 else logits_BC.float()
-        smoothing = self.label_smoothing
-        return F.cross_entropy(logits_BC, batch.target_value_T, reduction="sum", label_smoothing=smoothing)

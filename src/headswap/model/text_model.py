@@ -15,8 +15,8 @@ from headswap.core.config import Settings
 from headswap.core.errors import SettingError
 from headswap.model.attention import SequenceLayout
 from headswap.model.base import Base
-from headswap.model.config import BaseShape, HeadShape, LoraShape
-from headswap.model.heads import ClassificationHead, LanguageModelHead
+from headswap.model.config import BaseShape, HeadKind, HeadShape, LoraShape
+from headswap.model.heads import HEADS, ClassificationHead, LanguageModelHead, TaskHead
 from headswap.model.initialize import initialize
 from headswap.model.lora import LoraLinear, add_adapters, is_adapter
 from headswap.text.batch import Batch
@@ -31,7 +31,7 @@ class ModelShape(Settings):
 
     base: BaseShape
     direction: Direction = "causal"
-    head: Literal["lm", "classify"] = "lm"
+    head: HeadKind = "lm"
     num_labels: int | None = None
     classifier: HeadShape = HeadShape()
     pair_head: bool = False
@@ -49,12 +49,12 @@ class TextModel(nn.Module):
         self.base = Base(shape.base)
         if shape.lora is not None:
             add_adapters(self.base.layers, shape.lora)
-        self.head: LanguageModelHead | ClassificationHead
+        self.head: LanguageModelHead | TaskHead
         if shape.head == "lm":
             self.head = LanguageModelHead(shape.base)
         else:
             assert shape.num_labels is not None
-            self.head = ClassificationHead(shape.base, shape.classifier, shape.num_labels)
+            self.head = HEADS[shape.head](shape.base, shape.classifier, shape.num_labels)
         self.pair_head = ClassificationHead(shape.base, PAIR_HEAD, 2) if shape.pair_head else None
 
     @property
@@ -71,11 +71,11 @@ class TextModel(nn.Module):
         return self.base(batch.ids_N, layout, batch.segments_N)
 
     def forward(self, batch: Batch) -> Tensor:
-        """The head's logits: a row a sequence for classification, a row a token for language modelling."""
+        """The head's scores: a row a sequence for classification, a row a token for the others."""
         return self.read(self.hidden(batch), batch.lengths)
 
     def read(self, hidden_ND: Tensor, lengths: tuple[int, ...]) -> Tensor:
-        """The head's logits for vectors that the base has made."""
+        """The head's scores for vectors that the base has made."""
         if isinstance(self.head, LanguageModelHead):
             return self.head(hidden_ND, self.base.embedding.weight)
         return self.head(hidden_ND, lengths)

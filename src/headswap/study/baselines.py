@@ -57,7 +57,7 @@ def tfidf_baseline(train: Sequence[Example], test: Sequence[Example]) -> dict[st
     strength = 1.0
     with threadpool_limits(1):  # runs side by side would fight for threads
         if len(train) <= MOST_ROWS_TO_TURN:
-            features, unseen = _turned(features, unseen)
+            features, unseen = turned(features, unseen)
         models = {C: LogisticRegression(C=C, solver=SOLVER, tol=TOLERANCE, max_iter=1_000) for C in STRENGTHS}
         if folds >= 2:
             splitter = StratifiedKFold(folds, shuffle=True, random_state=0)
@@ -67,7 +67,7 @@ def tfidf_baseline(train: Sequence[Example], test: Sequence[Example]) -> dict[st
     return _scores([str(label) for label in predicted], test) | {"C": strength}
 
 
-def _turned(features: Any, unseen: Any) -> tuple[np.ndarray, np.ndarray]:
+def turned(features: Any, unseen: Any) -> tuple[np.ndarray, np.ndarray]:
     """The same texts in as many dimensions as there are training texts.
 
     A penalty on squared weights does not change under rotation, so the model is the same; with few texts, hundreds of

@@ -1,7 +1,8 @@
 """The flat batch: all sequences end to end, no padding.
 
 It is one of the three parcels that cross rooms. `lengths` stay on the host, so that layouts are planned without waiting
-for a device. Targets are (index, value) pairs: of a token for language modelling, of a sequence for classification.
+for a device. Targets are (index, value) pairs: of a token for language modelling, tagging and spans, of a sequence for
+classification.
 
 Shapes: N tokens of all sequences, T targets.
 """
@@ -78,7 +79,7 @@ def flat_batch(
     segments: np.ndarray | None = None,
     pair_target: np.ndarray | None = None,
 ) -> Batch:
-    """A batch of id arrays, none of them empty."""
+    """A batch of id arrays, none of them empty; `segments` are as long as these where a base has them."""
     assert sequences
     assert all(len(sequence) for sequence in sequences)
     return Batch(

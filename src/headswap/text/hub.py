@@ -52,7 +52,7 @@ def hub_documents(source: str, text_column: str) -> Iterator[Document]:
     """The texts of a split (train by default), without the blank ones."""
     problems = Problems()
     num_blank = 0
-    for line, (text,) in _rows(source, {"text_column": text_column}):
+    for line, (text,) in hub_rows(source, {"text_column": text_column}):
         problems.pass_row()
         if problem := text_problem(text):
             problems.add(f"{source}, row {line}: {problem}.")
@@ -69,7 +69,7 @@ def hub_examples(source: str, text_column: str, label_column: str) -> list[Examp
     """The examples of a split (train by default); numbers that stand for class names become these."""
     problems = Problems()
     examples = []
-    for line, (text, value) in _rows(source, {"text_column": text_column, "label_column": label_column}):
+    for line, (text, value) in hub_rows(source, {"text_column": text_column, "label_column": label_column}):
         problems.pass_row()
         label = label_of(value)
         if problem := text_problem(text) or (None if text.strip() else "the text is blank"):
@@ -93,11 +93,13 @@ def hub_hash(source: str) -> str:
     return digest.hexdigest()
 
 
-def _rows(source: str, wanted: Wanted) -> Iterator[tuple[int, list[Any]]]:
+def hub_rows(source: str, wanted: Wanted) -> Iterator[tuple[int, list[Any]]]:
+    """The wanted columns of a split (train by default); numbers that stand for class names become these."""
     data = _load(source)
     raise_problems(missing_columns(source, wanted, data.column_names))
     names = list(wanted.values())
-    classes = [getattr(data.features[name], "names", None) for name in names]  # of a ClassLabel
+    kinds = [data.features[name] for name in names]
+    classes = [getattr(getattr(kind, "feature", kind), "names", None) for kind in kinds]  # of a ClassLabel, or its list
     line = 0
     for batch in data.select_columns(list(dict.fromkeys(names))).iter(batch_size=ROWS):
         for values in zip(*(batch[name] for name in names), strict=True):
@@ -108,6 +110,8 @@ def _rows(source: str, wanted: Wanted) -> Iterator[tuple[int, list[Any]]]:
 def _class_name(value: Any, known: list[str] | None) -> Any:
     if known is None or value is None:
         return value
+    if isinstance(value, list):
+        return [_class_name(one, known) for one in value]
     return known[value] if value >= 0 else None  # -1 is the library's way to say unlabelled
 
 

@@ -18,9 +18,18 @@ import numpy as np
 
 from headswap.core.errors import InputError, MissingExtraError, absent, listed, raise_problems
 from headswap.core.files import atomic_file
-from headswap.text.tokenizer import LAB_UNKNOWN, SPECIAL_TOKENS, MarkedIds, Tokenizer, mark_sentences
+from headswap.text.tokenizer import (
+    LAB_UNKNOWN,
+    SPECIAL_TOKENS,
+    MarkedIds,
+    PlacedIds,
+    Tokenizer,
+    mark_sentences,
+    placed,
+)
 
 SPACE = "\u2581"
+WORDS = re.compile(r"[^ \t\r\n]+")
 BLANKS = re.compile(r"[ \t\r\n]+")  # not str.split: a piece may hold other white space
 LAB_SPECIAL_TOKENS = ("<sos>", "<pad>", "<eos>", LAB_UNKNOWN)
 MODEL_FILE = "sentencepiece.model"
@@ -67,6 +76,31 @@ class LabTokenizer(Tokenizer):
     def encode_batch_marked(self, texts: Sequence[str]) -> list[MarkedIds]:
         """The ids of each text with the starts of words (pieces with ▁) and of sentences."""
         return [self._marked(pieces) for pieces in self._pieces_batch(texts)]
+
+    def encode_batch_placed(self, texts: Sequence[str]) -> list[PlacedIds]:
+        """The ids of each text with the characters they stand for, whether separated into pieces or raw."""
+        return [self._placed(text) for text in texts]
+
+    def _placed(self, text: str) -> PlacedIds:
+        """Word by word: sentencepiece cuts each alone, and its own offsets come another way in every release."""
+        words = list(WORDS.finditer(text))
+        pieces_of = [[word.group()] for word in words]
+        if not _is_pieces(text):
+            pieces_of = self._pieces_batch([word.group() for word in words])
+        pieces: list[str] = []
+        places: list[tuple[int, int]] = []
+        for word, parts in zip(words, pieces_of, strict=True):
+            lengths = [len(part) for part in parts]
+            if not _is_pieces(text):
+                lengths[:1] = [len(parts[0].removeprefix(SPACE))]
+            ends = np.cumsum(lengths)
+            fits = len(ends) > 0 and ends[-1] == len(word.group())
+            for number, part in enumerate(parts):  # where normalising changed the length, a piece stands for its word
+                begin = int(ends[number - 1]) if number else 0
+                end = int(ends[number])
+                places.append((word.start() + begin, word.start() + end) if fits else word.span())
+                pieces.append(part)
+        return placed(text, self._look_up(pieces), places)
 
     def encode_with_specials(self, text: str) -> np.ndarray:
         """The ids of a text in which the names of special tokens mean these tokens."""

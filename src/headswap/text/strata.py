@@ -9,7 +9,7 @@ import numpy as np
 
 from headswap.core.errors import InputError, SettingError
 from headswap.core.seeds import numpy_stream
-from headswap.text.records import Example
+from headswap.text.records import Labelled
 
 
 def stratified_order(labels: Sequence[str], stream: np.random.Generator) -> list[int]:
@@ -28,26 +28,31 @@ def stratified_order(labels: Sequence[str], stream: np.random.Generator) -> list
     return np.lexsort((classes, -size, place)).tolist()
 
 
-def stratified_subset(examples: Sequence[Example], size: int, seed: int) -> list[int]:
+def stratified_subset(
+    examples: Sequence[Labelled], size: int, seed: int, *, strata: Sequence[str] | None = None
+) -> list[int]:
     """Indices of `size` examples: classes in their shares, at least one of each where `size` allows it.
 
-    At the same seed a larger choice begins with the smaller one.
+    At the same seed a larger choice begins with the smaller one. `strata` stand in for labels that are no classes.
     """
     if not 1 <= size <= len(examples):
         raise SettingError(f"{size:,} examples were asked for; {_origin(examples)} has {len(examples):,}.")
-    return stratified_order([example.label for example in examples], numpy_stream(seed, "subset"))[:size]
+    labels = [example.label for example in examples] if strata is None else strata
+    return stratified_order(labels, numpy_stream(seed, "subset"))[:size]
 
 
-def stratified_split(examples: Sequence[Example], fraction: float, seed: int) -> tuple[list[int], list[int]]:
+def stratified_split(
+    examples: Sequence[Labelled], fraction: float, seed: int, *, strata: Sequence[str] | None = None
+) -> tuple[list[int], list[int]]:
     """Indices of the rest and of the held-out part, each in file order.
 
     Counts go by largest remainders; a class of two or more gives at least one to either side, a single example stays
-    in the rest.
+    in the rest. `strata` stand in for labels that are no classes.
     """
     if not 0 < fraction < 1:
         raise SettingError(f"A share of {fraction} cannot be held out; it must lie between 0 and 1.")
-    labels = np.asarray([example.label for example in examples], dtype=object)
-    _, classes, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    labels = [example.label for example in examples] if strata is None else strata
+    _, classes, counts = np.unique(np.asarray(labels, dtype=object), return_inverse=True, return_counts=True)
     exact = counts * fraction
     held = np.floor(exact).astype(np.int64)
     missing = round(len(examples) * fraction) - int(held.sum())
@@ -62,5 +67,5 @@ def stratified_split(examples: Sequence[Example], fraction: float, seed: int) ->
     return np.flatnonzero(~is_held).tolist(), np.flatnonzero(is_held).tolist()
 
 
-def _origin(examples: Sequence[Example]) -> str:
+def _origin(examples: Sequence[Labelled]) -> str:
     return examples[0].source if examples else "the labelled set"

@@ -39,6 +39,15 @@ class MarkedIds:
     sentence_starts: np.ndarray
 
 
+@dataclass(frozen=True, slots=True)
+class PlacedIds:
+    """The ids of a text, and of each token where in the text it begins and ends, blanks around it not counted."""
+
+    ids: np.ndarray
+    starts: np.ndarray
+    ends: np.ndarray
+
+
 class Tokenizer:
     """Turns text into ids and back; made from the text of a tokenizer.json."""
 
@@ -112,6 +121,11 @@ class Tokenizer:
         """The ids of each text with the starts of words (the pre-tokenizer's) and of sentences; slower."""
         encodings = self._hf.encode_batch(list(texts), add_special_tokens=False)
         return [_marked(text, encoding) for text, encoding in zip(texts, encodings, strict=True)]
+
+    def encode_batch_placed(self, texts: Sequence[str]) -> list[PlacedIds]:
+        """The ids of each text with the characters they stand for."""
+        encodings = self._hf.encode_batch(list(texts), add_special_tokens=False)
+        return [placed(text, _ids(encoding), encoding.offsets) for text, encoding in zip(texts, encodings, strict=True)]
 
     def word_starts(self, text: str) -> tuple[np.ndarray, np.ndarray]:
         """The ids of a text, and of each whether it begins a word."""
@@ -208,6 +222,17 @@ def _not_unicode(texts: Sequence[str]) -> str:
             which = f"Text {number} of {len(texts)}" if len(texts) > 1 else "The text"
             return f"{which} holds U+{ord(text[problem.start]):04X}, half of a character. Give it as UTF-8."
     return "The tokenizer reads texts only."
+
+
+def placed(text: str, ids: np.ndarray, offsets: Sequence[tuple[int, int]]) -> PlacedIds:
+    """Ids with their characters: a token's own blanks (`Ġfilm`, `▁film`) are taken off its place."""
+    starts, ends = np.array(offsets, dtype=np.int64).reshape(-1, 2).T
+    places = np.arange(len(text))
+    is_blank = np.fromiter((character.isspace() for character in text), dtype=bool, count=len(text))
+    next_filled = np.append(np.minimum.accumulate(np.where(is_blank, len(text), places)[::-1])[::-1], len(text))
+    after_filled = np.append(0, np.maximum.accumulate(np.where(is_blank, 0, places + 1)))
+    starts = np.minimum(next_filled[starts], ends)
+    return PlacedIds(ids, starts, np.maximum(after_filled[ends], starts))
 
 
 def _marked(text: str, encoding: tokenizers.Encoding) -> MarkedIds:

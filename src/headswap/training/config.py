@@ -18,14 +18,17 @@ from headswap.model.config import (
     ShapeChanges,
     Share,
 )
-from headswap.text.config import LabelledSettings, MaskingSettings, ReadSettings, TokenizerSettings
+from headswap.text.config import LabelledSettings, Long, MaskingSettings, ReadSettings, TokenizerSettings
 
 Positive = Annotated[float, Field(gt=0)]
 Steps = Annotated[int, Field(ge=1)]
 DeviceName = Literal["auto", "cpu", "cuda"]
 PrecisionName = Literal["auto", "fp32", "bf16"]
-LAYER_LR_DECAY, HEAD_LR_FACTOR = 1.0, 1.0
-"""How a carried base moves by default; chosen by measurement."""
+MetricName = Literal[
+    "accuracy", "macro_f1", "micro_f1", "f1", "exact_match", "mse", "mae", "pearson", "spearman", "r2", "loss"
+]
+LAYER_LR_DECAY, HEAD_LR_FACTOR = 0.8, 10.0
+"""How a carried base moves by default: what is general stays, what is new hurries (docs/results.md has the figures)."""
 ObjectiveName = Literal["causal", "masked", "masked+nsp", "masked+sop"]
 
 
@@ -138,10 +141,21 @@ class FinetuneTraining(TrainingSettings):
     """Passes over the training set. By default fitted to its size: about 1,700 steps, 3 to 10 epochs."""
     early_stopping_patience: Steps | None = None
     """Stop after so many epochs without a better validation score."""
-    metric_for_best_model: Literal["accuracy", "macro_f1", "loss"] = "accuracy"
-    """What the best epoch is chosen by, on validation."""
+    long: Long | None = None
+    """What is done with texts longer than max_length: truncate keeps the beginning (default), head+tail the first
+    quarter and the last three, windows everything, in overlapping windows whose scores are averaged. The tasks tag and
+    span always read in windows."""
+    doc_stride: Annotated[int, Field(ge=0)] | None = None
+    """Tokens that neighbouring windows share; a quarter of a window by default."""
+    max_answer_length: Steps = 30
+    """Longest answer in tokens, in the task span."""
+    metric_for_best_model: MetricName | None = None
+    """What the best epoch is chosen by, on validation. By default accuracy (classify), micro_f1 (multilabel), mse
+    (regress), f1 (tag, span)."""
     label_smoothing_factor: Share = 0.0
     """Share of each target spread over all labels."""
+    class_weight: Literal["none", "balanced"] = "none"
+    """balanced: every class weighs the same in the loss, however rare it is."""
 
 
 class AdaptationSettings(Settings):
@@ -158,9 +172,9 @@ class AdaptationSettings(Settings):
     unfreeze: Literal["at-once", "gradual"] = "at-once"
     """Whether all trainable layers move from the start, or one more each epoch, from the head down."""
     layer_lr_decay: Annotated[float, Field(gt=0, le=1)] | None = None
-    """Each layer's learning rate is this share of that of the layer above it; 1 by default."""
+    """Each layer's learning rate is this share of that of the layer above it. By default 0.8; 1 from scratch."""
     head_lr_factor: Positive | None = None
-    """The new head's learning rate as a multiple of the top layer's; 1 by default."""
+    """The new head's learning rate as a multiple of the top layer's. By default 10; 1 from scratch."""
 
     @property
     def top_layers(self) -> int | None:
@@ -204,15 +218,16 @@ class StartSettings(ShapeChanges):
     """Shape of a base from scratch: lab (4 layers of 200), small (6 of 256, default), modern (6 of 512), gpt2-small,
     bert-base."""
     direction: Literal["causal", "bidirectional"] | None = None
-    """Attention direction of a base from scratch; causal by default. A pre-trained base keeps its own."""
+    """Attention direction of a base from scratch; causal by default, bidirectional for the tasks tag and span, which
+    need what follows a word. A pre-trained base keeps its own."""
     dropout: Share | None = 0.1
     """Dropout on embeddings, attention and residual branches while fine-tuning."""
 
-    def resolved(self) -> Self:
+    def resolved(self, direction: Literal["causal", "bidirectional"]) -> Self:
         """With the defaults of a base from scratch written out; one that is carried over has its own."""
         if self.base != "scratch":
             return self
-        return self.changed(preset=self.preset or DEFAULT_PRESET, direction=self.direction or "causal")
+        return self.changed(preset=self.preset or DEFAULT_PRESET, direction=self.direction or direction)
 
 
 class PretrainRecipe(Recipe):

@@ -1,4 +1,4 @@
-"""Scoring: logits in input order, metrics from counts.
+"""Scoring: the head's scores in input order, metrics from counts.
 
 Texts are read once, sorted by length so that a batch holds equals, and cut by a budget of tokens, so memory does not
 grow with the data. Nothing of size examples x length x vocabulary is ever kept. A text's result does not depend on
@@ -15,22 +15,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from headswap.bundle import Bundle
-from headswap.core.errors import InputError, RunError
+from headswap.core.errors import RunError
+from headswap.model.heads import LanguageModelHead
 from headswap.model.text_model import TextModel
-from headswap.text.batch import flat_batch
 from headswap.text.tokenizer import Tokenizer
+from headswap.training.rows import NOTHING, Row, batch_of
 
 log = logging.getLogger("headswap")
 TOKENS_PER_BATCH = {"cpu": 8_192, "cuda": 131_072}
-
-
-@dataclass(frozen=True, slots=True)
-class Prediction:
-    """The label of a text and the score of every label."""
-
-    label: str
-    scores: dict[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,21 +55,29 @@ def make_sequences(texts: Sequence[str], tokenizer: Tokenizer, *, max_length: in
 
 
 @torch.no_grad()
-def logits_of(
-    model: TextModel, sequences: Sequence[np.ndarray], *, autocast: AbstractContextManager | None = None
-) -> Tensor:
-    """The classification logits of every sequence, in input order, in float32 on the CPU."""
+def outputs_of(
+    model: TextModel, rows: Sequence[Row], *, autocast: AbstractContextManager | None = None
+) -> list[np.ndarray]:
+    """The head's scores for every row, in input order, in float32: of the row, or of those of its tokens it wants."""
     was_training = model.training
     model.eval()
-    order = sorted(range(len(sequences)), key=lambda index: len(sequences[index]))
-    result = torch.empty(len(sequences), model.shape.num_labels or 0)
-    for chosen in token_batches(order, sequences, TOKENS_PER_BATCH[model.device.type]):
-        batch = flat_batch([sequences[index] for index in chosen]).to(model.device)
+    head = model.head
+    assert not isinstance(head, LanguageModelHead)
+    order = sorted(range(len(rows)), key=lambda index: len(rows[index].ids))
+    result: list[np.ndarray] = [NOTHING] * len(rows)
+    for chosen in token_batches(order, [row.ids for row in rows], TOKENS_PER_BATCH[model.device.type]):
+        batch = batch_of([rows[index] for index in chosen], is_per_token=head.is_per_token).to(model.device)
         with autocast or nullcontext():
-            logits_BC = model(batch)
-        result[chosen] = logits_BC.float().cpu()
-    if not result.isfinite().all():
-        raise RunError("The model's scores are not finite: its weights are damaged. Restore the bundle from a copy.")
+            scores = model(batch)
+        scores = scores.float().cpu()
+        if not scores.isfinite().all():
+            raise RunError(
+                "The model's scores are not finite: its weights are damaged. Restore the bundle from a copy."
+            )
+        parts = scores.split(list(batch.lengths)) if head.is_per_token else scores
+        for index, part in zip(chosen, parts, strict=True):
+            wanted = rows[index].wanted
+            result[index] = part.numpy() if wanted is None else part.numpy()[wanted]
     model.train(was_training)
     return result
 
@@ -93,29 +93,6 @@ def token_batches(order: Sequence[int], sequences: Sequence[np.ndarray], budget:
         batches[-1].append(index)
         used += len(sequences[index])
     return batches
-
-
-def predict_texts(bundle: Bundle, texts: Sequence[str], *, max_length: int | None = None) -> list[Prediction]:
-    """Labels by name with their scores, in input order."""
-    if bundle.model.shape.head != "classify":
-        raise InputError(
-            f"{bundle.path or 'This bundle'} is a language model without a classification head. "
-            f"Fine-tune it first (headswap finetune --base ...), or use headswap {bundle.verb}."
-        )
-    if isinstance(texts, str):
-        raise InputError("predict takes a list of texts, not one string. Put it in a list: [text].")
-    if wrong := [text for text in texts if not isinstance(text, str)]:
-        raise InputError(f"predict takes texts; {wrong[0]!r} is a {type(wrong[0]).__name__}.")
-    if blank := [number for number, text in enumerate(texts, 1) if not text.strip()]:
-        raise InputError(f"Text {blank[0]} of {len(texts)} is blank, so there is nothing to label.")
-    sequences = make_sequences(texts, bundle.tokenizer, max_length=max_length or bundle.max_length)
-    sequences.warn_of_truncation(max_length or bundle.max_length)
-    scores = torch.softmax(logits_of(bundle.model, sequences.ids), dim=1)
-    best = scores.argmax(dim=1)
-    return [
-        Prediction(bundle.labels[choice], dict(zip(bundle.labels, row, strict=True)))
-        for choice, row in zip(best.tolist(), scores.tolist(), strict=True)
-    ]
 
 
 def classification_metrics(logits: Tensor, targets: np.ndarray, labels: Sequence[str]) -> dict[str, Any]:

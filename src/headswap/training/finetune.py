@@ -1,76 +1,38 @@
-"""Fine-tuning: a base (or none) and labelled texts in, a run folder with a classifier in it out.
+"""Fine-tuning: a base (or none) and a labelled set in, a run folder with a model for its task out.
 
 Carries the base over with a ledger, evaluates before the first step and after every epoch, chooses the epoch on
-validation, scores test once.
+validation, scores test once. What the labels are and how they are scored is the task's business (tasks/).
 """
 
 import logging
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from headswap.bundle import Bundle
 from headswap.core.config import Settings, load_recipe
 from headswap.core.errors import SettingError
-from headswap.model.objectives import ClassificationObjective
-from headswap.text.batch import Batch, flat_batch
+from headswap.model.config import TaskState
 from headswap.text.checks import findings_of, say_findings
-from headswap.text.labelled import Example
-from headswap.text.order import rows_of_step, steps_per_epoch
+from headswap.text.order import steps_per_epoch
 from headswap.training.adaptation import count, freeze, paces_of, say_what_moves
 from headswap.training.checkpoint import Progress, best_folder, load_weights_in_place
 from headswap.training.config import FinetuneRecipe
 from headswap.training.distributed import Processes, start_processes, stop_processes
 from headswap.training.drive import Plan, drive
-from headswap.training.evaluate import Sequences, classification_metrics, logits_of, make_sequences, warn_of_collapse
+from headswap.training.evaluate import outputs_of
 from headswap.training.failures import explained
 from headswap.training.fitted import finetuning_epochs, finetuning_rate
 from headswap.training.machine import Machine
 from headswap.training.observer import Observer
 from headswap.training.reload import check_reload
+from headswap.training.rows import EncodedSet, ExampleBatches
 from headswap.training.run import Run, open_run
 from headswap.training.splits import LabelledSplits, read_splits
 from headswap.training.start import Start
 
 log = logging.getLogger("headswap")
-
-
-@dataclass(frozen=True)
-class EncodedSet:
-    """Token sequences with label numbers."""
-
-    sequences: Sequences
-    targets: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.targets)
-
-
-@dataclass(frozen=True)
-class ExampleBatches:
-    """Batches of labelled texts as a pure function of the step."""
-
-    examples: EncodedSet
-    batch_size: int
-    seed: int
-
-    def micro_batches(self, step: int, *, count: int) -> list[Batch]:
-        """The examples of a step, cut into at most `count` parts."""
-        rows = rows_of_step(step, num_rows=len(self.examples), batch_size=self.batch_size, seed=self.seed)
-        return [
-            flat_batch(
-                [self.examples.sequences.ids[row] for row in part],
-                target_index=np.arange(len(part)),
-                target_value=self.examples.targets[part],
-                documents=part.tolist(),
-            )
-            for part in np.array_split(rows, count)
-            if len(part)
-        ]
 
 
 def finetune(
@@ -90,7 +52,7 @@ def finetune(
         raise SettingError("No base is given. Pass --base RUN (a bundle or a run folder), or --base scratch.")
     recipe.adaptation.check()
     is_scratch = recipe.model.base == "scratch"
-    recipe = recipe.changed(model=recipe.model.resolved(), adaptation=recipe.adaptation.resolved(is_scratch=is_scratch))
+    recipe = recipe.changed(adaptation=recipe.adaptation.resolved(is_scratch=is_scratch))
     machine = Machine(recipe.machine)
     processes = start_processes(machine.device)
     try:
@@ -98,6 +60,7 @@ def finetune(
         files = (recipe.model.base, recipe.tokenizer.tokenizer, data.train, data.validation, data.test)
         reads = [name for name in files if name]
         splits = read_splits(recipe)
+        recipe = _for_task(recipe, splits)
         start = Start.of(recipe, splits)
         run = processes.from_first(lambda: open_run(out, recipe, overwrite=overwrite, resume=resume, reads=reads))
         if resume and run.is_finished:
@@ -113,6 +76,17 @@ def finetune(
         stop_processes()
 
 
+def _for_task(recipe: FinetuneRecipe, splits: LabelledSplits) -> FinetuneRecipe:
+    """The recipe with its task and the task's own defaults written out; what has no effect on it is refused."""
+    task, data = splits.task, recipe.data
+    training = task.resolve(recipe.training)
+    task.check_head(recipe.head)
+    if data.text_pair_column is not None and training.long != "truncate":
+        raise SettingError(f"long is '{training.long}', but pairs of texts can only be truncated. Leave it out.")
+    model = recipe.model.resolved("causal" if task.head == "classify" else "bidirectional")
+    return recipe.changed(data=data.changed(task=task.name), model=model, training=training)
+
+
 class _Finetuning:
     def __init__(
         self,
@@ -124,36 +98,48 @@ class _Finetuning:
         processes: Processes,
         observer: Observer,
     ) -> None:
-        self.splits, self.start, self.run = splits, start, run
+        self.splits, self.start, self.run, self.task = splits, start, run, splits.task
         self.machine, self.processes, self.observer = machine, processes, observer
         base = start.model.shape.base
         training = recipe.training
         self.max_length = training.max_length or base.max_position_embeddings
         training = training.changed(
-            max_length=self.max_length, learning_rate=training.learning_rate or finetuning_rate(base.hidden_size)
+            max_length=self.max_length,
+            learning_rate=training.learning_rate
+            or finetuning_rate(base.hidden_size, is_scratch=recipe.model.base == "scratch"),
         )
+        card = {"base": recipe.model.base, "training examples": len(splits.train), "seed": training.seed}
+        state = TaskState(
+            task=self.task.name,
+            max_length=self.max_length,
+            long=training.long,
+            doc_stride=training.doc_stride,
+            max_answer_length=training.max_answer_length,
+            reads_pairs=recipe.data.text_pair_column is not None,
+        )
+        state = self.task.begin(state, splits.train)
+        self.bundle = Bundle(start.model, start.tokenizer, splits.labels, start.objective, card, task=state)
+        self.train, self.validation = self._encoded(splits.train), self._encoded(splits.validation)
         if training.max_steps is None and training.num_train_epochs is None:
-            epochs = finetuning_epochs(len(splits.train), training.batch_size)
+            epochs = finetuning_epochs(len(self.train.rows), training.batch_size)
             training = training.changed(num_train_epochs=epochs)
         self.recipe = recipe.changed(training=training)
-        self.train, self.validation = self._encoded(splits.train), self._encoded(splits.validation)
         self.latest: dict[str, Any] = {}
         freeze(start.model, recipe.adaptation)
 
     def work(self) -> Run:
         """Train to the end, score test once, write what came out."""
         training = self.recipe.training
-        per_epoch = steps_per_epoch(len(self.train), training.batch_size)
+        per_epoch = steps_per_epoch(len(self.train.rows), training.batch_size)
         total = training.max_steps or math.ceil((training.num_train_epochs or 1) * per_epoch)
         self.processes.from_first(self._begin)
         self._say_what_is_trained(total)
         say_what_moves(self.start.model, self.recipe.adaptation, num_epochs=total / per_epoch)
-        card = {"base": self.recipe.model.base, "training examples": len(self.train), "seed": training.seed}
-        bundle = Bundle(self.start.model, self.start.tokenizer, self.splits.labels, self.start.objective, card)
+        is_per_token = self.task.head != "classify"
         plan = Plan(
-            bundle=bundle,
-            objective=ClassificationObjective(label_smoothing=training.label_smoothing_factor),
-            source=ExampleBatches(self.train, training.batch_size, training.seed),
+            bundle=self.bundle,
+            objective=self.task.objective(training, self.train, self.splits.labels),
+            source=ExampleBatches(self.train.rows, training.batch_size, training.seed, is_per_token),
             settings=training,
             machine=self.machine,
             processes=self.processes,
@@ -169,7 +155,7 @@ class _Finetuning:
         )
         progress = drive(plan, self.run)
         # All wait for what the first one writes: under torchrun the first process to leave takes the others with it.
-        self.processes.from_first(lambda: self._finish(bundle, progress))
+        self.processes.from_first(lambda: self._finish(self.bundle, progress))
         return self.run
 
     def _begin(self) -> None:
@@ -180,59 +166,79 @@ class _Finetuning:
     def _finish(self, bundle: Bundle, progress: Progress) -> None:
         if progress.best_step is not None:
             load_weights_in_place(bundle.model, best_folder(self.run.path / "checkpoints", progress))
+        if len(self.validation):
+            bundle = self.task.choose(self._outputs(bundle, self.validation), self.validation, bundle)
         chosen_step = progress.best_step or progress.step
         chosen = next(line for line in reversed(progress.history) if line["step"] == chosen_step)
         result: dict[str, Any] = {
             "verb": "finetune",
+            "task": self.task.name,
             "base": str(self.recipe.model.base),
             "num_train": len(self.train),
             "num_validation": len(self.validation),
             "best_epoch": chosen["epoch"],
-            "truncated_share": self.train.sequences.truncated_share,
+            "truncated_share": self.train.truncated_share,
+            "truncated_shares": {
+                "train": self.train.truncated_share,
+                "validation": self.validation.truncated_share if len(self.validation) else None,
+                "test": None,
+            },
             "parameters": dict(zip(("total", "trainable"), count(bundle.model), strict=True)),
             "stopped_early": progress.has_stopped_early,
             "history": progress.history,
         }
         if self.splits.test:
             result["test"] = self._test(bundle)
-        else:
-            warn_of_collapse(self.latest, role="validation" if len(self.validation) else "train")
+            result["truncated_shares"]["test"] = result["test"]["truncated_share"]
+        elif self.latest:
+            self.task.warn(self.latest, role="validation" if len(self.validation) else "train")
         bundle.save(self.run.path / "bundle")
         asked = self.validation if len(self.validation) else self.train
-        result["reload_check"] = check_reload(bundle, self.run.path / "bundle", asked.sequences.ids)
+        result["reload_check"] = check_reload(bundle, self.run.path / "bundle", asked.rows)
         result |= progress.noted()
         self.run.write("result.json", result | self.machine.cost(progress.step, progress.tokens, progress.seconds))
 
-    def _encoded(self, examples: Sequence[Example]) -> EncodedSet:
-        sequences = make_sequences(
-            [example.text for example in examples], self.start.tokenizer, max_length=self.max_length
-        )
-        numbers = {label: number for number, label in enumerate(self.splits.labels)}
-        return EncodedSet(sequences, np.array([numbers[example.label] for example in examples], dtype=np.int64))
+    def _encoded(self, examples: Sequence[Any]) -> EncodedSet:
+        return self.task.encode(examples, self.bundle)
+
+    def _outputs(self, bundle: Bundle, encoded: EncodedSet) -> list[Any]:
+        return outputs_of(bundle.model, encoded.rows, autocast=self.machine.autocast())
 
     def _evaluate(self, step: int) -> dict[str, Any]:
         """Validation if there is one; else how well the training set itself is fitted."""
         prefix, examples = ("eval", self.validation) if len(self.validation) else ("train", self.train)
-        logits = logits_of(self.start.model, examples.sequences.ids, autocast=self.machine.autocast())
-        metrics = classification_metrics(logits, examples.targets, self.splits.labels)
-        self.latest = metrics
-        names = ("accuracy", "macro_f1", "loss") if prefix == "eval" else ("accuracy", "macro_f1")
-        return {f"{prefix}_{name}": metrics[name] for name in names}
+        outputs, bundle = self._outputs(self.bundle, examples), self.bundle
+        if prefix == "eval":
+            bundle = self.task.choose(outputs, examples, bundle)
+        self.latest = self.task.measure(outputs, examples, bundle)
+        names = (*self.task.shown, "loss") if prefix == "eval" else self.task.shown
+        wanted = self.recipe.training.metric_for_best_model
+        if prefix == "eval" and wanted and wanted not in names:
+            names = (wanted, *names)
+        return {f"{prefix}_{name}": self.latest[name] for name in names}
 
     def _score(self, metrics: dict[str, Any]) -> list[float]:
-        """Higher is better; a small validation set has many ties, which the loss decides."""
-        name = self.recipe.training.metric_for_best_model
-        return [-metrics["eval_loss"]] if name == "loss" else [metrics[f"eval_{name}"], -metrics["eval_loss"]]
+        """Higher is better."""
+        assert self.recipe.training.metric_for_best_model is not None
+        return self.task.score(metrics, self.recipe.training.metric_for_best_model)
 
     def _test(self, bundle: Bundle) -> dict[str, Any]:
         test = self._encoded(self.splits.test)
-        logits = logits_of(bundle.model, test.sequences.ids, autocast=self.machine.autocast())
-        metrics = classification_metrics(logits, test.targets, self.splits.labels)
-        warn_of_collapse(metrics, role="test")
-        return metrics | {"truncated_share": test.sequences.truncated_share}
+        metrics = self.task.measure(self._outputs(bundle, test), test, bundle, is_final=True)
+        self.task.warn(metrics, role="test")
+        self._say_how_it_was_read("test", test)
+        return metrics | {"truncated_share": test.truncated_share}
+
+    def _say_how_it_was_read(self, role: str, encoded: EncodedSet) -> None:
+        """What did not fit, or had to be cut, of a set."""
+        if role != "train" and len(encoded):
+            share, limit = 100 * encoded.truncated_share, self.max_length
+            log.info("%.1f %% of the %s tokens cut off at %d a %s.", share, role, limit, self.task.noun)
+        for note in encoded.notes:
+            log.info("Of the %s set: %s.", role, note)
 
     def _say_what_is_trained(self, total_steps: int) -> None:
-        splits, cut = self.splits, self.train.sequences.truncated_share
+        splits, cut = self.splits, self.train.truncated_share
         if not splits.validation:
             few = len(splits.train)
             log.info("%d labels are too few to choose on: the epochs are fixed and the last weights are kept.", few)
@@ -242,11 +248,16 @@ class _Finetuning:
             )
         splits.warn_of_overlap()
         say_findings(findings_of({"train": splits.train, "validation": splits.validation, "test": splits.test}), log)
+        if self.task.head != "classify" and self.start.model.shape.direction == "causal":
+            log.info("This base reads from left to right, so each word is judged without what follows it.")
         log.info("Ledger: %s.", self.start.ledger.sentence())
         log.info(
-            "%s labels, %d train, %d validation, %d test; %.1f %% of the training tokens cut off at %d a text.",
-            len(splits.labels), len(splits.train), len(splits.validation), len(splits.test), 100 * cut, self.max_length,
+            "%s%d train, %d validation, %d test; %.1f %% of the training tokens cut off at %d a %s.",
+            "" if self.task.name in ("regress", "span") else f"{len(splits.labels)} labels, ",
+            len(splits.train), len(splits.validation), len(splits.test), 100 * cut, self.max_length, self.task.noun,
         )  # fmt: skip
+        self._say_how_it_was_read("train", self.train)
+        self._say_how_it_was_read("validation", self.validation)
         log.info(
             "Fine-tuning for %s steps of %d texts on %s, learning rate %g.",
             f"{total_steps:,}", self.recipe.training.batch_size, self.machine.describe(),

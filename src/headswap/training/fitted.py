@@ -3,7 +3,8 @@
 import math
 
 PRETRAIN_RATE_AT_256 = 1e-3
-FINETUNE_RATE_AT_256 = 3e-4
+FINETUNE_RATE_AT_256 = 2e-4
+SCRATCH_RATE_AT_256 = 3e-4
 FINETUNE_STEPS = 1_700
 FINETUNE_EPOCHS = (3, 10)
 
@@ -18,9 +19,10 @@ def adaptation_rate(hidden_size: int) -> float:
     return _two_digits(pretraining_rate(hidden_size) / 2)
 
 
-def finetuning_rate(hidden_size: int) -> float:
-    """As for pre-training, from its own value at width 256."""
-    return _two_digits(FINETUNE_RATE_AT_256 * math.sqrt(256 / hidden_size))
+def finetuning_rate(hidden_size: int, *, is_scratch: bool) -> float:
+    """As for pre-training, from values of its own at width 256."""
+    at_256 = SCRATCH_RATE_AT_256 if is_scratch else FINETUNE_RATE_AT_256
+    return _two_digits(at_256 * math.sqrt(256 / hidden_size))
 
 
 def finetuning_epochs(num_examples: int, batch_size: int) -> float:

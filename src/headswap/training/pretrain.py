@@ -7,7 +7,6 @@ and model come from is left to origin.py.
 import copy
 import logging
 import math
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -32,29 +31,22 @@ from headswap.training.corpus import RowBatches, num_seen_in_training, split_doc
 from headswap.training.corpus_checks import corpus_findings, num_parameters
 from headswap.training.distributed import Processes, start_processes, stop_processes
 from headswap.training.drive import Plan, drive
-from headswap.training.engine import Trainee, train
+from headswap.training.engine import Trainee
 from headswap.training.failures import explained
 from headswap.training.fitted import adaptation_rate, pretraining_rate
 from headswap.training.held_out import held_out_metrics
 from headswap.training.machine import Machine
 from headswap.training.observer import Observer
-from headswap.training.optimizer import make_optimizer
 from headswap.training.origin import Origin, carried_origin, new_origin
+from headswap.training.plateau import PlateauAlarm
+from headswap.training.probe import EVALUATION_COST, steps_in
 from headswap.training.run import Run, open_run
 from headswap.training.show_inputs import shown_inputs
 
 log = logging.getLogger("headswap")
 AnyRecipe = PretrainRecipe | AdaptRecipe
 MOST_EVALUATIONS = 10
-EVALUATION_COST = 1 / 3  # of a training step on as many tokens
-PROBE_SECONDS = 4.0
-PROBE_WARM_UP = 2
-PROBE_STEPS = 4
 SAMPLE_TOKENS = 40
-PLATEAU_NATS = 0.15
-"""A loss so close to the unigram entropy, or above it, has learnt little but how often each token occurs."""
-PLATEAU_FROM, PLATEAU_STEPS = 0.3, 20
-"""Nothing is said before this share of the steps, nor before so many."""
 
 
 def pretrain(
@@ -152,7 +144,7 @@ class _Pretraining:
             "unigram_entropy": unigram_entropy(self.store, self.tokenizer),
         }
         self.total_steps = 0
-        self.has_warned_of_plateau = False
+        self.plateau = PlateauAlarm(self.references["unigram_entropy"], is_masked=not self.objective.is_likelihood)
 
     def work(self) -> Run:
         """Train to the end and write what came out."""
@@ -265,29 +257,17 @@ class _Pretraining:
     def _probe(self, model: Any, minutes: float | None) -> int:
         """Turn minutes into steps, once, on a copy of the model; the clock is not read again."""
         assert minutes is not None
-        training = self.recipe.training
-        trial = copy.deepcopy(model).to(self.machine.device)
-        records = train(
-            Trainee(trial, self.objective), make_optimizer(trial, training), self._source(),
-            settings=training, machine=self.machine, processes=Processes(), first_step=0, total_steps=1_000_000,
-        )  # fmt: skip
-        for _ in range(PROBE_WARM_UP):
-            next(records).loss.item()
-        start, steps = time.perf_counter(), 0
-        while time.perf_counter() - start < PROBE_SECONDS:
-            for _ in range(PROBE_STEPS):
-                record = next(records)
-            record.loss.item()  # waits for the device once, as a run does, not after every step
-            steps += PROBE_STEPS
-        per_step = (time.perf_counter() - start) / steps / self.processes.world
-        per_token = per_step * len(self.rows) / (self.rows.num_tokens * training.batch_size)
-        held_out = self.held_out.num_tokens if self.held_out else 0
-        evaluation = held_out * per_token * EVALUATION_COST * self.processes.world
-        planned = max(1, int(minutes * 60 / per_step))
-        num = 1 + self._num_evaluations(planned)
-        found = max(1, int((minutes * 60 - num * evaluation) / per_step))
-        log.info("A probe of %d steps took %.2f s a step: %.3g minutes are %d steps.", steps, per_step, minutes, found)
-        return found
+        trainee = Trainee(copy.deepcopy(model).to(self.machine.device), self.objective)
+        return steps_in(
+            minutes,
+            trainee,
+            self._source(),
+            settings=self.recipe.training,
+            machine=self.machine,
+            world=self.processes.world,
+            evaluation_tokens=self.held_out.num_tokens if self.held_out else 0,
+            num_evaluations=lambda steps: 1 + self._num_evaluations(steps),
+        )
 
     def _num_evaluations(self, steps: int) -> int:
         """Ten, or fewer where they would cost more than a tenth of the training."""
@@ -306,32 +286,11 @@ class _Pretraining:
                 autocast=self.machine.autocast(),
             )
             line = {f"eval_{name}": value for name, value in metrics.items()}
-            self._warn_of_plateau(metrics["loss"], step)
+            self.plateau.look(metrics["loss"], step, self.total_steps, self.recipe.training.learning_rate)
         if self.objective.direction == "causal":
             settings = SamplingSettings(max_new_tokens=SAMPLE_TOKENS, temperature=0.8, top_k=50, seed=0)
             line["sample"] = Generator(bundle).continue_text("", settings).text
         return line
-
-    def _warn_of_plateau(self, loss: float, step: int) -> None:
-        """Once, in the later part of a run: nothing was learnt but how often each token occurs."""
-        entropy = self.references["unigram_entropy"]
-        is_early = step < max(PLATEAU_STEPS, PLATEAU_FROM * self.total_steps)
-        if self.has_warned_of_plateau or is_early or loss < entropy - PLATEAU_NATS:
-            return
-        self.has_warned_of_plateau = True
-        masked = " Masked objectives stay there longest: 2 million tokens were too few." if self.is_masked else ""
-        log.warning(
-            "The held-out loss %.3f at step %d is still at the unigram entropy %.3f: the model knows little more than "
-            "how often each token occurs. Likely causes: too few tokens (%s seen so far), a learning rate that is too "
-            "high or too low (%g), a corpus that repeats itself.%s",
-            loss, step, entropy, f"{self.rows.num_tokens * step // max(1, self._per_epoch()):,}",
-            self.recipe.training.learning_rate, masked,
-        )  # fmt: skip
-
-    @property
-    def is_masked(self) -> bool:
-        """Whether some tokens are hidden, rather than all predicted."""
-        return not self.objective.is_likelihood
 
     def _per_epoch(self) -> int:
         return steps_per_epoch(len(self.rows), self.recipe.training.batch_size)

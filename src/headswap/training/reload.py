@@ -17,20 +17,22 @@ from headswap.bundle import CONFIG, Bundle
 from headswap.core.errors import RunError
 from headswap.core.files import read_json, write_json
 from headswap.core.manifest import write_manifest
-from headswap.training.evaluate import logits_of
+from headswap.training.evaluate import outputs_of
+from headswap.training.rows import Row
 
 TOLERANCE = 1e-3
 MOST_EXAMPLES = 32
 PROGRAM = "from headswap.training.reload import answer; answer()"
 
 
-def check_reload(bundle: Bundle, folder: Path, sequences: Sequence[np.ndarray]) -> dict[str, Any]:
-    """Compare a saved bundle's answers in a fresh process with those of the model at hand; record it in the bundle."""
-    asked = [[int(id) for id in ids] for ids in sequences[:MOST_EXAMPLES]]
-    here = logits_of(bundle.model.cpu(), [np.array(ids) for ids in asked]).numpy()
-    there = np.array(fresh_process(folder, asked))
-    gap = float(np.abs(here - there).max()) if here.shape == there.shape else float("inf")
-    if not gap <= TOLERANCE or (here.argmax(1) != there.argmax(1)).any():
+def check_reload(bundle: Bundle, folder: Path, rows: Sequence[Row]) -> dict[str, Any]:
+    """Compare a saved bundle's scores in a fresh process with those of the model at hand; record it in the bundle."""
+    asked = list(rows[:MOST_EXAMPLES])
+    here = outputs_of(bundle.model.cpu(), asked)
+    there = [np.array(scores, dtype=np.float32) for scores in fresh_process(folder, asked)]
+    pairs = list(zip(here, there, strict=True))
+    gap = max(float(np.abs(one - other).max()) if one.shape == other.shape else float("inf") for one, other in pairs)
+    if not gap <= TOLERANCE:
         raise RunError(
             f"{folder} does not predict what the model in memory does: the scores differ by {gap:.3g} on "
             f"{len(asked)} examples. Do not use it; please report this with the run folder."
@@ -41,9 +43,13 @@ def check_reload(bundle: Bundle, folder: Path, sequences: Sequence[np.ndarray]) 
     return found
 
 
-def fresh_process(folder: Path, sequences: list[list[int]]) -> list[list[float]]:
-    """The logits that a new Python makes with nothing but the folder."""
-    question = json.dumps({"folder": str(folder), "sequences": sequences})
+def fresh_process(folder: Path, rows: Sequence[Row]) -> list[Any]:
+    """The scores that a new Python makes with nothing but the folder."""
+    asked = [
+        {name: None if part is None else part.tolist() for name, part in parts.items()}
+        for parts in ({"ids": row.ids, "segments": row.segments, "wanted": row.wanted} for row in rows)
+    ]
+    question = json.dumps({"folder": str(folder), "rows": asked})
     done = subprocess.run([sys.executable, "-c", PROGRAM], input=question, capture_output=True, text=True)
     if done.returncode:
         raise RunError(f"{folder} cannot be loaded by a fresh process:\n{done.stderr.strip()}")
@@ -51,7 +57,11 @@ def fresh_process(folder: Path, sequences: list[list[int]]) -> list[list[float]]
 
 
 def answer() -> None:
-    """What the fresh process does: read the question, print the logits."""
+    """What the fresh process does: read the question, print the scores."""
     question = json.load(sys.stdin)
+    rows = []
+    for number, row in enumerate(question["rows"]):
+        segments, wanted = (None if row[name] is None else np.array(row[name]) for name in ("segments", "wanted"))
+        rows.append(Row(number, np.array(row["ids"]), segments, wanted=wanted))
     model = Bundle.load(question["folder"]).model
-    json.dump(logits_of(model, [np.array(ids) for ids in question["sequences"]]).tolist(), sys.stdout)
+    json.dump([scores.tolist() for scores in outputs_of(model, rows)], sys.stdout)

@@ -27,8 +27,9 @@ from headswap.core.files import (
 from headswap.core.lock import LOCK_FILE, FolderLock
 from headswap.generate.config import SamplingSettings
 from headswap.generate.generator import Generator
+from headswap.training.answers import Answer
 from headswap.training.changes import check_given, check_unchanged, read_record, say_if_elsewhere
-from headswap.training.evaluate import Prediction, predict_texts
+from headswap.training.predict import predict_texts
 
 log = logging.getLogger("headswap")
 OWN_FILES = {"recipe.toml", "environment.json", "data.json", "metrics.jsonl", "ledger.json", "result.json"}
@@ -78,12 +79,16 @@ class Run:
             raise InputError(f"{self.path} has no metrics.jsonl, so it is not a run folder.")
         return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
-    def predict(self, texts: Sequence[str]) -> list[str]:
-        """The label of each text, by name."""
-        return [prediction.label for prediction in self.predict_scores(texts)]
+    def predict(self, texts: Sequence[Any]) -> list[Any]:
+        """Of each input, by its task: the label, the labels, the value, the tags of its words, or the answer's text.
 
-    def predict_scores(self, texts: Sequence[str]) -> list[Prediction]:
-        """The label and the score of every label for each text."""
+        An input is a text; a pair of texts where the model reads pairs; a text or a list of words to tag; a pair
+        (question, context) to answer.
+        """
+        return [answer.short for answer in self.predict_scores(texts)]
+
+    def predict_scores(self, texts: Sequence[Any]) -> list[Answer]:
+        """The whole answer for each input, with scores."""
         return predict_texts(self.bundle, texts)
 
     def append_metrics(self, line: dict[str, Any]) -> None:

@@ -9,41 +9,45 @@ from headswap.bundle import Bundle
 from headswap.core.errors import SettingError
 from headswap.model.pretraining import make_objective
 from headswap.text.cache import cached_store
-from headswap.text.config import DocumentUnit, ReadSettings
-from headswap.text.labelled import check_labels, read_labelled
-from headswap.training.evaluate import (
-    classification_metrics,
-    logits_of,
-    make_sequences,
-    warn_of_collapse,
-)
+from headswap.text.config import ColumnSettings, DocumentUnit, ReadSettings
+from headswap.training.evaluate import outputs_of
 from headswap.training.held_out import held_out_metrics
 from headswap.training.machine import Machine
+from headswap.training.tasks.table import task_of
+from headswap.training.tasks.task import with_state
 
 log = logging.getLogger("headswap")
 
 
-def score_classifier(
+def score_task(
     bundle: Bundle,
     data: str,
     *,
-    text_column: str,
-    label_column: str,
+    columns: ColumnSettings,
     label_file: str | None,
     max_length: int | None,
     machine: Machine,
 ) -> dict[str, Any]:
-    """Accuracy, macro-F1, confusion and more on a labelled set; a label the model never saw is an error."""
-    examples = read_labelled(data, text_column=text_column, label_column=label_column, label_file=label_file)
-    check_labels(examples, bundle.labels, role="test")
-    length = checked_length(bundle, max_length)
-    sequences = make_sequences([example.text for example in examples], bundle.tokenizer, max_length=length)
-    numbers = {label: number for number, label in enumerate(bundle.labels)}
-    targets = np.array([numbers[example.label] for example in examples])
-    logits = logits_of(bundle.model, sequences.ids, autocast=machine.autocast())
-    metrics = classification_metrics(logits, targets, bundle.labels)
-    warn_of_collapse(metrics, role=data)
-    return metrics | {"truncated_share": sequences.truncated_share}
+    """Every metric of the bundle's task on a labelled set; a label the model never saw is an error."""
+    task = task_of(bundle)
+    task.check_columns(columns)
+    if bundle.task.reads_pairs != (columns.text_pair_column is not None):
+        raise SettingError(
+            "This model reads pairs of texts. Pass --text-pair-column with the name of the second text's column."
+            if bundle.task.reads_pairs
+            else "--text-pair-column cannot be used: this model reads one text at a time."
+        )
+    examples = task.read(data, columns, label_file)
+    task.check(examples, bundle.labels, role="test")
+    if max_length is not None:
+        bundle = with_state(bundle, max_length=checked_length(bundle, max_length))
+    encoded = task.encode(examples, bundle)
+    outputs = outputs_of(bundle.model, encoded.rows, autocast=machine.autocast())
+    metrics = task.measure(outputs, encoded, bundle, is_final=True)
+    task.warn(metrics, role=data)
+    for note in encoded.notes:
+        log.info("%s: %s.", data, note)
+    return metrics | {"truncated_share": encoded.truncated_share}
 
 
 def score_language_model(

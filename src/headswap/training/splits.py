@@ -8,12 +8,15 @@ import hashlib
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from headswap.core.errors import Collected, SettingError, counted
 from headswap.text.datasets import is_named, named_splits
-from headswap.text.labelled import check_labels, label_names, read_labelled, stratified_split, stratified_subset
-from headswap.text.records import Example
+from headswap.text.labelled import stratified_subset
+from headswap.text.records import Labelled
 from headswap.training.config import FinetuneRecipe
+from headswap.training.tasks.table import TASKS, chosen_task
+from headswap.training.tasks.task import Task
 
 log = logging.getLogger("headswap")
 FEWEST_FOR_CHOOSING = 200
@@ -24,17 +27,18 @@ VALIDATION_SHARE = 0.2
 class LabelledSplits:
     """The labelled sets of a run; `validation` is empty where nothing is chosen."""
 
-    train: Sequence[Example]
-    validation: Sequence[Example]
-    test: Sequence[Example]
+    train: Sequence[Any]
+    validation: Sequence[Any]
+    test: Sequence[Any]
     labels: tuple[str, ...]
+    task: Task = TASKS["classify"]
 
     def warn_of_overlap(self) -> None:
         """Say how many texts of a set that is scored stand in one that was learnt from or chosen on."""
         sets = {"train": self.train, "validation": self.validation, "test": self.test}
-        known = {role: {example.text for example in examples} for role, examples in sets.items()}
+        known = {role: {_whole(example) for example in examples} for role, examples in sets.items()}
         for role, other in (("validation", "train"), ("test", "train"), ("test", "validation")):
-            if num := sum(example.text in known[other] for example in sets[role]):
+            if num := sum(_whole(example) in known[other] for example in sets[role]):
                 log.warning("%s also in %s, so the score on them says little.", counted(num, f"{role} text"), other)
 
     def checksums(self) -> dict[str, str]:
@@ -43,10 +47,16 @@ class LabelledSplits:
         return {name: _checksum(examples) for name, examples in sets.items()}
 
 
-def _checksum(examples: Sequence[Example]) -> str:
+def _whole(example: Labelled) -> str:
+    """All that is read of an example, the second text of a pair too."""
+    second = getattr(example, "text_pair", None)
+    return example.text if second is None else f"{example.text}\x1d{second}"
+
+
+def _checksum(examples: Sequence[Labelled]) -> str:
     digest = hashlib.sha256()
     for example in examples:
-        digest.update(f"{example.text}\x1f{example.label}\x1e".encode())
+        digest.update(f"{_whole(example)}\x1f{example.label}\x1e".encode())
     return digest.hexdigest()[:32]
 
 
@@ -62,33 +72,38 @@ def read_splits(recipe: FinetuneRecipe) -> LabelledSplits:
     for role, (source, label_file) in files.items():
         if label_file is not None and source is None:
             raise SettingError(f"{role}_label_file is given, but no {role} set. Pass --{role} too.")
-    sets: dict[str, list[Example]] = {role: [] for role in files}
+    sets: dict[str, list[Any]] = {role: [] for role in files}
     collected = Collected()
+    task = TASKS["classify"]
+    with collected.trying():
+        task = chosen_task(data)
+    task.check_columns(data)
+    if collected.problems:
+        del files["train"]  # told already
     for role, (source, label_file) in files.items():
         if source is not None:
             with collected.trying():
-                sets[role] = read_labelled(
-                    source, label_file=label_file, text_column=data.text_column, label_column=data.label_column
-                )
+                sets[role] = task.read(source, data, label_file)
     if collected.problems and not sets["train"]:
         collected.raise_found()
     train = sets["train"]
     if data.num_train is not None:
         if data.num_train > len(train):
             raise SettingError(f"num_train is {data.num_train}, but {data.train} has only {len(train)} examples.")
-        train = [train[index] for index in stratified_subset(train, data.num_train, seed)]
+        chosen = stratified_subset(train, data.num_train, seed, strata=task.strata(train))
+        train = [train[index] for index in chosen]
     labels: tuple[str, ...] = ()
     with collected.trying():
-        labels = tuple(label_names(train))
+        labels = task.labels(train)
     for role in ("validation", "test") if labels else ():
         with collected.trying():
-            check_labels(sets[role], labels, role=role)
+            task.check(sets[role], labels, role=role)
     collected.raise_found()
     validation = sets["validation"]
     if data.validation is None and len(train) >= FEWEST_FOR_CHOOSING:
-        rest, held_out = stratified_split(train, VALIDATION_SHARE, seed)
+        rest, held_out = task.hold_out(train, VALIDATION_SHARE, seed)
         train, validation = [train[index] for index in rest], [train[index] for index in held_out]
-    return LabelledSplits(train, validation, sets["test"], labels)
+    return LabelledSplits(train, validation, sets["test"], labels, task)
 
 
 def _own_test(train: str) -> str | None:

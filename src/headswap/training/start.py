@@ -42,8 +42,15 @@ class Start:
             check_untrained(recipe.tokenizer, f"--tokenizer {recipe.tokenizer.tokenizer} is given")
             tokenizer = Tokenizer.load(recipe.tokenizer.tokenizer)
         else:
-            documents = (Document(example.text, example.source, example.line) for example in splits.train)
+            documents = (
+                Document(text, example.source, example.line)
+                for example in splits.train
+                for text in (example.text, getattr(example, "text_pair", None))
+                if text
+            )
             tokenizer = train_tokenizer(documents, recipe.tokenizer)
+        if splits.task.name == "span" or recipe.data.text_pair_column is not None:
+            tokenizer = tokenizer.with_mask_and_sep()
         start = recipe.model
         assert start.preset is not None
         assert start.direction is not None
@@ -51,7 +58,7 @@ class Start:
         shape = ModelShape(
             base=start.laid_over(start.preset, vocab_size=tokenizer.vocab_size, max_length=length),
             direction=start.direction,
-            head="classify",
+            head=splits.task.head,
             num_labels=len(splits.labels),
             classifier=recipe.head,
         )
@@ -84,7 +91,7 @@ class Start:
         shape = ModelShape(
             base=base,
             direction=bundle.model.shape.direction,
-            head="classify",
+            head=splits.task.head,
             num_labels=len(splits.labels),
             classifier=recipe.head,
             lora=recipe.adaptation.lora(),

@@ -1,0 +1,134 @@
+"""Answers: what a fine-tuned model says about an input, one class a task.
+
+Each has a `short` form (what `Run.predict` gives), an object for `--json`, and a line for a person.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """The label of a text and the score of every label."""
+
+    label: str
+    scores: dict[str, float]
+
+    @property
+    def short(self) -> str:
+        """The label."""
+        return self.label
+
+    def as_json(self) -> dict[str, Any]:
+        """The object of `predict --json`."""
+        return {"label": self.label, "scores": self.scores}
+
+    def as_line(self) -> str:
+        """The label and its score."""
+        return f"{self.label}\t{self.scores[self.label]:.4f}"
+
+
+@dataclass(frozen=True, slots=True)
+class LabelsPrediction:
+    """The labels whose score reaches their threshold, none too, and the score of every label."""
+
+    labels: tuple[str, ...]
+    scores: dict[str, float]
+
+    @property
+    def short(self) -> tuple[str, ...]:
+        """The labels."""
+        return self.labels
+
+    def as_json(self) -> dict[str, Any]:
+        """The object of `predict --json`."""
+        return {"labels": list(self.labels), "scores": self.scores}
+
+    def as_line(self) -> str:
+        """The labels, and their scores in the same order."""
+        return f"{', '.join(self.labels)}\t{', '.join(f'{self.scores[name]:.4f}' for name in self.labels)}"
+
+
+@dataclass(frozen=True, slots=True)
+class ValuePrediction:
+    """A number, in the unit of the training targets."""
+
+    value: float
+
+    @property
+    def short(self) -> float:
+        """The number."""
+        return self.value
+
+    def as_json(self) -> dict[str, Any]:
+        """The object of `predict --json`."""
+        return {"value": self.value}
+
+    def as_line(self) -> str:
+        """The number."""
+        return f"{self.value:.6g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """Words `start` up to `end` (not included) that form one entity."""
+
+    type: str
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TagsPrediction:
+    """The words of a sentence, the tag and its score for each, and the entities they spell."""
+
+    tokens: tuple[str, ...]
+    tags: tuple[str, ...]
+    scores: tuple[float, ...]
+    entities: tuple[Entity, ...]
+
+    @property
+    def short(self) -> tuple[str, ...]:
+        """The tags."""
+        return self.tags
+
+    def as_json(self) -> dict[str, Any]:
+        """The object of `predict --json`."""
+        return {
+            "tokens": list(self.tokens),
+            "tags": list(self.tags),
+            "scores": list(self.scores),
+            "entities": [asdict(entity) for entity in self.entities],
+        }
+
+    def as_line(self) -> str:
+        """Word and tag, a line each, and a blank line: a .conll file."""
+        return "".join(f"{token}\t{tag}\n" for token, tag in zip(self.tokens, self.tags, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class SpanPrediction:
+    """The answer to a question, where in the context it stands, and its probability; empty: there is none."""
+
+    answer: str
+    start: int | None
+    end: int | None
+    score: float
+
+    @property
+    def short(self) -> str:
+        """The answer's text."""
+        return self.answer
+
+    def as_json(self) -> dict[str, Any]:
+        """The object of `predict --json`."""
+        return asdict(self)
+
+    def as_line(self) -> str:
+        """The answer, its characters in the context, and its score."""
+        where = f"{self.start}-{self.end}" if self.start is not None else "no answer"
+        return f"{self.answer}\t{where}\t{self.score:.4f}"
+
+
+Answer = Prediction | LabelsPrediction | ValuePrediction | TagsPrediction | SpanPrediction
