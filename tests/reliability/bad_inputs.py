@@ -143,7 +143,12 @@ labelled("jsonl with null as text", "train.jsonl", '{"text": null, "label": "x"}
 labelled("jsonl with a list as text", "train.jsonl", '{"text": ["a"], "label": "x"}\n', "line 1", "the text is a list")
 labelled("jsonl with null as label", "train.jsonl", '{"text": "a", "label": null}\n', "line 1: the label is null")
 labelled(
-    "jsonl with a list as label", "train.jsonl", '{"text": "a", "label": ["x"]}\n', "line 1", "the label is a list"
+    "jsonl with a list as label",
+    "train.jsonl",
+    '{"text": "a", "label": ["x"]}\n',
+    "line 1",
+    "the label is a list",
+    flags=("--task=classify",),
 )
 labelled("jsonl with an object as label", "train.jsonl", '{"text": "a", "label": {}}\n', "line 1", "label is an object")
 labelled("jsonl with NaN as label", "train.jsonl", '{"text": "a", "label": NaN}\n', "line 1", "finite number")
