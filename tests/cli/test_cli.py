@@ -414,10 +414,10 @@ def test_no_memory_is_a_sentence(
 ) -> None:
     import torch
 
-    import headswap.training.evaluate as module
+    import headswap.training.predict as module
 
     def full(*_: object, **__: object) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    monkeypatch.setattr(module, "logits_of", full)
+    monkeypatch.setattr(module, "outputs_of", full)
     assert "Out of memory" in call_wrong(capsys, "predict", shared / "classifier", "a fine film", code=1)

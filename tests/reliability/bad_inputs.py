@@ -142,7 +142,7 @@ labelled("jsonl with a number as text", "train.jsonl", '{"text": 3, "label": "x"
 labelled("jsonl with null as text", "train.jsonl", '{"text": null, "label": "x"}\n', "line 1", "the text is null")
 labelled("jsonl with a list as text", "train.jsonl", '{"text": ["a"], "label": "x"}\n', "line 1", "the text is a list")
 labelled("jsonl with null as label", "train.jsonl", '{"text": "a", "label": null}\n', "line 1: the label is null")
-labelled("jsonl with a list as label", "train.jsonl", '{"text": "a", "label": ["x"]}\n', "line 1", "the label is a list",
+labelled("jsonl with a list as label", "train.jsonl", '{"text": "a", "label": ["x"]}\n', "line 1", "label is a list",
          flags=("--task=classify",))  # fmt: skip
 labelled("jsonl with the same labels everywhere", "train.jsonl", '{"text": "a", "label": ["x"]}\n' * 4, "train.jsonl",
          "the same labels ('x') on every text")  # fmt: skip
@@ -772,3 +772,36 @@ def _(folder: Path, good: Good) -> list[str]:
         str(folder / "other.json")
     )
     return ["pretrain", "corpus.txt", "--tokenizer=other.json", "--out=out", "--max-steps=1", *SHAPE]
+
+
+# Going on with a base, filling in, embedding, merging
+
+argv("adapting nothing", "adapt", "--out=out", says=("No base is given", "Name the bundle"))
+argv("adapting without text", "adapt", "base", "--out=out", files="base", says=("No corpus is given", "Name files"))
+argv("adapting a base that is not there", "adapt", "bse", "corpus.txt", "--out=out", files="corpus.txt base",
+     says=("bse does not exist", "Give a bundle"))  # fmt: skip
+argv("adapting on text that is not there", "adapt", "base", "corpsu.txt", "--out=out", files="base corpus.txt",
+     says=("corpsu.txt does not exist", "Did you mean 'corpus.txt'?"))  # fmt: skip
+argv("adapting a classifier", "adapt", "bundle", "corpus.txt", "--out=out", files="bundle corpus.txt", says=("bundle",))
+argv("filling in with a causal model", "fill", "base", "a <mask> film", files="base", says=("base", "masked"))
+argv("filling in with a classifier", "fill", "bundle", "a <mask> film", files="bundle", says=("bundle", "masked"))
+argv(
+    "no words to be shown", "fill", "base", "a <mask> film", "--top-k=0", files="base", says=("--top-k 0", "at least 1")
+)
+argv("embedding a blank text", "embed", "base", " ", files="base", says=("blank",))
+argv(
+    "embedding by an unknown pooling",
+    "embed",
+    "base",
+    "a",
+    "--pooling=median",
+    files="base",
+    says=("--pooling", "mean"),
+)
+argv("embedding half a character", "embed", "base", "a\udcffb", files="base", says=("U+DCFF", "UTF-8"))
+argv("merging a model without adapters", "merge", "bundle", "--out=out", files="bundle",
+     says=("bundle has no adapters", "nothing to merge"))  # fmt: skip
+argv("merging into a folder that is there", "merge", "bundle", "--out=base", files="bundle base",
+     says=("--out base exists already", "Choose another name"))  # fmt: skip
+setting("a share of masks above one", "--objective=masked --mlm-probability=1.5", "--mlm-probability", "less than")
+setting("a share of masks for the next token", "--mlm-probability=0.2", "mlm_probability")

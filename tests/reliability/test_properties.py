@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from headswap.bundle import Bundle
 from headswap.core.errors import HeadswapError
+from headswap.model.objectives import CausalObjective
 from headswap.model.text_model import build_model
 from headswap.text.labelled import read_labelled
 from headswap.text.order import rows_of_step, steps_per_epoch
 from headswap.text.store import TokenStore
 from headswap.text.tokenizer import SPECIAL_TOKENS, Tokenizer
-from headswap.text.windows import Rows
 from headswap.training.corpus import RowBatches
-from tiny import tiny_model_shape, tiny_objective
+from tiny import tiny_model_shape
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 FEW = settings(
@@ -29,11 +29,12 @@ TEXTS = st.text(st.characters(blacklist_categories=("Cs",), blacklist_characters
 WORDS = TEXTS.map(str.strip).filter(bool)
 
 
-def batches(lengths: list[int], batch_size: int, seed: int) -> RowBatches:
+def batches(tokenizer: Tokenizer, lengths: list[int], batch_size: int, seed: int) -> RowBatches:
     """Rows of one document each; the documents are told apart by their number."""
     store = TokenStore.from_documents([np.full(length, 7) for length in lengths], fingerprint="test")
-    rows = Rows(store, np.arange(len(lengths)), max_length=50, layout="documents", sos_id=0, eos_id=2)
-    return RowBatches(rows, tiny_objective(), batch_size, seed)
+    objective = CausalObjective(tokenizer)
+    rows = objective.rows(store, np.arange(len(lengths)), max_length=50, layout="documents")
+    return RowBatches(rows, objective, batch_size, seed)
 
 
 @FEW
@@ -46,14 +47,20 @@ def batches(lengths: list[int], batch_size: int, seed: int) -> RowBatches:
     kills=st.sets(st.integers(0, 80), max_size=4),
 )
 def test_every_document_is_seen_once_an_epoch_by_any_number_of_processes_across_kills(
-    lengths: list[int], batch_size: int, seed: int, world: int, accumulation: int, kills: set[int]
+    tokenizer: Tokenizer,
+    lengths: list[int],
+    batch_size: int,
+    seed: int,
+    world: int,
+    accumulation: int,
+    kills: set[int],
 ) -> None:
     per_epoch = steps_per_epoch(len(lengths), batch_size)
-    source = batches(lengths, batch_size, seed)
+    source = batches(tokenizer, lengths, batch_size, seed)
     seen: list[int] = []
     for step in range(2 * per_epoch):
         if step in kills:
-            source = batches(lengths, batch_size, seed)  # a new process, which has nothing but the step
+            source = batches(tokenizer, lengths, batch_size, seed)  # a new process, which has nothing but the step
         micro = source.micro_batches(step, count=world * accumulation)
         by_process = [micro[rank::world] for rank in range(world)]
         of_step = [document for mine in by_process for batch in mine for document in batch.documents]

@@ -208,11 +208,13 @@ def test_the_json_holds_everything_and_no_text_of_the_user(tmp_path: Path, capsy
     train = write(tmp_path / "train.jsonl", [*clean(80), *clean(3)])
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("\n".join(one.text for one in clean(50, start=40)))
-    code, out = doctor(capsys, "--train", train, "--corpus", corpus, "--json")
+    (tmp_path / "more.txt").write_text("a text of its own\n")
+    code, out = doctor(capsys, "--train", train, "--corpus", corpus, tmp_path / "more.txt", "--json")
     answer: dict[str, Any] = json.loads(out)
     assert code == 0
     assert {"sets", "findings", "overlap", "problems", "max_length"} <= set(answer)
     assert answer["sets"]["train"]["num_texts"] == 83
+    assert answer["sets"]["corpus"]["num_texts"] == 51, "both files"
     assert next(one for one in answer["overlap"] if one["from"] != one["to"])["exact_rows"] == 40
     assert "neighbour of number" not in out
 

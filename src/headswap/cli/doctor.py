@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Annotated, Any
 
+from cyclopts import Parameter
+
 from headswap.cli.flags import Output, OutputFlags
 from headswap.model.config import Preset
 from headswap.text.config import DocumentUnit, ReadSettings
@@ -16,7 +18,7 @@ def doctor(
     train: str | None = None,
     validation: str | None = None,
     test: str | None = None,
-    corpus: tuple[str, ...] = (),
+    corpus: Annotated[tuple[str, ...], Parameter(consume_multiple=True)] = (),
     tokenizer: str | None = None,
     text_column: str = "text",
     label_column: str = "label",
@@ -40,7 +42,7 @@ def doctor(
     test
         Labelled test set.
     corpus
-        Files, folders, globs or a named data set; give the flag once for each.
+        Files, folders, globs or a named data set.
     tokenizer
         A tokenizer.json, a bundle or a run folder: adds tokens a word, unknown tokens, and what a limit would cut off.
     text_column

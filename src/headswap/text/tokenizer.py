@@ -112,7 +112,10 @@ class Tokenizer:
 
     def encode_with_specials(self, text: str) -> np.ndarray:
         """The ids of a text in which the names of special tokens mean these tokens."""
-        return _ids(self._hf_with_specials.encode(text, add_special_tokens=False))
+        try:
+            return _ids(self._hf_with_specials.encode(text, add_special_tokens=False))
+        except TypeError:
+            raise InputError(_not_unicode([text])) from None
 
     def encode_batch_marked(self, texts: Sequence[str]) -> list[MarkedIds]:
         """The ids of each text with the starts of words (the pre-tokenizer's) and of sentences; slower."""

@@ -130,7 +130,7 @@ def _limit_objection(name: str, before: dict[str, Any], now: dict[str, Any], fol
         )
     if 0 < warmup < 1:
         return " (warmup_steps is a share of it, so the steps done would have been others)"
-    if name == "training.max_steps" and before.get("training.metric_for_best_model") and _has_reached(folder, int(old)):
+    if name == "training.max_steps" and "training.metric_for_best_model" in before and _has_reached(folder, int(old)):
         return f" (step {old} was scored because the run ended there, and may have been chosen)"
     return None
 

@@ -171,7 +171,7 @@ class _Drive:
             progress.add(record.losses_K.tolist(), record.num_targets_K.tolist())
         step = record.step + 1
         is_line_due = step % settings.logging_steps == 0 or step == self.plan.total_steps
-        if not is_line_due or not progress.window_targets:
+        if not is_line_due or not any(progress.window_targets):
             return
         line = {
             "step": step,
