@@ -9,7 +9,8 @@ import torch
 from safetensors.torch import load_file
 
 import headswap as hs
-from headswap.model.objectives import CausalObjective, ClassificationObjective
+from headswap.model.objectives import CausalObjective
+from headswap.model.supervised import ClassificationObjective
 from reliability.runs import differences, finetune, pretrain, write_files
 
 Seen = list[tuple[int, ...]]
