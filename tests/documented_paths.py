@@ -10,11 +10,12 @@ from pathlib import Path
 
 from headswap.core.config import load_recipe
 from headswap.core.errors import HeadswapError
+from headswap.study.config import StudyRecipe
 from headswap.training.config import FinetuneRecipe, PretrainRecipe
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("src/", "tests/", "docs/", "recipes/", "benchmarks/", ".ci/")
-RECIPES = {"pretrain": PretrainRecipe, "finetune": FinetuneRecipe}
+RECIPES = {"pretrain": PretrainRecipe, "finetune": FinetuneRecipe, "study": StudyRecipe}
 FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\]\(<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\)")

@@ -12,7 +12,8 @@ import pytest
 from tiny import sentences
 
 README = Path(__file__).parent.parent / "README.md"
-QUICK = {"--max-minutes": "0.05"}  # the README's ten minutes, on the small grammar
+# The README's ten minutes and its budgets, on the small grammar.
+QUICK = {"--max-minutes": "0.05", "--budgets": "40", "--seeds": "1"}
 
 
 def commands() -> list[str]:
@@ -28,6 +29,8 @@ def test_the_readme_has_the_road_in_four_commands() -> None:
 @pytest.mark.slow
 def test_every_readme_command_runs(tmp_path: Path) -> None:
     (tmp_path / "reviews.txt").write_text("".join(f"{text}\n" for text, _ in sentences(300)), encoding="utf-8")
+    new = [f"{text} or so they say .\n" for text, _ in sentences(200, seed=3)]
+    (tmp_path / "new-domain.txt").write_text("".join(new), encoding="utf-8")
     for name, count, seed in (("train", 240, 1), ("test", 40, 2)):
         rows = "".join(f'"{text}",{label}\n' for text, label in sentences(count, seed=seed))
         (tmp_path / f"{name}.csv").write_text(f"text,label\n{rows}", encoding="utf-8")

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from headswap.core.config import load_recipe
+from headswap.study.config import StudyRecipe
 from headswap.training.config import FinetuneRecipe, PretrainRecipe
 
 FOLDER = Path(__file__).parents[1] / "recipes"
-KINDS = {"pretrain": PretrainRecipe, "finetune": FinetuneRecipe}
+KINDS = {"pretrain": PretrainRecipe, "finetune": FinetuneRecipe, "study": StudyRecipe}
 RECIPES = sorted(FOLDER.glob("*.toml"))
 
 
@@ -49,3 +50,17 @@ def test_the_labs_finetuning_has_the_labs_numbers() -> None:
     assert (training.weight_decay, training.lr_scheduler_type, training.warmup_steps) == (0.0, "constant", 0)
     assert (training.max_grad_norm, training.batch_size, training.num_train_epochs) == (0.5, 8, 15)
     assert (recipe.head.pooling, recipe.head.head_dropout, recipe.model.dropout) == ("last", 0.0, 0.0)
+
+
+def test_the_labs_study_trains_as_the_labs_recipes_do() -> None:
+    study = load_recipe(StudyRecipe, FOLDER / "lab-study.toml")
+    finetune, pretrain = load_recipe(FinetuneRecipe, lab("finetune")), load_recipe(PretrainRecipe, lab("pretrain"))
+    for name in set(type(finetune.training).model_fields) - {"seed", "max_length"}:
+        assert getattr(study.finetune, name) == getattr(finetune.training, name), name
+    for name in set(type(pretrain.training).model_fields) - {"seed", "max_length"}:
+        assert getattr(study.pretrain, name) == getattr(pretrain.training, name), name
+    assert (study.head, study.adaptation) == (finetune.head, finetune.adaptation)
+    assert (study.model.preset, study.model.dropout, study.finetune.dropout) == ("lab", 0.0, 0.0)
+    assert study.study.max_length == finetune.training.max_length == pretrain.training.max_length
+    assert study.data == finetune.data
+    assert study.study.arms == ("majority", "tfidf", "scratch", "pretrained")

@@ -62,11 +62,19 @@ def tiny_objective(name: str = "causal", *, vocab_size: int = 61, **masking: obj
 
 
 def tiny_batch(
-    name: str, sequences: list[np.ndarray], *, vocab_size: int = 61, step: int = 0, **masking: object
+    name: str,
+    sequences: list[np.ndarray],
+    *,
+    vocab_size: int = 61,
+    step: int = 0,
+    first_document: int = 0,
+    **masking: object,
 ) -> Batch:
     """A batch of an objective; for pairs each sequence is cut in the middle and every second one is false."""
     words = np.array([True])
-    pieces: list[Any] = [Piece(number, 0, ids, np.resize(words, len(ids) - 1)) for number, ids in enumerate(sequences)]
+    pieces: list[Any] = [
+        Piece(number, 0, ids, np.resize(words, len(ids) - 1)) for number, ids in enumerate(sequences, first_document)
+    ]
     if "+" in name:
         pieces = [
             Pair(
@@ -74,7 +82,7 @@ def tiny_batch(
                 Segment(number, len(ids) // 2, ids[len(ids) // 2 :], np.resize(words, len(ids) - len(ids) // 2)),
                 number % 2 == 0,
             )
-            for number, ids in enumerate(sequences)
+            for number, ids in enumerate(sequences, first_document)
         ]
     return tiny_objective(name, vocab_size=vocab_size, **masking).make_batch(pieces, Draws(0, "mask", step))
 

@@ -16,15 +16,27 @@ _HOMES = {
     "adapt": "headswap.api",
     "finetune": "headswap.api",
     "load": "headswap.api",
+    "run_study": "headswap.api",
     "Bundle": "headswap.bundle",
     "Observer": "headswap.training.observer",
     "Run": "headswap.training.run",
     "HeadswapError": "headswap.core.errors",
 }
-__all__ = ["Bundle", "HeadswapError", "Observer", "Run", "__version__", "adapt", "finetune", "load", "pretrain"]
+__all__ = [
+    "Bundle",
+    "HeadswapError",
+    "Observer",
+    "Run",
+    "__version__",
+    "adapt",
+    "finetune",
+    "load",
+    "pretrain",
+    "run_study",
+]
 
 if TYPE_CHECKING:
-    from headswap.api import adapt, finetune, load, pretrain
+    from headswap.api import adapt, finetune, load, pretrain, run_study
     from headswap.bundle import Bundle
     from headswap.core.errors import HeadswapError
     from headswap.training.observer import Observer

@@ -4,7 +4,8 @@ Every setting of a verb is a keyword here; which section it belongs to is looked
 says what was meant.
 """
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Collection, Sequence
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from headswap.training.pretrain import adapt as adapt_run
 from headswap.training.pretrain import pretrain as pretrain_run
 from headswap.training.run import Run
 
+log = logging.getLogger("headswap")
 PathName = str | PathLike[str]
 
 
@@ -91,6 +93,37 @@ def finetune(
     )
 
 
+def run_study(
+    dataset: str | None = None,
+    *,
+    out: PathName,
+    config: PathName | None = None,
+    jobs: int = 1,
+    max_minutes: float | None = None,
+    pretrain: dict[str, Any] | None = None,
+    finetune: dict[str, Any] | None = None,
+    with_texts: bool = True,
+    **settings: Any,
+) -> dict[str, Any]:
+    """A study and its report; the settings are those of `headswap study`. Returns what `results.json` holds."""
+    from headswap.study.conduct import conduct
+    from headswap.study.config import StudyRecipe
+    from headswap.study.material import read_study
+    from headswap.study.report import write_report
+
+    if dataset is not None:
+        settings = {"corpus": (dataset,), "train": dataset} | settings
+    own = StudyRecipe.model_fields.keys() - {"pretrain", "finetune"}
+    sections = sort_into_sections(settings, StudyRecipe, only=own)
+    sections |= {name: part for name, part in (("pretrain", pretrain), ("finetune", finetune)) if part is not None}
+    study = conduct(
+        out=Path(out), config=Path(config) if config else None, sections=sections, jobs=jobs, max_minutes=max_minutes
+    )
+    for id, why in study.outcome.failed.items():
+        log.warning("%s failed: %s", study.plan.jobs[id].name, why)
+    return write_report(read_study(Path(out)), Path(out), with_texts=with_texts)
+
+
 def load(path: PathName) -> Run:
     """A run folder or a bundle, ready to `predict` or `generate`; the model is read when it is first used."""
     find_bundle(Path(path))
@@ -102,9 +135,11 @@ def _with_corpus(settings: dict[str, Any], corpus: PathName | Sequence[PathName]
     return settings | ({"corpus": tuple(fspath(name) for name in names)} if names else {})
 
 
-def sort_into_sections(settings: dict[str, Any], recipe: type[Recipe]) -> dict[str, dict[str, Any]]:
-    """Flat names to the sections of a recipe that hold them."""
-    homes = section_of_setting(recipe)
+def sort_into_sections(
+    settings: dict[str, Any], recipe: type[Recipe], *, only: Collection[str] | None = None
+) -> dict[str, dict[str, Any]]:
+    """Flat names to the sections of a recipe (all, or only some) that hold them."""
+    homes = section_of_setting(recipe, only=only)
     sections: dict[str, dict[str, Any]] = {}
     for name, value in settings.items():
         if name not in homes:
@@ -113,10 +148,12 @@ def sort_into_sections(settings: dict[str, Any], recipe: type[Recipe]) -> dict[s
     return sections
 
 
-def section_of_setting(recipe: type[Recipe]) -> dict[str, str]:
+def section_of_setting(recipe: type[Recipe], *, only: Collection[str] | None = None) -> dict[str, str]:
     """Which section of a recipe holds a setting; no name stands in two."""
     homes: dict[str, str] = {}
     for section, field in recipe.model_fields.items():
+        if only is not None and section not in only:
+            continue
         for name in getattr(field.annotation, "model_fields", {}):
             assert name not in homes, f"the setting {name} stands in [{homes[name]}] and [{section}]"
             homes[name] = section

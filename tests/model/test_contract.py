@@ -17,6 +17,7 @@ from headswap.text.batch import Batch, flat_batch
 from headswap.training.tasks.classify import balanced_weights
 from tiny import random_sequences, tiny_batch, tiny_model_shape, tiny_objective
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 POOLINGS = ("last", "mean", "first", "max", "mean+max")
 MODELS = [
     pytest.param(

@@ -142,14 +142,10 @@ labelled("jsonl with a number as text", "train.jsonl", '{"text": 3, "label": "x"
 labelled("jsonl with null as text", "train.jsonl", '{"text": null, "label": "x"}\n', "line 1", "the text is null")
 labelled("jsonl with a list as text", "train.jsonl", '{"text": ["a"], "label": "x"}\n', "line 1", "the text is a list")
 labelled("jsonl with null as label", "train.jsonl", '{"text": "a", "label": null}\n', "line 1: the label is null")
-labelled(
-    "jsonl with a list as label",
-    "train.jsonl",
-    '{"text": "a", "label": ["x"]}\n',
-    "line 1",
-    "the label is a list",
-    flags=("--task=classify",),
-)
+labelled("jsonl with a list as label", "train.jsonl", '{"text": "a", "label": ["x"]}\n', "line 1", "label is a list",
+         flags=("--task=classify",))  # fmt: skip
+labelled("jsonl with the same labels everywhere", "train.jsonl", '{"text": "a", "label": ["x"]}\n' * 4, "train.jsonl",
+         "the same labels ('x') on every text")  # fmt: skip
 labelled("jsonl with an object as label", "train.jsonl", '{"text": "a", "label": {}}\n', "line 1", "label is an object")
 labelled("jsonl with NaN as label", "train.jsonl", '{"text": "a", "label": NaN}\n', "line 1", "finite number")
 labelled("jsonl with half a surrogate pair", "train.jsonl", '{"text": "\\ud800", "label": "x"}\n', "line 1", "U+D800",

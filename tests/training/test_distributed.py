@@ -76,13 +76,12 @@ import numpy as np
 import torch
 from safetensors.torch import save_file
 from headswap.model.text_model import build_model
-from headswap.text.windows import Piece
 from headswap.training.config import MachineSettings, TrainingSettings
 from headswap.training.distributed import start_processes, stop_processes
 from headswap.training.engine import Trainee, train
 from headswap.training.machine import Machine
 from headswap.training.optimizer import make_optimizer
-from tiny import random_sequences, tiny_model_shape, tiny_objective
+from tiny import random_sequences, tiny_batch, tiny_model_shape, tiny_objective
 
 
 def num_gloo_threads():
@@ -94,15 +93,18 @@ class Source:
         lengths = [3, 17, 8, 2, 11][: 1 if step % 3 == 2 else 5]
         rows = random_sequences(lengths, seed=step)
         parts = [part for part in np.array_split(np.arange(len(rows)), count) if len(part)]
-        return [tiny_objective().make_batch([Piece(0, 0, rows[row]) for row in part], None) for part in parts]
+        return [tiny_batch(name, [rows[row] for row in part], step=step, first_document=part[0]) for part in parts]
 
 
+name = sys.argv[3]
+objective = tiny_objective(name)
+shape = tiny_model_shape(direction=objective.direction, type_vocab_size=objective.num_segments)
 machine = Machine(MachineSettings(device="cpu", threads=1))
 processes = start_processes(machine.device)
 settings = TrainingSettings(learning_rate=1e-2, warmup_steps=0, seed=5, gradient_accumulation_steps=int(sys.argv[2]))
-model = build_model(tiny_model_shape(), seed=1).double()
+model = build_model(shape.changed(pair_head=objective.num_segments > 0), seed=1).double()
 records = train(
-    Trainee(model, tiny_objective()), make_optimizer(model, settings), Source(), settings=settings, machine=machine,
+    Trainee(model, objective), make_optimizer(model, settings), Source(), settings=settings, machine=machine,
     processes=processes, first_step=0, total_steps=6,
 )
 losses = [record.loss.double() for record in records]
@@ -117,15 +119,16 @@ if processes.world > 1:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="counts the threads of a process in /proc, which Linux has")
-def test_two_processes_have_the_weights_of_one_in_float64(tmp_path: Path) -> None:
+@pytest.mark.parametrize("objective", ["causal", "masked+nsp"])
+def test_two_processes_have_the_weights_of_one_in_float64(tmp_path: Path, objective: str) -> None:
     from safetensors.torch import load_file
 
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
-    one = [sys.executable, str(script), str(tmp_path / "one"), "1"]
+    one = [sys.executable, str(script), str(tmp_path / "one"), "1", objective]
     subprocess.run(one, env=os.environ | ENVIRONMENT, check=True)
-    two_processes(str(script), str(tmp_path / "two"), "1")
-    two_processes(str(script), str(tmp_path / "four"), "2")
+    two_processes(str(script), str(tmp_path / "two"), "1", objective)
+    two_processes(str(script), str(tmp_path / "four"), "2", objective)
     expected = load_file(tmp_path / "one")
     for name in ("two", "four"):
         found = load_file(tmp_path / name)

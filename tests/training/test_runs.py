@@ -168,7 +168,7 @@ def test_finetuning_from_a_base_learns_the_grammar_and_scores_test(classifier: h
 def test_a_finetuning_folder_holds_all_that_is_promised(classifier: hs.Run) -> None:
     assert {entry.name for entry in classifier.path.iterdir()} == {
         "recipe.toml", "environment.json", "data.json", "metrics.jsonl", "ledger.json", "checkpoints", "bundle",
-        "result.json",
+        "result.json", "predictions.npz",
     }  # fmt: skip
     assert {"base", "num_train", "num_validation", "best_epoch", "truncated_share", "stopped_early", "history", "test",
             "steps", "tokens", "seconds", "tokens_per_second", "peak_memory_bytes"} <= set(

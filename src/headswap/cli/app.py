@@ -16,7 +16,10 @@ from headswap.core.config import Settings, problem_sentences
 from headswap.core.errors import HeadswapError, did_you_mean, listed
 
 VERBS = {
-    "demo": "Pre-train on film reviews, swap the head, fine-tune, and see what it bought (about 5 minutes).",
+    "demo": "The study in small, on film reviews that come along (about 5 minutes).",
+    "study": "Learn what pre-training buys: arms x budgets x seeds, with statistics and a report.",
+    "report": "Write the report of a study again, from its run folders.",
+    "compare": "Compare fine-tunings that were run one by one.",
     "tokenizer": "Train a tokenizer on a corpus.",
     "store": "Turn a corpus into a token store.",
     "cache": "List or clear the cached token stores and tokenizers.",

@@ -37,6 +37,20 @@ class TrainingFlags(OutputFlags):
     ] = False
 
 
+@dataclass(frozen=True)
+class StudyFlags(OutputFlags):
+    """How a study is run; none of it changes what is found."""
+
+    config: Annotated[Path | None, Parameter(help="A recipe (TOML) to start from; flags win over it.")] = None
+    jobs: Annotated[int, Parameter(help="Jobs at a time; each gets its part of the cores.")] = 1
+    max_minutes: Annotated[
+        float | None,
+        Parameter(help="Do what fits into this time and say what was left out; the same command goes on later."),
+    ] = None
+    no_texts: Annotated[bool, switch("Leave all texts out of the report.")] = False
+    overwrite: Annotated[bool, switch("Remove an earlier study in the folder first.")] = False
+
+
 Output = section("Output")
 Reading = section("Reading")
 Tokens = section("Tokenizer")

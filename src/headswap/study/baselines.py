@@ -37,23 +37,41 @@ def baselines(train: Sequence[Example], test: Sequence[Example]) -> dict[str, An
 
 def majority_baseline(train: Sequence[Example], test: Sequence[Example]) -> dict[str, Any]:
     """Always the most frequent label of train."""
-    counts = Counter(example.label for example in train)
-    label = min(counts, key=lambda name: (-counts[name], name))
-    return _scores([label] * len(test), test) | {"label": label}
+    labels = sorted({example.label for example in train})
+    shares, _ = majority_probabilities(train, test, labels)
+    return _scores(_names(shares, labels), test) | {"label": labels[int(shares[0].argmax())]}
 
 
 def tfidf_baseline(train: Sequence[Example], test: Sequence[Example]) -> dict[str, Any]:
     """Word 1-2-gram TF-IDF and logistic regression; its strength C is chosen by cross-validation on train alone."""
+    labels = sorted({example.label for example in train})
+    probabilities, chosen = tfidf_probabilities(train, test, labels)
+    return _scores(_names(probabilities, labels), test) | chosen
+
+
+def majority_probabilities(
+    train: Sequence[Example], test: Sequence[Example], labels: Sequence[str]
+) -> tuple[np.ndarray, dict[str, Any]]:
+    """The shares of the labels in train, for every text of test."""
+    counts = Counter(example.label for example in train)
+    shares = np.array([counts[label] for label in labels]) / len(train)
+    return np.tile(shares, (len(test), 1)), {}
+
+
+def tfidf_probabilities(
+    train: Sequence[Example], test: Sequence[Example], labels: Sequence[str]
+) -> tuple[np.ndarray, dict[str, Any]]:
+    """The probability of every label for every text of test, and the strength that was chosen."""
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import StratifiedKFold, cross_val_score
     from threadpoolctl import threadpool_limits
 
-    labels = [example.label for example in train]
+    truth = [example.label for example in train]
     vectors = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"(?u)\b\w+\b")
     features = vectors.fit_transform([example.text for example in train])
     unseen = vectors.transform([example.text for example in test])
-    folds = min(MOST_FOLDS, min(Counter(labels).values()))
+    folds = min(MOST_FOLDS, min(Counter(truth).values()))
     strength = 1.0
     with threadpool_limits(1):  # runs side by side would fight for threads
         if len(train) <= MOST_ROWS_TO_TURN:
@@ -61,10 +79,20 @@ def tfidf_baseline(train: Sequence[Example], test: Sequence[Example]) -> dict[st
         models = {C: LogisticRegression(C=C, solver=SOLVER, tol=TOLERANCE, max_iter=1_000) for C in STRENGTHS}
         if folds >= 2:
             splitter = StratifiedKFold(folds, shuffle=True, random_state=0)
-            scores = {C: cross_val_score(models[C], features, labels, cv=splitter).mean() for C in STRENGTHS}
+            scores = {C: cross_val_score(models[C], features, truth, cv=splitter).mean() for C in STRENGTHS}
             strength = max(STRENGTHS, key=scores.__getitem__)
-        predicted = models[strength].fit(features, labels).predict(unseen)
-    return _scores([str(label) for label in predicted], test) | {"C": strength}
+        model = models[strength].fit(features, truth)
+        found = model.predict_proba(unseen)
+    probabilities = np.zeros((len(test), len(labels)))
+    probabilities[:, [list(labels).index(str(label)) for label in model.classes_]] = found
+    return probabilities, {"C": strength}
+
+
+PROBABILITIES = {"majority": majority_probabilities, "tfidf": tfidf_probabilities}
+
+
+def _names(probabilities: np.ndarray, labels: Sequence[str]) -> list[str]:
+    return [labels[number] for number in probabilities.argmax(axis=1)]
 
 
 def turned(features: Any, unseen: Any) -> tuple[np.ndarray, np.ndarray]:

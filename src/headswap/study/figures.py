@@ -1,18 +1,14 @@
-"""Figures: accuracy by epoch, as a file for people and as a few characters for a terminal."""
+"""Figures as files: the charts of a study in SVG and PNG, and a summary of two of them side by side."""
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from headswap.study.comparison import Comparison
+from headswap.study.charts import Chart
 
 BARS = "▁▂▃▄▅▆▇█"
-COLOURS = {"scratch": "#c0562b", "pretrained": "#2b6cc0"}
-
-
-def mean_curve(curves: Sequence[Sequence[tuple[float, float]]]) -> list[tuple[float, float]]:
-    """The mean over seeds at every epoch that all of them reached."""
-    shortest = min(len(curve) for curve in curves)
-    return [(curves[0][index][0], sum(curve[index][1] for curve in curves) / len(curves)) for index in range(shortest)]
+COLOURS = ("#6b7280", "#b7791f", "#c0562b", "#2b6cc0", "#2f855a", "#805ad5", "#b83280", "#0f766e")
+MARKERS = ("o", "s", "^", "D", "x")
 
 
 def spark_line(values: Sequence[float], low: float, high: float) -> str:
@@ -21,48 +17,70 @@ def spark_line(values: Sequence[float], low: float, high: float) -> str:
     return "".join(BARS[min(len(BARS) - 1, int((value - low) / span * len(BARS)))] for value in values)
 
 
-def draw_comparison(comparison: Comparison, path: Path, *, title: str) -> None:
-    """Both arms' validation accuracy by epoch, each seed thin and the mean thick, with the test table beside it."""
+def draw_figures(charts: Sequence[Chart], folder: Path, *, title: str) -> list[Path]:
+    """Every chart as SVG and PNG, and `summary`: labels on the left, the last budget's epochs on the right."""
+    from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9, 3.6), layout="constrained")
-    left, right = figure.subplots(1, 2, width_ratios=(3, 2))
-    for arm, curves in comparison.curves.items():
-        for curve in curves:
-            left.plot(*zip(*curve, strict=True), color=COLOURS[arm], alpha=0.25, linewidth=1)
-        left.plot(
-            *zip(*mean_curve(curves), strict=True),
-            color=COLOURS[arm],
-            linewidth=2.2,
-            marker="o",
-            markersize=3,
-            label=arm,
-        )
-    left.set_xlabel("epoch of fine-tuning (0 = before the first step)")
-    left.set_ylabel("validation accuracy")
-    left.legend(frameon=False)
-    names = list(comparison.accuracy)
-    for position, name in enumerate(reversed(names)):
-        found = comparison.interval(name)
-        low, high = (found.low, found.high) if found.low is not None and found.high is not None else (found.mean,) * 2
-        error = [[max(0.0, found.mean - low)], [max(0.0, high - found.mean)]]
-        right.errorbar(found.mean, position, xerr=error, fmt="o", capsize=3, color=COLOURS.get(name, "#555555"))
-        right.annotate(
-            f"{found.mean:.3f}",
-            (found.mean, position),
-            textcoords="offset points",
-            xytext=(0, 7),
-            ha="center",
-            fontsize=9,
-        )
-    right.set_yticks(range(len(names)), list(reversed(names)))
-    right.set_ylim(-0.6, len(names) - 0.3)
-    right.margins(x=0.15)
-    right.set_xlabel("test accuracy (mean, 95 % interval)")
-    for axes in (left, right):
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(alpha=0.25)
-    figure.suptitle(title, fontsize=11, x=0.01, ha="left")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    for suffix in (".svg", ".png"):
-        figure.savefig(path.with_suffix(suffix), dpi=140)
+    folder.mkdir(parents=True, exist_ok=True)
+    written: list[Path] = []
+    with rc_context({"svg.hashsalt": "headswap", "svg.fonttype": "none", "font.size": 10}):
+        for chart in charts:
+            figure = Figure(figsize=(6.4, 4.0), layout="constrained")
+            axes = figure.subplots()
+            _draw(axes, chart)
+            axes.set_title(chart.title, fontsize=11, loc="left")
+            written += _save(figure, folder / chart.id)
+        chosen = [chart for chart in charts if chart.id == "efficiency"]
+        chosen += [chart for chart in charts if chart.id.startswith("epochs-") and chart.id.endswith("-accuracy")][-1:]
+        figure = Figure(figsize=(5.2 * len(chosen), 4.0), layout="constrained")
+        for axes, chart in zip(figure.subplots(1, len(chosen), squeeze=False)[0], chosen, strict=True):
+            _draw(axes, chart)
+            axes.set_title(chart.title, fontsize=10, loc="left")
+        figure.suptitle(title, fontsize=11, x=0.01, ha="left")
+        written += _save(figure, folder / "summary")
+    return written
+
+
+def _draw(axes: Any, chart: Chart) -> None:
+    for series in chart.series:
+        if not series.points:
+            continue
+        colour, marker = COLOURS[series.colour % len(COLOURS)], MARKERS[series.colour % len(MARKERS)]
+        aside = 1 + 0.025 * chart.place_of(series) if chart.is_log_x else 1.0
+        xs, ys = [point.x * aside for point in series.points], [point.y for point in series.points]
+        if series.is_thin:
+            axes.plot(xs, ys, color=colour, alpha=0.3, linewidth=0.9)
+            continue
+        spread = [
+            [max(0.0, point.y - (point.y if point.low is None else point.low)) for point in series.points],
+            [max(0.0, (point.y if point.high is None else point.high) - point.y) for point in series.points],
+        ]
+        axes.errorbar(
+            xs, ys, yerr=spread, color=colour, marker=marker, markersize=5, linewidth=1.8, elinewidth=1, capsize=3,
+            label=series.name,
+        )  # fmt: skip
+    if chart.is_log_x:
+        axes.set_xscale("log")
+        values = sorted({point.x for series in chart.series for point in series.points})
+        axes.set_xticks(values, [f"{value:,g}" for value in values])
+        axes.minorticks_off()
+    if chart.is_log_y:
+        axes.set_yscale("log")
+    if chart.line == "zero":
+        axes.axhline(0, color="#888888", linewidth=1)
+    if chart.line == "diagonal":
+        low, high = axes.get_xlim()
+        axes.plot([low, high], [low, high], color="#888888", linewidth=1, linestyle="--")
+    axes.set_xlabel(chart.x_title)
+    axes.set_ylabel(chart.y_title)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(alpha=0.25)
+    axes.legend(frameon=False, fontsize=9)
+
+
+def _save(figure: Any, path: Path) -> list[Path]:
+    files = [path.with_name(f"{path.name}.svg"), path.with_name(f"{path.name}.png")]
+    figure.savefig(files[0], metadata={"Date": None})
+    figure.savefig(files[1], dpi=140, metadata={"Software": None})
+    return files

@@ -8,10 +8,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from headswap.core.errors import counted, listed
 from headswap.text.overlap import normalised
+from headswap.text.records import Labelled
 
 Level = Literal["problem", "warning", "note"]
 FEWEST_A_LABEL = 5
@@ -22,26 +23,6 @@ SHORTCUT_PRECISION, SHORTCUT_COVERAGE, SHORTCUT_TEXTS = 0.98, 0.3, 10
 MOST_SHORTCUTS = 5
 DAMAGED = re.compile("\ufffd|Ã[\u0080-\u00bf]|â€[\u0098-\u009d™œ\u009d“”]|Â[\u00a0-\u00bf]")
 WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
-
-
-class Labelled(Protocol):
-    """What a check needs of an example."""
-
-    @property
-    def text(self) -> str:
-        """What is read."""
-
-    @property
-    def label(self) -> str:
-        """What is to be predicted."""
-
-    @property
-    def source(self) -> str:
-        """The file it comes from."""
-
-    @property
-    def line(self) -> int:
-        """The line of the file."""
 
 
 @dataclass(frozen=True)

@@ -213,17 +213,6 @@ def mark_sentences(text: str, ends: np.ndarray) -> np.ndarray:
     return starts
 
 
-def _not_unicode(texts: Sequence[str]) -> str:
-    """Which text cannot be encoded, and why."""
-    for number, text in enumerate(texts, 1):
-        try:
-            text.encode()
-        except UnicodeEncodeError as problem:
-            which = f"Text {number} of {len(texts)}" if len(texts) > 1 else "The text"
-            return f"{which} holds U+{ord(text[problem.start]):04X}, half of a character. Give it as UTF-8."
-    return "The tokenizer reads texts only."
-
-
 def placed(text: str, ids: np.ndarray, offsets: Sequence[tuple[int, int]]) -> PlacedIds:
     """Ids with their characters: a token's own blanks (`Ġfilm`, `▁film`) are taken off its place."""
     starts, ends = np.array(offsets, dtype=np.int64).reshape(-1, 2).T
@@ -233,6 +222,17 @@ def placed(text: str, ids: np.ndarray, offsets: Sequence[tuple[int, int]]) -> Pl
     after_filled = np.append(0, np.maximum.accumulate(np.where(is_blank, 0, places + 1)))
     starts = np.minimum(next_filled[starts], ends)
     return PlacedIds(ids, starts, np.maximum(after_filled[ends], starts))
+
+
+def _not_unicode(texts: Sequence[str]) -> str:
+    """Which text cannot be encoded, and why."""
+    for number, text in enumerate(texts, 1):
+        try:
+            text.encode()
+        except UnicodeEncodeError as problem:
+            which = f"Text {number} of {len(texts)}" if len(texts) > 1 else "The text"
+            return f"{which} holds U+{ord(text[problem.start]):04X}, half of a character. Give it as UTF-8."
+    return "The tokenizer reads texts only."
 
 
 def _marked(text: str, encoding: tokenizers.Encoding) -> MarkedIds:

@@ -88,7 +88,7 @@ def train(
         everything = source.micro_batches(step, count=num_micro)
         mine = list(enumerate(everything))[processes.rank :: processes.world]
         mine = mine or [(0, everything[0].without_targets())]
-        counts = [(batch.num_tokens, *batch.target_counts) for _, batch in mine if batch.num_targets]
+        counts = [(batch.num_tokens, *batch.target_counts) for _, batch in mine if any(batch.target_counts)]
         num_losses = len(everything[0].target_counts)
         totals = processes.sum(torch.tensor(counts or [[0] * (1 + num_losses)]).sum(0))
         num_tokens, num_targets_K = totals[0], totals[1:]

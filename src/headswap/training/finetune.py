@@ -26,6 +26,7 @@ from headswap.training.failures import explained
 from headswap.training.fitted import finetuning_epochs, finetuning_rate
 from headswap.training.machine import Machine
 from headswap.training.observer import Observer
+from headswap.training.predictions import predictions_of
 from headswap.training.reload import check_reload
 from headswap.training.rows import EncodedSet, ExampleBatches
 from headswap.training.run import Run, open_run
@@ -224,9 +225,13 @@ class _Finetuning:
 
     def _test(self, bundle: Bundle) -> dict[str, Any]:
         test = self._encoded(self.splits.test)
-        metrics = self.task.measure(self._outputs(bundle, test), test, bundle, is_final=True)
+        outputs = self._outputs(bundle, test)
+        metrics = self.task.measure(outputs, test, bundle, is_final=True)
         self.task.warn(metrics, role="test")
         self._say_how_it_was_read("test", test)
+        if self.task.name == "classify":
+            answers = self.task.answers(outputs, test, bundle)
+            predictions_of(answers, self.splits.test, bundle.labels).save(self.run.path)
         return metrics | {"truncated_share": test.truncated_share}
 
     def _say_how_it_was_read(self, role: str, encoded: EncodedSet) -> None:
@@ -247,9 +252,9 @@ class _Finetuning:
                 "No validation set is given: %d training examples are held out to choose on.", len(splits.validation)
             )
         splits.warn_of_overlap()
-        say_findings(findings_of({"train": splits.train, "validation": splits.validation, "test": splits.test}), log)
         if self.task.head != "classify" and self.start.model.shape.direction == "causal":
             log.info("This base reads from left to right, so each word is judged without what follows it.")
+        say_findings(findings_of({"train": splits.train, "validation": splits.validation, "test": splits.test}), log)
         log.info("Ledger: %s.", self.start.ledger.sentence())
         log.info(
             "%s%d train, %d validation, %d test; %.1f %% of the training tokens cut off at %d a %s.",

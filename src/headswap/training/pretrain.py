@@ -60,7 +60,7 @@ def pretrain(
 ) -> Run:
     """Pre-train a base as a recipe and the given sections say; return its run."""
     recipe = load_recipe(PretrainRecipe, Path(config) if config else None, sections)
-    recipe.model.shape(vocab_size=1, max_length=recipe.training.max_length)  # a wrong one is told at once
+    recipe.model.shape(vocab_size=1, max_length=recipe.training.max_length)  # a wrong one is told before all else
     return _work(recipe, [recipe.tokenizer.tokenizer], new_origin, out, overwrite, resume, observer)
 
 

@@ -1,7 +1,8 @@
 """The run folder: one training, one folder; one of the three parcels that cross rooms.
 
 `recipe.toml`, `environment.json`, `data.json` (what was read), `metrics.jsonl`, `ledger.json`, `checkpoints/`,
-`bundle/`, `result.json`. This file knows where things are, whether a run may start here, and how to read one.
+`bundle/`, `predictions.npz` (of the test set), `result.json`. This file knows where things are, whether a run may start
+here, and how to read one.
 """
 
 import json
@@ -33,6 +34,7 @@ from headswap.training.predict import predict_texts
 
 log = logging.getLogger("headswap")
 OWN_FILES = {"recipe.toml", "environment.json", "data.json", "metrics.jsonl", "ledger.json", "result.json"}
+OWN_FILES |= {"predictions.npz"}
 OWN_FOLDERS = {"checkpoints", "bundle"}
 REMOVED_LAST = "recipe.toml"  # what is left of a run that is half removed is still known as that run's
 

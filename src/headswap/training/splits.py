@@ -36,9 +36,9 @@ class LabelledSplits:
     def warn_of_overlap(self) -> None:
         """Say how many texts of a set that is scored stand in one that was learnt from or chosen on."""
         sets = {"train": self.train, "validation": self.validation, "test": self.test}
-        known = {role: {_whole(example) for example in examples} for role, examples in sets.items()}
+        known = {role: {whole_text(example) for example in examples} for role, examples in sets.items()}
         for role, other in (("validation", "train"), ("test", "train"), ("test", "validation")):
-            if num := sum(_whole(example) in known[other] for example in sets[role]):
+            if num := sum(whole_text(example) in known[other] for example in sets[role]):
                 log.warning("%s also in %s, so the score on them says little.", counted(num, f"{role} text"), other)
 
     def checksums(self) -> dict[str, str]:
@@ -47,7 +47,7 @@ class LabelledSplits:
         return {name: _checksum(examples) for name, examples in sets.items()}
 
 
-def _whole(example: Labelled) -> str:
+def whole_text(example: Labelled) -> str:
     """All that is read of an example, the second text of a pair too."""
     second = getattr(example, "text_pair", None)
     return example.text if second is None else f"{example.text}\x1d{second}"
@@ -56,7 +56,7 @@ def _whole(example: Labelled) -> str:
 def _checksum(examples: Sequence[Labelled]) -> str:
     digest = hashlib.sha256()
     for example in examples:
-        digest.update(f"{_whole(example)}\x1f{example.label}\x1e".encode())
+        digest.update(f"{whole_text(example)}\x1f{example.label}\x1e".encode())
     return digest.hexdigest()[:32]
 
 
@@ -67,7 +67,7 @@ def read_splits(recipe: FinetuneRecipe) -> LabelledSplits:
     files = {
         "train": (data.train, data.label_file),
         "validation": (data.validation, data.validation_label_file),
-        "test": (data.test or _own_test(data.train), data.test_label_file),
+        "test": (data.test or own_test(data.train), data.test_label_file),
     }
     for role, (source, label_file) in files.items():
         if label_file is not None and source is None:
@@ -106,7 +106,7 @@ def read_splits(recipe: FinetuneRecipe) -> LabelledSplits:
     return LabelledSplits(train, validation, sets["test"], labels, task)
 
 
-def _own_test(train: str) -> str | None:
+def own_test(train: str) -> str | None:
     """The test set that a named data set brings."""
     has_own = is_named(train) and "test" in named_splits(train) and "/" not in train
     return f"{train}/test" if has_own else None

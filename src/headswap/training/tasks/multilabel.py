@@ -42,6 +42,10 @@ class MultiLabelTask(TextTask):
         names = sorted({name for example in train for name in example.labels})
         if not names:
             raise InputError(f"{train[0].source} has no label on any text. There is nothing to learn.")
+        if len({example.labels for example in train}) == 1:
+            raise InputError(
+                f"{train[0].source} has the same labels ({listed(names)}) on every text. There is nothing to learn."
+            )
         return tuple(names)
 
     def check(self, examples: Sequence[Example], labels: Sequence[str], *, role: str) -> None:

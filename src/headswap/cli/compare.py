@@ -1,0 +1,47 @@
+"""`headswap compare`."""
+
+from pathlib import Path
+from typing import Annotated
+
+from headswap.cli.flags import Output, OutputFlags, switch
+
+
+def compare(
+    *runs: Path,
+    out: Path | None = None,
+    no_texts: Annotated[bool, switch("Leave all texts out of the report.")] = False,
+    flags: Annotated[OutputFlags, Output] = OutputFlags(),
+) -> None:
+    """Compare fine-tunings that were run one by one.
+
+    Example: headswap compare runs/scratch-* runs/pretrained-* --out comparison
+
+    Runs with the same settings but for the seed are one arm. All must have been scored on the same test set. TF-IDF and
+    the majority class are scored on the same labels, as far as the files are still there.
+
+    Parameters
+    ----------
+    runs
+        Run folders of headswap finetune.
+    out
+        Folder for a report; without it the comparison is only printed.
+    """
+    from headswap.cli.display import print_json, start_messages
+    from headswap.cli.study_display import print_results
+    from headswap.core.errors import SettingError
+    from headswap.study.baseline_runs import add_baselines
+    from headswap.study.material import read_runs
+    from headswap.study.report import tell, write_report
+
+    start_messages(quiet=flags.quiet)
+    if len(runs) < 2:
+        raise SettingError("compare takes two runs or more.")
+    material = add_baselines(read_runs(runs))
+    if out is None:
+        results = tell(material, with_texts=not no_texts)
+    else:
+        results = write_report(material, out, with_texts=not no_texts)
+    if flags.json:
+        print_json({"out": str(out) if out else None, **results})
+    else:
+        print_results(results, out=out)

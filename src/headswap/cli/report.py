@@ -1,0 +1,35 @@
+"""`headswap report`."""
+
+from pathlib import Path
+from typing import Annotated
+
+from headswap.cli.flags import Output, OutputFlags, switch
+
+
+def report(
+    folder: Path,
+    /,
+    *,
+    no_texts: Annotated[bool, switch("Leave all texts out of the report.")] = False,
+    flags: Annotated[OutputFlags, Output] = OutputFlags(),
+) -> None:
+    """Write the report of a study again, from its run folders.
+
+    Every number is computed anew from the predictions that the runs kept.
+
+    Parameters
+    ----------
+    folder
+        Folder of the study.
+    """
+    from headswap.cli.display import print_json, start_messages
+    from headswap.cli.study_display import print_results
+    from headswap.study.material import read_study
+    from headswap.study.report import write_report
+
+    start_messages(quiet=flags.quiet)
+    results = write_report(read_study(folder), folder, with_texts=not no_texts)
+    if flags.json:
+        print_json({"out": str(folder), **results})
+    else:
+        print_results(results, out=folder)

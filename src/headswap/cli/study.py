@@ -1,0 +1,115 @@
+"""`headswap study`."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Group, Parameter
+
+from headswap.cli.flags import Adaptation, Head, Machine, Masking, Model, Output, Reading, StudyFlags, Tokens, section
+from headswap.model.config import HeadShape, ModelSettings
+from headswap.study.config import StudyFinetune, StudySettings
+from headswap.text.config import LabelledSettings, MaskingSettings, TokenizerSettings
+from headswap.training.config import AdaptationSettings, MachineSettings, PretrainTraining
+
+Pretraining = Parameter(name="pretrain", group=Group("Pre-training", sort_key=2))
+Finetuning = Parameter(name="finetune", group=Group("Fine-tuning", sort_key=2))
+
+
+def study(
+    dataset: str | None = None,
+    /,
+    *,
+    out: Path,
+    flags: Annotated[StudyFlags, Output] = StudyFlags(),
+    study: Annotated[StudySettings | None, section("Study")] = None,
+    data: Annotated[LabelledSettings | None, Reading] = None,
+    tokenizer: Annotated[TokenizerSettings | None, Tokens] = None,
+    model: Annotated[ModelSettings | None, Model] = None,
+    head: Annotated[HeadShape | None, Head] = None,
+    adaptation: Annotated[AdaptationSettings | None, Adaptation] = None,
+    masking: Annotated[MaskingSettings | None, Masking] = None,
+    pretrain: Annotated[PretrainTraining | None, Pretraining] = None,
+    finetune: Annotated[StudyFinetune | None, Finetuning] = None,
+    machine: Annotated[MachineSettings | None, Machine] = None,
+) -> int:
+    """Learn what pre-training buys: arms x budgets x seeds, with statistics and a report.
+
+    Example: headswap study --corpus reviews.txt --train train.csv --test test.csv --out studies/reviews
+
+    The same command goes on where it was. Settings of both trainings have a prefix: --pretrain.max-minutes 10,
+    --finetune.num-train-epochs 5.
+
+    Parameters
+    ----------
+    dataset
+        A named data set that is corpus, train and test at once, such as movies.
+    out
+        Folder of the study.
+    """
+    sections = {
+        "study": study,
+        "data": data,
+        "tokenizer": tokenizer,
+        "model": model,
+        "head": head,
+        "adaptation": adaptation,
+        "masking": masking,
+        "pretrain": pretrain,
+        "finetune": finetune,
+        "machine": machine,
+    }
+    values = {name: part.model_dump(exclude_unset=True) for name, part in sections.items() if part is not None}
+    if dataset is not None:
+        values["study"] = {"corpus": (dataset,)} | values.get("study", {})
+        values["data"] = {"train": dataset} | values.get("data", {})
+    return run_study_verb(out, flags, values)
+
+
+def run_study_verb(out: Path, flags: StudyFlags, sections: dict[str, Any]) -> int:
+    """Conduct a study, write its report, print it; the exit code says whether all jobs were done."""
+    from headswap.cli.display import print_json, start_messages
+    from headswap.cli.study_display import JobDisplay, print_results
+    from headswap.core.errors import RunError, counted
+    from headswap.study.conduct import conduct
+    from headswap.study.material import read_study
+    from headswap.study.report import write_report
+
+    console = start_messages(quiet=flags.quiet)
+    display = JobDisplay(console, quiet=flags.quiet)
+    try:
+        done = conduct(
+            out=out,
+            config=flags.config,
+            sections=sections,
+            jobs=flags.jobs,
+            max_minutes=flags.max_minutes,
+            overwrite=flags.overwrite,
+            watcher=display,
+            on_preflight=display.on_preflight,
+        )
+    finally:
+        display.close()
+    outcome = done.outcome
+    names = [job.name for job in outcome.left_out]
+    if names:
+        why = "Stopped" if outcome.was_stopped else "Out of time"
+        shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+        console.print(f"{why}: left out {shown}. The same command goes on from here.", markup=False)
+    if not any(done.plan.jobs[entry.job].is_done for entry in done.plan.entries):
+        if outcome.was_stopped:
+            return 130
+        what = "All jobs failed" if outcome.failed else "No job fits into the time that was given"
+        raise RunError(f"{what}, so there is nothing to report. See {out}/logs, or give more time.")
+    material = read_study(out)
+    results = write_report(material, out, with_texts=not flags.no_texts)
+    if flags.json:
+        left = {"left_out": names, "failed": {done.plan.jobs[id].name: why for id, why in outcome.failed.items()}}
+        print_json({"out": str(out), **left, **results})
+    else:
+        print_results(results, out=out)
+    if outcome.was_stopped:
+        return 130
+    if outcome.failed:
+        console.print(f"{counted(len(outcome.failed), 'job')} failed; the same command tries again.", markup=False)
+        return 1
+    return 0

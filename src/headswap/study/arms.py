@@ -1,0 +1,142 @@
+"""Arms: the ways to get a model that a study can compare, as changes to one pre-training and one fine-tuning.
+
+An arm is a name of the table, a bundle made elsewhere, or a recipe file. Its settings are looked up in the recipes of
+the training verbs, so an arm whose setting this version does not have is an error before anything is trained.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from headswap.core.config import Recipe, load_recipe, read_toml
+from headswap.core.errors import InputError, SettingError, absent, did_you_mean
+from headswap.study.config import StudyRecipe
+from headswap.training.config import FinetuneRecipe, PretrainRecipe
+
+BASELINES = ("majority", "tfidf")
+SCRATCH = "scratch"
+Sections = dict[str, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One way to get a model."""
+
+    name: str
+    start: str
+    """`baseline`, `scratch`, `base` (pre-trained by the study) or `bundle` (made elsewhere)."""
+    pretrain: Sections = field(default_factory=dict)
+    """What its base's recipe has that the study's has not."""
+    finetune: Sections = field(default_factory=dict)
+    bundle: str | None = None
+
+
+NAMED: dict[str, tuple[str, Mapping[str, Any], Mapping[str, Any]]] = {
+    "majority": ("baseline", {}, {}),
+    "tfidf": ("baseline", {}, {}),
+    "scratch": (SCRATCH, {}, {}),
+    "pretrained": ("base", {}, {}),
+    "frozen": ("base", {}, {"trainable": "head"}),
+    "lora": ("base", {}, {"trainable": "lora"}),
+    "gradual": ("base", {}, {"unfreeze": "gradual"}),
+    "masked": ("base", {"objective": "masked"}, {}),
+    "masked+nsp": ("base", {"objective": "masked+nsp"}, {}),
+}
+"""Where an arm starts, and what it changes in pre-training and in fine-tuning."""
+MEANING = {
+    "majority": "always the most frequent label",
+    "tfidf": "TF-IDF of word 1-2-grams and logistic regression",
+    "scratch": "the same model from scratch",
+    "pretrained": "the pre-trained base, all of it fine-tuned",
+    "frozen": "the pre-trained base, only the head fine-tuned",
+    "lora": "the pre-trained base, fine-tuned through low-rank adapters",
+    "gradual": "the pre-trained base, unfrozen layer by layer",
+    "masked": "a base pre-trained on masked tokens",
+    "masked+nsp": "a base pre-trained on masked tokens and on which sentence follows",
+}
+
+
+def read_arms(recipe: StudyRecipe) -> list[Arm]:
+    """The arms of a study, each checked against the settings that there are."""
+    found = [_arm(name) for name in recipe.study.arms]
+    names = [arm.name for arm in found]
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise SettingError(f"Two arms are called '{repeated[0]}'. Rename one of the folders or files.")
+    for arm in found:
+        try:
+            load_recipe(PretrainRecipe, None, arm.pretrain)
+            load_recipe(FinetuneRecipe, None, arm.finetune)
+        except SettingError as problem:
+            raise SettingError(f"The arm '{arm.name}' cannot be made by this version: {problem}") from None
+    if any(arm.start == "base" for arm in found) and not recipe.study.corpus:
+        wanting = next(arm.name for arm in found if arm.start == "base")
+        raise SettingError(
+            f"The arm '{wanting}' needs a corpus to pre-train on. Pass --corpus, or leave the arm out with --arms."
+        )
+    return found
+
+
+def _arm(name: str) -> Arm:
+    if name in NAMED:
+        start, pretrain, finetune = NAMED[name]
+        return Arm(
+            name, start, _in_sections(name, pretrain, PretrainRecipe), _in_sections(name, finetune, FinetuneRecipe)
+        )
+    path = Path(name).expanduser()
+    if path.suffix == ".toml":
+        return _from_recipe(path)
+    if path.is_dir():
+        from headswap.bundle import find_bundle  # brings torch
+
+        find_bundle(path)
+        return Arm(path.resolve().name, "bundle", bundle=str(path.resolve()))
+    if path.exists() or "/" in name:
+        raise InputError(f"The arm {absent(path)}" if not path.exists() else f"The arm {name} is no bundle folder.")
+    raise SettingError(
+        f"'{name}' is not an arm.{did_you_mean(name, NAMED)} Arms are {', '.join(NAMED)}, a bundle folder, or a recipe."
+    )
+
+
+def _from_recipe(path: Path) -> Arm:
+    """An arm of a recipe's own: how it fine-tunes, or how its base is pre-trained. The data are the study's."""
+    verb = read_toml(path).get("verb")
+    if verb == "pretrain":
+        sections = _given(load_recipe(PretrainRecipe, path), without=("corpus", "machine", "tokenizer"))
+        return Arm(path.stem, "base", pretrain=sections)
+    if verb != "finetune":
+        raise SettingError(f"{path} is a recipe of headswap {verb}. An arm is a recipe of pretrain or finetune.")
+    recipe = load_recipe(FinetuneRecipe, path)
+    sections = _given(recipe, without=("data", "machine", "tokenizer"))
+    base = sections.get("model", {}).pop("base", None)
+    if base is None:
+        return Arm(path.stem, "base", finetune=sections)
+    if base == SCRATCH:
+        return Arm(path.stem, SCRATCH, finetune=sections)
+    return Arm(path.stem, "bundle", finetune=sections, bundle=str(Path(base).expanduser().resolve()))
+
+
+def _given(recipe: Recipe, *, without: tuple[str, ...]) -> Sections:
+    values = recipe.model_dump(mode="json", exclude_unset=True, exclude_none=True)
+    return {name: part for name, part in values.items() if isinstance(part, dict) and name not in without}
+
+
+def _in_sections(arm: str, settings: Mapping[str, Any], kind: type[Recipe]) -> Sections:
+    """Settings by the section of the recipe that holds them."""
+    sections: Sections = {}
+    for name, value in settings.items():
+        home = next(
+            (
+                section
+                for section, entry in kind.model_fields.items()
+                if name in getattr(entry.annotation, "model_fields", {})
+            ),
+            None,
+        )
+        if home is None:
+            raise SettingError(
+                f"The arm '{arm}' needs the setting {name} = '{value}', which this version does not have. "
+                "Leave the arm out with --arms."
+            )
+        sections.setdefault(home, {})[name] = value
+    return sections

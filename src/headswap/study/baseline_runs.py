@@ -1,0 +1,62 @@
+"""The baselines of runs that were made one by one: scored on the same labels, if those can still be read."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+
+from headswap.core.config import load_recipe
+from headswap.core.errors import HeadswapError
+from headswap.core.files import read_json
+from headswap.study.baselines import PROBABILITIES
+from headswap.study.material import Material, Scored
+from headswap.text.records import Example
+from headswap.training.config import FinetuneRecipe
+from headswap.training.predictions import Predictions
+from headswap.training.splits import LabelledSplits, read_splits, whole_text
+
+log = logging.getLogger("headswap")
+
+
+def add_baselines(material: Material) -> Material:
+    """The material with majority and TF-IDF for every budget and seed that some arm was run with."""
+    cells: dict[tuple[int, int], Scored] = {}
+    for run in material.runs:
+        cells.setdefault((run.labels, run.seed), run)
+    found: list[Scored] = []
+    for (labels, seed), run in sorted(cells.items()):
+        splits = _splits(run)
+        if splits is None:
+            material.prepared.setdefault("notes", []).append(
+                f"The labels of {run.folder} can no longer be read as they were, so TF-IDF is missing at {labels:,} "
+                f"labels, seed {seed}."
+            )
+            continue
+        train, test = (_joined(part) for part in ([*splits.train, *splits.validation], splits.test))
+        for name, score in PROBABILITIES.items():
+            probabilities, _ = score(train, test, splits.labels)
+            predictions = Predictions(
+                probabilities, run.predictions.targets, splits.labels, run.predictions.text_ids
+            )  # fmt: skip
+            found.append(
+                Scored(name, run.budget, labels, seed, run.folder / name, predictions, {"seconds": 0.0}, [], run.rows)
+            )
+    material.runs += found
+    material.arms = [*(name for name in PROBABILITIES if any(run.arm == name for run in found)), *material.arms]
+    return material
+
+
+def _joined(examples: Sequence[Example]) -> list[Example]:
+    """Pairs of texts as one text."""
+    return [replace(example, text=whole_text(example)) for example in examples]
+
+
+def _splits(run: Scored) -> LabelledSplits | None:
+    """The labelled sets of a run, if they are what it read."""
+    try:
+        splits = read_splits(load_recipe(FinetuneRecipe, run.folder / "recipe.toml"))
+    except HeadswapError as problem:
+        log.warning("%s", problem)
+        return None
+    before = read_json(run.folder / "data.json")
+    is_same = all(before.get(name) == checksum for name, checksum in splits.checksums().items())
+    return splits if is_same else None

@@ -1,0 +1,161 @@
+"""A study from its recipe to its finished jobs: prepare, plan, probe, run. What it found is left to results.py.
+
+The folder: `study.toml` (the recipe), `plan.json` (jobs and cells), `data/` (the rows that every job reads, and what
+the guard found), `runs/` (one folder a job), `logs/`. The same command goes on where it was.
+"""
+
+import logging
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headswap.core.config import Settings, load_recipe
+from headswap.core.errors import SettingError, listed
+from headswap.core.files import read_json, remove_folder, write_json
+from headswap.study.arms import read_arms
+from headswap.study.config import StudyRecipe
+from headswap.study.plan import Job, Plan, make_plan, usable_budgets
+from headswap.study.preflight import Estimator, Preflight, look_ahead
+from headswap.study.prepare import Prepared, prepare
+from headswap.study.schedule import Outcome, Scheduler, Watcher
+
+log = logging.getLogger("headswap")
+RECIPE, PLAN = "study.toml", "plan.json"
+OWN = {RECIPE, PLAN, "data", "runs", "logs", "figures", "report.html", "report.md", "results.csv", "results.json"}
+PRETRAINING_SHARE = 0.4
+"""Of `--max-minutes`, for pre-training that has no limit of its own."""
+ROOM_TO_SPARE = 1.1
+
+
+@dataclass(frozen=True)
+class Study:
+    """What was planned, and what became of it."""
+
+    out: Path
+    recipe: StudyRecipe
+    plan: Plan
+    prepared: Prepared
+    preflight: Preflight
+    outcome: Outcome
+
+
+def conduct(
+    *,
+    out: Path,
+    config: Path | None = None,
+    sections: Mapping[str, Settings | Mapping | None] | None = None,
+    jobs: int = 1,
+    max_minutes: float | None = None,
+    overwrite: bool = False,
+    watcher: Watcher | None = None,
+    on_preflight: Callable[[Preflight], None] = lambda preflight: None,
+) -> Study:
+    """Run a study, or go on with it."""
+    began = time.monotonic()
+    if jobs < 1 or (max_minutes is not None and max_minutes <= 0):
+        raise SettingError("jobs must be at least 1 and max_minutes above 0.")
+    recipe = load_recipe(StudyRecipe, config, sections)
+    if recipe.study.base_seeds > recipe.study.seeds:
+        raise SettingError(
+            f"base_seeds is {recipe.study.base_seeds}, more than the {recipe.study.seeds} seeds to deal them out to."
+        )
+    arms = read_arms(recipe)
+    _check_folder(out, overwrite=overwrite)
+    with _alone_in(out):
+        recipe = _with_limit(recipe, max_minutes)
+        prepared = prepare(recipe, out)
+        _, over = usable_budgets(recipe, prepared)
+        for budget in over:
+            log.warning(
+                "Left out the budget of %s labels: the training set has %d.", budget, prepared.num_rows["train"]
+            )
+        plan = make_plan(recipe, arms, prepared, out)
+        recipe.save(out / RECIPE)
+        write_json(out / PLAN, plan.as_json())
+        every = list(plan.jobs.values())
+        threads = recipe.machine.threads
+        estimator = Estimator(None, prepared)
+        scheduler = Scheduler(
+            out, estimator, parallel=jobs, threads=threads, keep=recipe.study.keep, watcher=watcher or Watcher()
+        )
+        estimator.probe = _probe(every, scheduler, out)
+        preflight = look_ahead(every, estimator, parallel=jobs, keep=recipe.study.keep)
+        on_preflight(preflight)
+        _check_room(out, preflight)
+        deadline = None if max_minutes is None else began + max_minutes * 60
+        outcome = scheduler.run(every, deadline=deadline)
+    return Study(out, recipe, plan, prepared, preflight, outcome)
+
+
+def _with_limit(recipe: StudyRecipe, max_minutes: float | None) -> StudyRecipe:
+    """Pre-training without a limit of its own gets a share of the study's."""
+    pretrain = recipe.pretrain
+    has_limit = any(getattr(pretrain, name) is not None for name in pretrain.exclusive)
+    if max_minutes is None or has_limit:
+        return recipe
+    share = round(max_minutes * PRETRAINING_SHARE / recipe.study.base_seeds, 2)
+    return recipe.changed(pretrain=pretrain.changed(max_minutes=max(0.05, share)))
+
+
+def _check_folder(out: Path, *, overwrite: bool) -> None:
+    if out.is_file():
+        raise SettingError(f"--out {out} is a file. Give a folder.")
+    names = sorted(entry.name for entry in out.iterdir() if not entry.name.startswith(".")) if out.is_dir() else []
+    if not names:
+        return
+    foreign = [name for name in names if name not in OWN]
+    if overwrite and foreign:
+        raise SettingError(f"--overwrite would remove {listed(foreign)} from {out}, which no study made. Move it away.")
+    if overwrite:
+        remove_folder(out)
+    elif not (out / RECIPE).exists() and not (out / "data").exists():
+        raise SettingError(f"--out {out} is not empty and holds no study. Choose another folder.")
+
+
+@contextmanager
+def _alone_in(out: Path) -> Iterator[None]:
+    """Two studies at once in one folder would do each job twice."""
+    out.mkdir(parents=True, exist_ok=True)
+    try:
+        import fcntl
+    except ModuleNotFoundError:  # Windows
+        yield
+        return
+    with (out / ".lock").open("w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise SettingError(f"Another study is running in {out}. Wait for it, or choose another --out.") from None
+        yield
+
+
+def _probe(jobs: list[Job], scheduler: Scheduler, out: Path) -> dict[str, Any] | None:
+    """Times of a step and of a score, measured once a study on the smallest job that starts from scratch."""
+    left = [job for job in jobs if not job.is_done]
+    scratch = [job for job in jobs if job.kind == "finetune" and job.sections["model"].get("base") == "scratch"]
+    chosen = next(iter(scratch or [job for job in jobs if job.kind == "finetune" and not job.needs]), None)
+    if chosen is None or not any(job.kind in ("pretrain", "finetune") for job in left):
+        return None
+    tokenizers = [job for job in jobs if job.id in chosen.needs]
+    if scheduler.run(tokenizers).failed:
+        return None  # told when its turn comes
+    probe = Job(
+        f"probe-{chosen.id}", "probe", "probe", str(out.resolve() / "logs" / f"probe-{chosen.id}"), chosen.sections
+    )
+    if scheduler.run([probe], sharing=scheduler.parallel).failed:
+        log.warning("The probe failed, so times are not estimated.")
+        return None
+    return read_json(Path(probe.folder) / "result.json")
+
+
+def _check_room(out: Path, preflight: Preflight) -> None:
+    free = shutil.disk_usage(out).free
+    if preflight.disk_bytes and preflight.disk_bytes * ROOM_TO_SPARE > free:
+        raise SettingError(
+            f"The study needs about {preflight.disk_bytes / 1e9:.1f} GB and the disk of {out} has {free / 1e9:.1f} GB "
+            "free. Use --keep results, fewer seeds or arms, or another --out."
+        )

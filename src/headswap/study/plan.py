@@ -1,0 +1,270 @@
+"""The plan of a study: arms x budgets x seeds as a list of independent jobs, each named by what goes into it.
+
+A job's id is a hash of its settings, of the rows it reads and of the jobs it stands on, never of paths or machines. So
+the same job is found again after a kill, and a changed setting makes new jobs and leaves the others alone. Pure: how
+jobs are run is left to schedule.py.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from headswap.core.config import Recipe, load_recipe
+from headswap.core.errors import SettingError, counted
+from headswap.core.files import sha256_of_file
+from headswap.study.arms import SCRATCH, Arm, Sections
+from headswap.study.baselines import VERSION as BASELINE_VERSION
+from headswap.study.config import ALL, StudyRecipe
+from headswap.study.prepare import Prepared
+from headswap.text.config import ReadSettings, TokenizerSettings
+from headswap.text.store import is_store
+from headswap.training.config import FinetuneRecipe, MachineSettings, PretrainRecipe, StartSettings
+
+STAGES = {"probe": 0, "tokenizer": 0, "pretrain": 1, "baseline": 2, "finetune": 2}
+WHERE = {"data.train", "data.validation", "data.test", "model.base", "tokenizer.tokenizer", "corpus.corpus"}
+MACHINE = {f"machine.{name}" for name in MachineSettings.model_fields if name != "precision"}
+
+
+@dataclass(frozen=True)
+class Job:
+    """One piece of work with a folder of its own."""
+
+    id: str
+    kind: str
+    name: str
+    folder: str
+    sections: Sections
+    needs: tuple[str, ...] = ()
+    arm: str | None = None
+    labels: int | None = None
+    seed: int | None = None
+
+    @property
+    def stage(self) -> int:
+        """Jobs of a later stage wait for those of an earlier one."""
+        return STAGES[self.kind]
+
+    @property
+    def is_done(self) -> bool:
+        """Whether its result is there."""
+        return (Path(self.folder) / "result.json").is_file()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One cell of the table for one seed, and the job that fills it."""
+
+    arm: str
+    budget: str
+    labels: int
+    seed: int
+    job: str
+    base: str | None = None
+    """The job that made its base."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All jobs by id, in the order in which they are worth doing, and the cells that they fill."""
+
+    jobs: dict[str, Job]
+    entries: list[Entry]
+
+    def as_json(self) -> dict[str, Any]:
+        """What `plan.json` holds; folders are kept by name, so that a study can be moved."""
+        jobs = {id: {**asdict(job), "folder": Path(job.folder).name, "sections": None} for id, job in self.jobs.items()}
+        return {"jobs": jobs, "entries": [asdict(entry) for entry in self.entries]}
+
+
+def make_plan(recipe: StudyRecipe, arms: list[Arm], prepared: Prepared, out: Path) -> Plan:
+    """The jobs of a study; seeds come one after the other, so that what is left out is whole seeds."""
+    return _Planner(recipe, arms, prepared, out).plan()
+
+
+def usable_budgets(recipe: StudyRecipe, prepared: Prepared) -> tuple[list[str], list[str]]:
+    """Budgets that the training set can give, and those that it cannot; asked for by name, the latter are an error."""
+    most = prepared.num_rows["train"]
+    fit = [budget for budget in recipe.study.budgets if budget == ALL or int(budget) <= most]
+    over = [budget for budget in recipe.study.budgets if budget not in fit]
+    if ALL in fit and str(prepared.num_labels(ALL)) in fit:
+        fit.remove(ALL)
+    if over and ("budgets" in recipe.study.model_fields_set or not fit):
+        raise SettingError(
+            f"A budget of {int(over[0]):,} labels is asked for, but the training set has {counted(most, 'example')}. "
+            "Give smaller --budgets, or all."
+        )
+    return fit, over
+
+
+class _Planner:
+    def __init__(self, recipe: StudyRecipe, arms: list[Arm], prepared: Prepared, out: Path) -> None:
+        self.recipe, self.arms, self.prepared, self.out = recipe, arms, prepared, out.resolve()
+        self.jobs: dict[str, Job] = {}
+        self.machine = recipe.machine.model_dump(exclude_unset=True)
+        copied = prepared.corpus != () and Path(prepared.corpus[0]).parent == self.out / "data"
+        study = recipe.study
+        reading = ReadSettings() if copied else ReadSettings(
+            documents=study.documents, text_column=study.corpus_text_column
+        )  # fmt: skip
+        self.corpus = {"corpus": prepared.corpus, **reading.model_dump(exclude_defaults=True)}
+        own = recipe.finetune.max_length
+        self.max_length = own or study.max_length or recipe.pretrain.max_length
+
+    def plan(self) -> Plan:
+        recipe = self.recipe
+        budgets, _ = usable_budgets(recipe, self.prepared)
+        self.tokenizer, tokenizer_id = self._tokenizer()
+        entries = []
+        for seed in range(1, recipe.study.seeds + 1):
+            base_seed = (seed - 1) % recipe.study.base_seeds + 1
+            bases = {arm.name: self._base(arm, base_seed, tokenizer_id) for arm in self.arms if arm.start == "base"}
+            for budget in budgets:
+                for arm in self.arms:
+                    base = bases.get(arm.name)
+                    job = (
+                        self._baseline(arm, budget, seed)
+                        if arm.start == "baseline"
+                        else self._finetune(arm, budget, seed, base, tokenizer_id)
+                    )
+                    labels = self.prepared.num_labels(budget)
+                    entries.append(Entry(arm.name, budget, labels, seed, job.id, base.id if base else None))
+        return Plan(dict(sorted(self.jobs.items(), key=lambda item: item[1].stage)), entries)
+
+    def _tokenizer(self) -> tuple[str | None, str | None]:
+        """The tokenizer that arms from scratch and bases share, and the job that trains it."""
+        named = self.recipe.tokenizer.tokenizer
+        if named is not None:
+            return str(Path(named).expanduser().resolve()), None
+        sources = self.prepared.corpus
+        if len(sources) == 1 and is_store(sources[0]):
+            return sources[0], None
+        if not sources or all(arm.start in ("baseline", "bundle") for arm in self.arms):
+            return None, None
+        settings = self.recipe.tokenizer.model_dump(exclude_unset=True)
+        content = [TokenizerSettings(**settings).model_dump(), self.prepared.digests["corpus"], self._reading()]
+        job = self._add("tokenizer", "tokenizer", content, {"corpus": self.corpus, "tokenizer": settings})
+        return str(Path(job.folder) / "tokenizer.json"), job.id
+
+    def _reading(self) -> dict[str, Any]:
+        return {name: value for name, value in self.corpus.items() if name != "corpus"}
+
+    def _base(self, arm: Arm, base_seed: int, tokenizer_id: str | None) -> Job:
+        training = self.recipe.pretrain.model_dump(exclude_unset=True) | {"seed": base_seed}
+        if self.recipe.study.max_length is not None:
+            training.setdefault("max_length", self.recipe.study.max_length)
+        sections: Sections = {
+            "corpus": self.corpus,
+            "tokenizer": {"tokenizer": self.tokenizer},
+            "model": self.recipe.model.model_dump(exclude_unset=True),
+            "training": training,
+            "machine": self.machine,
+        }
+        sections = _laid_over(sections, arm.pretrain)
+        if str(sections["training"].get("objective", "")).startswith("masked"):
+            own = sections.get("masking", {})
+            sections["masking"] = self.recipe.masking.model_dump(mode="json", exclude_unset=True) | own
+        recipe = load_recipe(PretrainRecipe, None, sections)
+        recipe.training.check()
+        content = [_content(recipe), self.prepared.digests["corpus"], self._reading(), self._tokenizer_content()]
+        needs = (tokenizer_id,) if tokenizer_id else ()
+        name = "base" if recipe.training.objective == "causal" else f"base-{recipe.training.objective}"
+        return self._add("pretrain", f"{name}-seed{base_seed}", content, sections, needs=needs, seed=base_seed)
+
+    def _tokenizer_content(self) -> Any:
+        named = self.recipe.tokenizer.tokenizer
+        if named is None or self.tokenizer is None:
+            return self.recipe.tokenizer.model_dump()
+        path = Path(self.tokenizer)
+        return sha256_of_file(path) if path.is_file() else str(path)
+
+    def _data(self, budget: str) -> dict[str, Any]:
+        """All labels are train and validation as they are given; a part is drawn from train, its fifth chooses."""
+        prepared = self.prepared
+        data: dict[str, Any] = {"train": prepared.train, "test": prepared.test}
+        if budget != ALL:
+            return data | {"num_train": int(budget)}
+        return data | ({"validation": prepared.validation} if prepared.validation else {})
+
+    def _rows_content(self, budget: str) -> list[str | None]:
+        digests = self.prepared.digests
+        return [digests["train"], digests["test"], digests.get("validation") if budget == ALL else None]
+
+    def _baseline(self, arm: Arm, budget: str, seed: int) -> Job:
+        is_whole = budget == ALL  # then a seed changes nothing, and one job serves all seeds
+        sections: Sections = {"data": self._data(budget), "training": {} if is_whole else {"seed": seed}}
+        content = [arm.name, BASELINE_VERSION, self._rows_content(budget), budget, None if is_whole else seed]
+        labels = self.prepared.num_labels(budget)
+        name = f"{arm.name}-{labels}" if is_whole else f"{arm.name}-{labels}-seed{seed}"
+        return self._add("baseline", name, content, sections, arm=arm.name, labels=labels, seed=seed)
+
+    def _finetune(self, arm: Arm, budget: str, seed: int, base: Job | None, tokenizer_id: str | None) -> Job:
+        recipe = self.recipe
+        training = recipe.finetune.model_dump(exclude_unset=True, exclude={"dropout"})
+        training |= {"seed": seed} | ({"max_length": self.max_length} if self.max_length else {})
+        sections: Sections = {
+            "data": self._data(budget),
+            "model": {"dropout": recipe.finetune.dropout},
+            "head": recipe.head.model_dump(exclude_unset=True),
+            "training": training,
+            "machine": self.machine,
+        }
+        needs: tuple[str, ...] = ()
+        start: Any = SCRATCH
+        if arm.start == SCRATCH:
+            shape = recipe.model.model_dump(exclude_unset=True, exclude={"dropout"})
+            known = {name: value for name, value in shape.items() if name in StartSettings.model_fields}
+            sections["model"] |= {"base": SCRATCH, "preset": recipe.model.preset, **known}
+            given = {"tokenizer": self.tokenizer} if self.tokenizer else recipe.tokenizer.model_dump(exclude_unset=True)
+            sections["tokenizer"] = given
+            needs = (tokenizer_id,) if tokenizer_id else ()
+            start = [SCRATCH, tokenizer_id or self._tokenizer_content()]
+        elif base is not None:
+            sections["model"]["base"] = base.folder
+            needs, start = (base.id,), base.id
+        else:
+            assert arm.bundle is not None
+            sections["model"]["base"] = arm.bundle
+            start = _bundle_content(arm.bundle)
+        if arm.start != SCRATCH:
+            sections["adaptation"] = recipe.adaptation.model_dump(mode="json", exclude_unset=True)
+        sections = _laid_over(sections, arm.finetune)
+        content = [_content(load_recipe(FinetuneRecipe, None, sections)), self._rows_content(budget), start]
+        labels = self.prepared.num_labels(budget)
+        name = f"{arm.name}-{labels}-seed{seed}"
+        return self._add(
+            "finetune", name, content, sections, needs=needs, arm=arm.name, labels=labels, seed=seed
+        )  # fmt: skip
+
+    def _add(self, kind: str, name: str, content: Any, sections: Sections, **more: Any) -> Job:
+        id = hashlib.sha256(json.dumps([kind, content], sort_keys=True, default=list).encode()).hexdigest()[:12]
+        folder = self.out / "runs" / f"{re.sub(r'[^A-Za-z0-9_.+-]', '_', name)}-{id[:8]}"
+        return self.jobs.setdefault(id, Job(id, kind, name, str(folder), sections, **more))
+
+
+def _laid_over(sections: Sections, changes: Mapping[str, Mapping[str, Any]]) -> Sections:
+    result = {name: dict(values) for name, values in sections.items()}
+    for name, values in changes.items():
+        result[name] = result.get(name, {}) | dict(values)
+    return result
+
+
+def _content(recipe: Recipe) -> dict[str, Any]:
+    """Every setting that changes what is computed; where files lie and what computes does not."""
+    sections = recipe.model_dump(mode="json")
+    flat = {
+        f"{section}.{name}": value
+        for section, values in sections.items()
+        if isinstance(values, dict)
+        for name, value in values.items()
+    }
+    return {name: value for name, value in flat.items() if name not in WHERE | MACHINE}
+
+
+def _bundle_content(path: str) -> str:
+    from headswap.bundle import find_bundle
+
+    return sha256_of_file(find_bundle(Path(path)) / "model.safetensors")

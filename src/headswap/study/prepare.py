@@ -1,0 +1,243 @@
+"""The data of a study: read once, guarded against leaks, written where every job reads the same rows.
+
+Texts of test that also stand in train, validation or corpus are dropped there, reported, or stop the study; test itself
+is never touched. The result is kept with a key of what was read, so that a study that goes on does not read it again.
+"""
+
+import hashlib
+import json
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from headswap.core.errors import Collected, InputError, SettingError, counted
+from headswap.core.files import atomic_file, read_json, write_json
+from headswap.study.config import ALL, StudyRecipe
+from headswap.text.config import ReadSettings
+from headswap.text.content import corpus_hash
+from headswap.text.documents import read_documents
+from headswap.text.labelled import check_labels, label_names, read_labelled
+from headswap.text.overlap import Overlap, find_overlap
+from headswap.text.records import Example
+from headswap.text.store import META_FILE, is_store
+from headswap.text.strata import stratified_subset
+from headswap.training.splits import own_test
+from headswap.training.tasks.table import chosen_task
+
+log = logging.getLogger("headswap")
+VERSION = 1
+TEST_SEED = 0
+PAIRS = (
+    ("train", "test"), ("validation", "test"), ("corpus", "test"), ("train", "validation"), ("corpus", "validation"),
+    ("corpus", "train"), ("train", "train"), ("test", "test"),
+)  # fmt: skip
+LEAKS = PAIRS[:5]
+"""The pairs that make a score worth less. A text of train in the corpus has no label there, and repeats inside one set
+harm nobody but themselves: those are reported."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Where the rows are, what they are (by checksum), and what the guard found."""
+
+    train: str
+    validation: str | None
+    test: str
+    corpus: tuple[str, ...]
+    digests: dict[str, str]
+    num_rows: dict[str, int]
+    """Rows that are used, by set."""
+    corpus_bytes: int
+    labels: tuple[str, ...]
+    overlap: list[dict[str, Any]]
+    dropped: dict[str, int]
+    notes: tuple[str, ...]
+    """What could not be checked, in sentences."""
+
+    def num_labels(self, budget: str) -> int:
+        """The labels that a budget stands for; all of them are train and validation together."""
+        every = self.num_rows["train"] + self.num_rows.get("validation", 0)
+        return every if budget == ALL else int(budget)
+
+
+def prepare(recipe: StudyRecipe, out: Path) -> Prepared:
+    """Read, guard and write the sets; what was prepared before from the same files is used again."""
+    data = recipe.data
+    if data.train is None:
+        raise SettingError("No training set is given. Name a data set, or pass --train FILE.")
+    if data.num_train is not None:
+        raise SettingError("num_train is for finetune; in a study it is the budgets that say how many labels are used.")
+    task = chosen_task(data).name
+    if task != "classify" or data.text_pair_column is not None:
+        what = "pairs of texts" if data.text_pair_column is not None else f"the task {task}"
+        raise SettingError(
+            f"A study compares classifiers of single texts; {data.train} is for {what}. "
+            "Fine-tune with several seeds instead (headswap finetune)."
+        )
+    test = data.test or own_test(data.train)
+    if test is None:
+        raise SettingError("A study needs a test set. Pass --test FILE.")
+    recipe = recipe.changed(data=data.changed(test=test))
+    file = out / "data" / "prepared.json"
+    key = _key(recipe)
+    if file.exists():
+        kept = read_json(file)
+        if kept.get("key") == key and all(Path(kept[name]).exists() for name in ("train", "test")):
+            values = {name: value for name, value in kept.items() if name != "key"}
+            for name in ("corpus", "labels", "notes"):
+                values[name] = tuple(values[name])
+            return Prepared(**values)
+    prepared = _Preparation(recipe, out / "data").work()
+    write_json(file, {"key": key, **asdict(prepared)})
+    return prepared
+
+
+def _key(recipe: StudyRecipe) -> str:
+    data, study = recipe.data, recipe.study
+    names = [data.train, data.validation, data.test, data.label_file, data.validation_label_file, data.test_label_file]
+    sources = [name for name in (*names, *study.corpus) if name is not None]
+    stores = [name for name in sources if is_store(name)]
+    content = corpus_hash([name for name in sources if name not in stores])
+    settings = [data.model_dump(), *(getattr(study, name) for name in ("corpus", "documents", "corpus_text_column"))]
+    parts = [VERSION, content, stores, settings, study.num_test, study.on_leak]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=list).encode()).hexdigest()
+
+
+class _Preparation:
+    def __init__(self, recipe: StudyRecipe, folder: Path) -> None:
+        self.recipe, self.folder = recipe, folder
+        study = recipe.study
+        self.reading = ReadSettings(documents=study.documents, text_column=study.corpus_text_column)
+        self.sources = list(study.corpus)
+        self.notes: list[str] = []
+        if "-" in self.sources:
+            raise SettingError("A study reads its corpus more than once; standard input will not do. Give a file.")
+        self.has_texts = bool(self.sources) and not any(is_store(source) for source in self.sources)
+        self.corpus_bytes = 0
+        self.corpus_rows = 0
+
+    def work(self) -> Prepared:
+        sets = self._read()
+        overlap = self._guard(sets)
+        drop = {name: set[int]() for name in ("train", "validation", "corpus")}
+        leaks = [found for found in overlap if (found.from_set, found.to_set) in LEAKS and found.rows]
+        for found in leaks:
+            drop[found.from_set].update(found.rows)
+            log.warning(_leak_sentence(found))
+        if leaks and self.recipe.study.on_leak == "stop":
+            told = " ".join(_leak_sentence(found) for found in leaks)
+            raise InputError(f"{told} Nothing was trained (--on-leak stop). Clean the files, or use --on-leak drop.")
+        if self.recipe.study.on_leak != "drop":
+            drop = {name: set() for name in drop}
+        kept = {
+            role: [example for row, example in enumerate(examples) if row not in drop.get(role, ())]
+            for role, examples in sets.items()
+        }
+        labels = tuple(label_names(kept["train"]))
+        paths = {role: self._write(role, examples) for role, examples in kept.items() if examples}
+        corpus, corpus_digest = self._corpus(drop["corpus"])
+        dropped = {name: len(rows) for name, rows in drop.items() if rows}
+        for name, num in dropped.items():
+            log.info("Dropped %s of %s.", counted(num, "row"), name)
+        return Prepared(
+            train=paths["train"],
+            validation=paths.get("validation"),
+            test=paths["test"],
+            corpus=corpus,
+            digests={role: _digest(kept[role]) for role in paths} | {"corpus": corpus_digest},
+            num_rows={role: len(kept[role]) for role in paths}
+            | ({"corpus": self.corpus_rows - len(drop["corpus"])} if self.has_texts else {}),
+            corpus_bytes=self.corpus_bytes,
+            labels=labels,
+            overlap=[found.as_json() for found in overlap],
+            dropped=dropped,
+            notes=tuple(self.notes),
+        )
+
+    def _read(self) -> dict[str, list[Example]]:
+        data = self.recipe.data
+        files = {
+            "train": (data.train, data.label_file),
+            "validation": (data.validation, data.validation_label_file),
+            "test": (data.test, data.test_label_file),
+        }
+        sets: dict[str, list[Example]] = {}
+        collected = Collected()
+        for role, (source, label_file) in files.items():
+            if source is not None:
+                with collected.trying():
+                    sets[role] = read_labelled(
+                        source, label_file=label_file, text_column=data.text_column, label_column=data.label_column
+                    )
+        if "train" in sets:
+            labels = label_names(sets["train"])
+            for role in sets.keys() - {"train"}:
+                with collected.trying():
+                    check_labels(sets[role], labels, role=role)
+        collected.raise_found()
+        return sets
+
+    def _guard(self, sets: dict[str, list[Example]]) -> list[Overlap]:
+        texts: dict[str, Iterable[str]] = {role: [example.text for example in sets[role]] for role in sets}
+        if self.has_texts:
+            texts["corpus"] = self._corpus_texts()
+        elif self.sources:
+            self.notes.append("The corpus holds a token store, so it could not be checked for texts of the test set.")
+            log.warning(self.notes[-1])
+        pairs = [pair for pair in PAIRS if set(pair) <= set(texts)]
+        log.info("Looking for texts that stand in two sets: %s.", ", ".join(texts))
+        return find_overlap(texts, pairs=pairs)
+
+    def _corpus_texts(self) -> Iterator[str]:
+        for document in read_documents(self.sources, self.reading):
+            self.corpus_rows += 1
+            self.corpus_bytes += len(document.text.encode())
+            yield document.text
+
+    def _write(self, role: str, examples: Sequence[Example]) -> str:
+        study = self.recipe.study
+        if role == "test" and study.num_test is not None and study.num_test < len(examples):
+            chosen = sorted(stratified_subset(examples, study.num_test, TEST_SEED))
+            examples[:] = [examples[row] for row in chosen]  # type: ignore[index]
+        rows = ({"text": example.text, "label": example.label} for example in examples)
+        return self._write_rows(f"{role}.jsonl", rows)
+
+    def _corpus(self, drop: set[int]) -> tuple[tuple[str, ...], str]:
+        """The sources as they are, or a copy without the dropped rows; and what identifies them."""
+        if not self.sources:
+            return (), ""
+        stores = [source for source in self.sources if is_store(source)]
+        if drop:
+            documents = enumerate(read_documents(self.sources, self.reading))
+            rows = ({"text": document.text} for row, document in documents if row not in drop)
+            path = self._write_rows("corpus.jsonl", rows)
+            return (path,), corpus_hash([path])
+        digest = corpus_hash([source for source in self.sources if source not in stores])
+        for store in stores:
+            digest += (Path(store) / META_FILE).read_text(encoding="utf-8")
+        absolute = (str(Path(source).expanduser().resolve()) if _is_path(source) else source for source in self.sources)
+        return tuple(absolute), hashlib.sha256(digest.encode()).hexdigest()
+
+    def _write_rows(self, name: str, rows: Iterable[dict[str, str]]) -> str:
+        with atomic_file(self.folder / name) as temporary, temporary.open("w", encoding="utf-8") as file:
+            file.writelines(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
+        return str((self.folder / name).resolve())
+
+
+def _is_path(source: str) -> bool:
+    return Path(source).expanduser().exists() or any(sign in source for sign in "*?[")
+
+
+def _digest(examples: Sequence[Example]) -> str:
+    digest = hashlib.sha256()
+    for example in examples:
+        digest.update(f"{example.text}\x1f{example.label}\x1e".encode())
+    return digest.hexdigest()[:32]
+
+
+def _leak_sentence(found: Overlap) -> str:
+    near = f", and {len(found.near):,} nearly so" if found.near else ""
+    verb = "stands" if len(found.exact) == 1 else "stand"
+    return f"{counted(len(found.exact), 'text')} of {found.from_set} also {verb} in {found.to_set}{near}."

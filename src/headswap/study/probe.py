@@ -1,0 +1,79 @@
+"""A short probe: how long a step and a score take here, and how much memory. A few seconds before anything long starts.
+
+It builds the model of a fine-tuning, takes a few steps on a copy that is thrown away, and scores some texts. Nothing is
+kept but the times.
+"""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from headswap.bundle import Bundle
+from headswap.core.config import load_recipe
+from headswap.model.config import TaskState
+from headswap.text.labelled import read_labelled
+from headswap.training.config import FinetuneRecipe
+from headswap.training.distributed import Processes
+from headswap.training.engine import Trainee, train
+from headswap.training.evaluate import outputs_of
+from headswap.training.machine import Machine
+from headswap.training.optimizer import make_optimizer
+from headswap.training.rows import ExampleBatches
+from headswap.training.splits import LabelledSplits
+from headswap.training.start import Start
+from headswap.training.tasks.table import TASKS
+
+SECONDS = 2.0
+WARM_UP = 1
+NUM_TEXTS = 128
+
+
+def measure(sections: Mapping[str, Any]) -> dict[str, Any]:
+    """Seconds a step, seconds a scored text, bytes a token, parameters and peak memory of one fine-tuning."""
+    recipe, task = load_recipe(FinetuneRecipe, None, sections), TASKS["classify"]
+    recipe = recipe.changed(model=recipe.model.resolved("causal"), training=task.resolve(recipe.training))
+    assert recipe.data.train is not None
+    examples = read_labelled(recipe.data.train, text_column="text", label_column="label")
+    labels = tuple(sorted({example.label for example in examples}))
+    some = examples[:: max(1, len(examples) // NUM_TEXTS)][:NUM_TEXTS]
+    start = Start.of(recipe, LabelledSplits(some, [], [], labels))
+    machine = Machine(recipe.machine)
+    training = recipe.training.changed(learning_rate=1e-9)
+    base = start.model.shape.base
+    length = training.max_length or base.max_position_embeddings
+    state = TaskState(max_length=length, long=training.long, doc_stride=training.doc_stride)
+    encoded = task.encode(some, Bundle(start.model, start.tokenizer, labels, task=state))
+    model = start.model.to(machine.device)
+    source = ExampleBatches(encoded.rows, min(training.batch_size, len(encoded.rows)), 0, False)
+    records = train(
+        Trainee(model, task.objective(training, encoded, labels)), make_optimizer(model, training), source,
+        settings=training, machine=machine, processes=Processes(), first_step=0, total_steps=1_000_000,
+    )  # fmt: skip
+    for _ in range(WARM_UP):
+        next(records).loss.item()
+    begin, steps, tokens = time.perf_counter(), 0, 0
+    while time.perf_counter() - begin < SECONDS:
+        record = next(records)
+        record.loss.item()
+        steps, tokens = steps + 1, tokens + int(record.num_tokens)
+    step_seconds = (time.perf_counter() - begin) / steps
+    records.close()
+    outputs_of(model, encoded.rows[:8], autocast=machine.autocast())
+    begin = time.perf_counter()
+    outputs_of(model, encoded.rows, autocast=machine.autocast())
+    if machine.device.type == "cuda":
+        torch.cuda.synchronize()
+    return {
+        "step_seconds": step_seconds,
+        "tokens_a_step": tokens / steps,
+        "score_seconds": (time.perf_counter() - begin) / len(some),
+        "bytes_a_token": sum(len(example.text.encode()) for example in some) / max(1, encoded.num_tokens),
+        "num_parameters": sum(tensor.numel() for tensor in model.parameters()),
+        "num_embedding_parameters": base.vocab_size * base.hidden_size,
+        "vocab_size": base.vocab_size,
+        "max_length": length,
+        "peak_memory_bytes": machine.peak_memory(),
+        "device": machine.describe(),
+    }

@@ -1,0 +1,209 @@
+"""What a study's numbers say, in sentences: a gain, a loss, no difference shown, or no claim possible. Nothing more.
+
+Claims follow Holm-corrected tests; the interval beside a claim is the plain 95 % interval of the paired difference.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from headswap.study.arms import BASELINES, MEANING, SCRATCH
+from headswap.study.statistics import FEWEST_SEEDS_FOR_A_CLAIM
+
+Values = dict[str, Any]
+
+
+def primary_arm(results: Values) -> str | None:
+    """The arm that the question is about: `pretrained`, or the first that is neither a baseline nor from scratch."""
+    others = [arm for arm in results["arms"] if arm not in (*BASELINES, SCRATCH)]
+    return "pretrained" if "pretrained" in others else (others[0] if others else None)
+
+
+def headline(results: Values) -> list[str]:
+    """The answer first: the primary arm against scratch, then the best Transformer against TF-IDF."""
+    sentences = []
+    arm = primary_arm(results)
+    against = [row for row in results["comparisons"] if row["arm"] == arm and row["other"] == SCRATCH]
+    if arm is not None and against:
+        sentences.append(_gain_sentence(arm, against))
+    sentences += _baseline_sentences(results)
+    return sentences or ["No two arms of this study can be compared yet."]
+
+
+def _gain_sentence(arm: str, rows: Sequence[Values]) -> str:
+    subject = "Pre-training" if arm == "pretrained" else f"The arm '{arm}'"
+    if all(row["verdict"] == "no claim" for row in rows):
+        count = max(row["count"] for row in rows)
+        least = FEWEST_SEEDS_FOR_A_CLAIM
+        return f"With {count} seed{'' if count == 1 else 's'} no claim is possible; use {least} or more."
+    parts = []
+    for verdict, verb in (("better", "gains"), ("worse", "HURTS by")):
+        found = [row for row in rows if row["verdict"] == verdict]
+        if found:
+            told = [f"{_points(abs(row['mean']))} {_span(row)} at {_labels(row)}" for row in found]
+            parts.append(f"{verb} {_enumerated(told)}")
+    clauses = [f"{subject} {' and '.join(parts)}"] if parts else []
+    if unclear := [f"{_labels(row)} ({_not_shown(row)})" for row in rows if row["verdict"] == "none"]:
+        between = "no difference to scratch" if parts else f"No difference between {subject.lower()} and scratch"
+        clauses.append(f"{between} is shown at {_enumerated(unclear)}")
+    if few := [_labels(row) for row in rows if row["verdict"] == "no claim"]:
+        clauses.append(f"no claim is possible at {_enumerated(few)}, for want of seeds")
+    return f"{'; '.join(clauses)}."
+
+
+def _baseline_sentences(results: Values) -> list[str]:
+    """The Transformer with the best mean at each budget against TF-IDF."""
+    ahead: dict[str, list[Values]] = {"better": [], "worse": [], "none": [], "no claim": []}
+    for budget in results["budgets"]:
+        rows = [row for row in results["comparisons"] if row["other"] == "tfidf" and row["labels"] == budget["labels"]]
+        if rows:
+            best = max(rows, key=lambda row: row["mean"])
+            ahead[best["verdict"]].append(best)
+    sentences = []
+    if rows := ahead["worse"]:
+        told = [f"{_points(-row['mean'])} at {_labels(row)}" for row in rows]
+        sentences.append(f"TF-IDF + logistic regression is ahead of the best Transformer by {_enumerated(told)}.")
+    if rows := ahead["better"]:
+        told = [f"{_points(row['mean'])} at {_labels(row)} ({row['arm']})" for row in rows]
+        sentences.append(f"The best Transformer beats TF-IDF + logistic regression by {_enumerated(told)}.")
+    if rows := ahead["none"]:
+        told = [f"{row['labels']:,}" for row in rows]
+        where = f"{_enumerated(told)} labels"
+        sentences.append(f"No difference between TF-IDF and the best Transformer is shown at {where}.")
+    return sentences
+
+
+def comparison_sentence(row: Values) -> str:
+    """One comparison in words."""
+    versus = {"scratch": "scratch", "tfidf": "TF-IDF"}.get(row["other"], row["other"])
+    where = f"at {_labels(row)}"
+    if row["verdict"] == "no claim":
+        return f"{row['arm']} against {versus} {where}: no claim possible with {row['count']} seed(s)."
+    if row["verdict"] == "none":
+        more = row["seeds_needed"]
+        power = (
+            f"if it is real, {more:,} seeds would show it with a chance of 80 %"
+            if more is not None
+            else "a difference this small would need more than 1,000 seeds"
+        )
+        return f"{row['arm']} against {versus} {where}: no difference shown ({_not_shown(row)}); {power}."
+    verb = "better" if row["verdict"] == "better" else "worse"
+    return f"{row['arm']} is {_points(abs(row['mean']))} {_span(row)} {verb} than {versus} {where}."
+
+
+def is_worth_shown(row: Values) -> bool:
+    """Whether the interval of a label worth leaves out 1."""
+    return (row["low"] is not None and row["low"] > 1) or (row["high"] is not None and row["high"] < 1)
+
+
+def worth_sentence(row: Values) -> str:
+    """What an arm is worth in labels of the scratch arm."""
+    name = "Pre-training" if row["arm"] == "pretrained" else f"The arm '{row['arm']}'"
+    where = f"at {_labels(row)}"
+    if row["count"] < FEWEST_SEEDS_FOR_A_CLAIM:
+        return f"{name} {where}: with {row['count']} seed(s) no claim about its worth in labels is possible."
+    if not is_worth_shown(row):
+        return f"{name} {where}: no worth in labels is shown (95 % interval {_worth_span(row)} times)."
+    if row["is_beyond"]:
+        return (
+            f"{name} {where} is worth more than the largest budget tried: scratch does not get there "
+            f"(95 % interval {_worth_span(row)} times the labels)."
+        )
+    if row["is_below"]:
+        return f"{name} {where} is reached by scratch with its smallest budget already."
+    return f"{name} {where} is worth {row['times']:.2g} times the labels (95 % interval {_worth_span(row)})."
+
+
+def _worth_span(row: Values) -> str:
+    low = f"{row['low']:.2g}" if row["low"] is not None else f"less than {row['smallest']:.2g}"
+    high = f"{row['high']:.2g}" if row["high"] is not None else f"more than {row['largest']:.2g}"
+    return f"{low} to {high}"
+
+
+def break_even_sentence(row: Values) -> str:
+    """What a label may cost before pre-training pays."""
+    name = "pre-training" if row["arm"] == "pretrained" else f"the base of '{row['arm']}'"
+    more = "more than " if row["is_beyond"] else "about "
+    least = f" (at least {row['saved_low']:,.0f})" if row["saved_low"] and not row["is_beyond"] else ""
+    return (
+        f"At {_labels(row)} {name} took {seconds(row['base_seconds'])} and saved {more}{row['saved']:,.0f} labels"
+        f"{least}: it pays where a label costs more than {seconds(row['seconds_a_label'])}."
+    )
+
+
+def catch_up_sentence(row: Values) -> str:
+    """With how many labels pre-training no longer pays."""
+    name = "Pre-training" if row["arm"] == "pretrained" else f"The arm '{row['arm']}'"
+    if row["low"] is None:
+        return f"{name} is ahead of scratch up to the largest budget tried ({row['largest']:,} labels)."
+    where = f"about {row['labels']:,.0f} labels" if row["labels"] else f"more than {row['largest']:,} labels"
+    high = f"{row['high']:,.0f}" if row["high"] else f"more than {row['largest']:,}"
+    return f"{name}: scratch has caught up with {where} (95 % interval {row['low']:,.0f} to {high})."
+
+
+def leak_sentence(row: Values) -> str:
+    """One row of the guard."""
+    inside = row["from"] == row["to"]
+    what = "repeat an earlier text of" if inside else "also stand in"
+    return f"{row['exact_rows']:,} rows of {row['from']} {what} {row['to']}, {row['near_rows']:,} more nearly so."
+
+
+def caveats(results: Values) -> list[str]:
+    """What the numbers do not cover."""
+    found = []
+    if results["num_bases"] == 1:
+        found.append(
+            "All arms that start from a pre-trained base share one: their intervals are conditional on it and leave "
+            "out what another pre-training would change. --base-seeds 3 or more takes that in."
+        )
+    elif 1 < results["num_bases"] < len(results["seeds"]):
+        found.append(f"The seeds share {results['num_bases']} bases, so they are not quite independent of each other.")
+    if missing := results["missing"]:
+        what = "planned run is" if len(missing) == 1 else "planned runs are"
+        found.append(f"{len(missing)} {what} missing; seeds without a partner are left out of a pair.")
+    found += results["notes"]
+    return found
+
+
+def describe_arm(arm: str) -> str:
+    """What an arm is, in a few words."""
+    return MEANING.get(arm, "a bundle or recipe of its own")
+
+
+def _not_shown(row: Values) -> str:
+    """The difference with its interval; and why it does not count where the interval alone would say that it does."""
+    told = f"{row['mean'] * 100:+.1f} points, {_span(row, bare=True)}"
+    seems = row["low"] is not None and (row["low"] > 0 or row["high"] < 0)
+    return f"{told}; not enough among {row['num_comparisons']} comparisons" if seems else told
+
+
+def _points(share: float) -> str:
+    return f"{share * 100:.1f} points"
+
+
+def _span(row: Values, *, bare: bool = False) -> str:
+    if row["low"] is None:
+        return "no interval"
+    low, high = row["low"] * 100, row["high"] * 100
+    return f"{low:+.1f} to {high:+.1f}" if bare else f"({_abs_span(row)})"
+
+
+def _abs_span(row: Values) -> str:
+    sign = 1 if row["mean"] >= 0 else -1
+    low, high = sorted((sign * row["low"] * 100, sign * row["high"] * 100))
+    return f"{low:.1f} to {high:.1f}"
+
+
+def _labels(row: Values) -> str:
+    return f"{row['labels']:,} labels"
+
+
+def seconds(count: float) -> str:
+    """`0.04 s`, `12.3 s`, `4.5 min`."""
+    if count < 0.095:
+        return f"{count:.2g} s"
+    return f"{count:.1f} s" if count < 90 else f"{count / 60:.1f} min"
+
+
+def _enumerated(parts: Iterable[str]) -> str:
+    every = list(parts)
+    return every[0] if len(every) == 1 else f"{', '.join(every[:-1])} and {every[-1]}"

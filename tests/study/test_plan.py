@@ -1,0 +1,195 @@
+"""The plan: jobs are named by what goes into them, arms share labels and bases, budgets are nested."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headswap.core.config import load_recipe
+from headswap.core.errors import InputError, SettingError
+from headswap.study.arms import NAMED, read_arms
+from headswap.study.config import StudyRecipe
+from headswap.study.plan import Plan, make_plan, usable_budgets
+from headswap.training.config import FinetuneRecipe
+from headswap.training.splits import read_splits
+from study_fixture import planned, write_data
+
+
+def plan_of(tmp_path: Path, *, out: str = "out", **changes: dict[str, Any]) -> Plan:
+    sections = write_data(tmp_path / "files") if not (tmp_path / "files").exists() else _sections(tmp_path)
+    for name, values in changes.items():
+        sections[name] = sections.get(name, {}) | values
+    return planned(tmp_path / out, sections)[2]
+
+
+def _sections(tmp_path: Path) -> dict[str, Any]:
+    return write_data(tmp_path / "files")
+
+
+def ids(plan: Plan, kind: str) -> set[str]:
+    return {job.id for job in plan.jobs.values() if job.kind == kind}
+
+
+def test_every_cell_has_a_job_and_arms_share_one_base(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path)
+    assert len(plan.entries) == 4 * 2 * 3
+    assert {kind: len(ids(plan, kind)) for kind in ("tokenizer", "pretrain", "baseline", "finetune")} == {
+        "tokenizer": 1, "pretrain": 1, "baseline": 12, "finetune": 12,
+    }  # fmt: skip
+    stages = [job.stage for job in plan.jobs.values()]
+    assert stages == sorted(stages), "what others stand on comes first"
+
+
+def test_seeds_come_one_after_the_other(tmp_path: Path) -> None:
+    seeds = [job.seed for job in plan_of(tmp_path).jobs.values() if job.kind in ("finetune", "baseline")]
+    assert seeds == sorted(seeds), "so that what is left out for want of time is whole seeds"
+
+
+def test_the_same_study_elsewhere_has_the_same_jobs(tmp_path: Path) -> None:
+    assert set(plan_of(tmp_path).jobs) == set(plan_of(tmp_path, out="elsewhere").jobs)
+
+
+def test_threads_and_devices_change_no_job(tmp_path: Path) -> None:
+    assert set(plan_of(tmp_path).jobs) == set(plan_of(tmp_path, machine={"threads": 2}).jobs)
+
+
+def test_a_changed_setting_makes_new_jobs_and_leaves_the_others(tmp_path: Path) -> None:
+    before, after = plan_of(tmp_path), plan_of(tmp_path, finetune={"learning_rate": 1e-3})
+    assert ids(before, "finetune").isdisjoint(ids(after, "finetune"))
+    assert ids(before, "pretrain") == ids(after, "pretrain")
+    assert ids(before, "baseline") == ids(after, "baseline")
+    longer = plan_of(tmp_path, pretrain={"max_steps": 4})
+    assert ids(before, "pretrain").isdisjoint(ids(longer, "pretrain"))
+    scratch = {entry.job for entry in before.entries if entry.arm == "scratch"}
+    assert scratch <= set(longer.jobs), "the arm from scratch does not stand on the base"
+
+
+def test_changed_rows_make_new_jobs(tmp_path: Path) -> None:
+    before = plan_of(tmp_path)
+    file = tmp_path / "files" / "test.jsonl"
+    sections = _sections(tmp_path)
+    file.write_text(file.read_text(encoding="utf-8").replace("mark 2 0", "mark 2 x"), encoding="utf-8")
+    after = planned(tmp_path / "changed", sections)[2]
+    assert ids(before, "finetune").isdisjoint(ids(after, "finetune"))
+
+
+def test_more_seeds_add_jobs_and_keep_those_that_are_done(tmp_path: Path) -> None:
+    few, more = plan_of(tmp_path), plan_of(tmp_path, study={"seeds": 5})
+    assert set(few.jobs) < set(more.jobs)
+
+
+def test_seeds_are_dealt_out_among_the_bases(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, study={"base_seeds": 2})
+    assert len(ids(plan, "pretrain")) == 2
+    bases = {entry.seed: entry.base for entry in plan.entries if entry.arm == "pretrained"}
+    assert bases[1] == bases[3] != bases[2]
+
+
+def test_with_all_labels_a_baseline_is_scored_once(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, study={"budgets": ("all",), "arms": ("tfidf", "scratch")})
+    assert len(ids(plan, "baseline")) == 1
+    assert len(ids(plan, "finetune")) == 3
+    assert {entry.labels for entry in plan.entries} == {240}
+
+
+def splits_of(plan: Plan, arm: str, labels: int, seed: int) -> list[set[str]]:
+    entry = next(e for e in plan.entries if (e.arm, e.labels, e.seed) == (arm, labels, seed))
+    sections = {name: part for name, part in plan.jobs[entry.job].sections.items() if name != "tokenizer"}
+    splits = read_splits(load_recipe(FinetuneRecipe, None, sections))
+    return [{example.text for example in part} for part in (splits.train, splits.validation, splits.test)]
+
+
+def test_arms_see_the_same_labels_at_a_seed_and_budgets_are_nested(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path)
+    for seed in (1, 2):
+        ours, theirs = splits_of(plan, "scratch", 220, seed), splits_of(plan, "pretrained", 220, seed)
+        assert ours == theirs
+        assert set.union(*splits_of(plan, "tfidf", 220, seed)[:2]) == ours[0] | ours[1]
+        small = splits_of(plan, "scratch", 40, seed)
+        assert small[0] | small[1] <= ours[0] | ours[1]
+    assert splits_of(plan, "scratch", 220, 1)[0] != splits_of(plan, "scratch", 220, 2)[0]
+
+
+def test_a_budget_holds_the_labels_that_are_chosen_on(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path)
+    train, validation, _ = splits_of(plan, "scratch", 220, 1)
+    assert (len(train), len(validation)) == (176, 44)
+    train, validation, _ = splits_of(plan, "scratch", 40, 1)
+    assert (len(train), len(validation)) == (40, 0), "under 200 nothing is chosen"
+
+
+def test_a_validation_file_is_for_all_labels_only(tmp_path: Path) -> None:
+    sections = write_data(tmp_path / "files")
+    sections["data"]["validation"] = str(tmp_path / "files" / "validation.jsonl")
+    from study_fixture import write_unique
+
+    write_unique(tmp_path / "files" / "validation.jsonl", 50, seed=3)
+    sections["study"] |= {"budgets": ("220", "all"), "arms": ("scratch",)}
+    plan = planned(tmp_path / "out", sections)[2]
+    train, validation, _ = splits_of(plan, "scratch", 220, 1)
+    assert (len(train), len(validation)) == (176, 44)
+    train, validation, _ = splits_of(plan, "scratch", 290, 1)
+    assert (len(train), len(validation)) == (240, 50)
+
+
+def test_a_budget_that_cannot_be_had_is_an_error_if_it_was_asked_for(tmp_path: Path) -> None:
+    sections = write_data(tmp_path / "files")
+    sections["study"]["budgets"] = ("40", "1600")
+    with pytest.raises(SettingError, match="A budget of 1,600 labels is asked for, but the training set has 240"):
+        planned(tmp_path / "out", sections)
+    del sections["study"]["budgets"]
+    recipe, prepared, _ = planned(tmp_path / "out", sections)
+    assert usable_budgets(recipe, prepared) == (["100", "all"], ["400", "1600"])
+
+
+@pytest.mark.parametrize(
+    ("arm", "sentence"),
+    [
+        ("skratch", "'skratch' is not an arm. Did you mean 'scratch'?"),
+        ("runs/nowhere", "runs/nowhere does not exist"),
+    ],
+)
+def test_a_wrong_arm_is_told_what_there_is(arm: str, sentence: str) -> None:
+    with pytest.raises((SettingError, InputError), match=sentence):
+        read_arms(load_recipe(StudyRecipe, None, {"study": {"arms": arm}}))
+
+
+def test_an_arm_whose_setting_is_not_there_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(NAMED, "future", ("base", {}, {"not_yet": "x"}))
+    with pytest.raises(SettingError, match="The arm 'future' needs the setting not_yet = 'x', which this version does"):
+        read_arms(load_recipe(StudyRecipe, None, {"study": {"arms": "future", "corpus": ("c",)}}))
+    monkeypatch.setitem(NAMED, "later", ("base", {"objective": "dreamt"}, {}))
+    with pytest.raises(SettingError, match=r"The arm 'later' cannot be made by this version: .*objective = 'dreamt'"):
+        read_arms(load_recipe(StudyRecipe, None, {"study": {"arms": "later", "corpus": ("c",)}}))
+
+
+def test_a_base_needs_a_corpus() -> None:
+    with pytest.raises(SettingError, match="The arm 'pretrained' needs a corpus"):
+        read_arms(load_recipe(StudyRecipe, None, {}))
+
+
+def test_a_recipe_is_an_arm_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "careful.toml").write_text('verb = "finetune"\n[training]\nlearning_rate = 1e-5\n', encoding="utf-8")
+    (tmp_path / "other-base.toml").write_text('verb = "pretrain"\n[training]\nmax_steps = 5\n', encoding="utf-8")
+    arms = ("pretrained", str(tmp_path / "careful.toml"), str(tmp_path / "other-base.toml"))
+    plan = plan_of(tmp_path, study={"arms": arms, "budgets": ("40",), "seeds": 1})
+    assert [entry.arm for entry in plan.entries] == ["pretrained", "careful", "other-base"]
+    first, careful, other = (plan.jobs[entry.job] for entry in plan.entries)
+    assert careful.sections["training"]["learning_rate"] == 1e-5
+    assert careful.needs == first.needs != other.needs
+
+
+def test_budgets_and_arms_come_with_commas_or_as_lists() -> None:
+    for given in ("400,100,all", ("all", "100", "400"), [100, "400", "all"]):
+        assert load_recipe(StudyRecipe, None, {"study": {"budgets": given}}).study.budgets == ("100", "400", "all")
+    with pytest.raises(SettingError, match="budgets holds 'many'"):
+        load_recipe(StudyRecipe, None, {"study": {"budgets": "100,many"}})
+
+
+def test_a_saved_study_recipe_reloads_equal(tmp_path: Path) -> None:
+    recipe = load_recipe(StudyRecipe, None, write_data(tmp_path / "files"))
+    recipe.save(tmp_path / "study.toml")
+    again = load_recipe(StudyRecipe, tmp_path / "study.toml")
+    assert again.model_dump() == recipe.model_dump()
+    prepared = planned(tmp_path / "out", write_data(tmp_path / "files"))[1]
+    assert make_plan(again, read_arms(again), prepared, tmp_path / "out").jobs.keys() == plan_of(tmp_path).jobs.keys()

@@ -1,0 +1,130 @@
+"""The data of a study: leaks are found before anything is trained, and test is never touched."""
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+
+from headswap.core.config import load_recipe
+from headswap.core.errors import InputError, SettingError
+from headswap.study.config import StudyRecipe
+from headswap.study.prepare import Prepared, prepare
+from study_fixture import write_data
+
+
+def texts(file: str) -> list[str]:
+    return [json.loads(line)["text"] for line in Path(file).read_text(encoding="utf-8").splitlines()]
+
+
+def add(file: Path, rows: list[dict[str, str]]) -> None:
+    with file.open("a", encoding="utf-8") as handle:
+        handle.writelines(f"{json.dumps(row)}\n" for row in rows)
+
+
+def leaky(tmp_path: Path, *, on_leak: str) -> Prepared:
+    """Two test texts stand in train, one of them changed by a word; one in the corpus."""
+    sections = write_data(tmp_path / "files")
+    long = " ".join(f"word{number}" for number in range(60))
+    rows = [{"text": "Leaked <br /> word for word", "label": "pos"}, {"text": long, "label": "neg"}]
+    add(tmp_path / "files" / "test.jsonl", rows)
+    near = {"text": long.replace("word30", "another"), "label": "neg"}
+    add(tmp_path / "files" / "train.jsonl", [{"text": "leaked  word for WORD", "label": "pos"}, near])
+    add(tmp_path / "files" / "corpus.jsonl", [{"text": "leaked word for word"}])
+    sections["study"]["on_leak"] = on_leak
+    return prepare(load_recipe(StudyRecipe, None, sections), tmp_path / "out")
+
+
+def rows_of(prepared: Prepared, one: str, other: str) -> tuple[int, int]:
+    found = next(row for row in prepared.overlap if (row["from"], row["to"]) == (one, other))
+    return found["exact_rows"], found["near_rows"]
+
+
+def test_leaks_are_dropped_from_train_and_corpus_and_never_from_test(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    prepared = leaky(tmp_path, on_leak="drop")
+    assert rows_of(prepared, "train", "test") == (1, 1)
+    assert rows_of(prepared, "corpus", "test") == (1, 0)
+    assert prepared.dropped == {"train": 2, "corpus": 1}
+    assert len(texts(prepared.train)) == 240
+    assert len(texts(prepared.test)) == 62
+    assert len(texts(prepared.corpus[0])) == 150
+    assert not any("leaked" in text for text in texts(prepared.train) + texts(prepared.corpus[0]))
+    assert "1 text of train also stands in test, and 1 nearly so." in caplog.text
+
+
+def test_leaks_can_be_reported_only(tmp_path: Path) -> None:
+    prepared = leaky(tmp_path, on_leak="report")
+    assert rows_of(prepared, "train", "test") == (1, 1)
+    assert prepared.dropped == {}
+    assert len(texts(prepared.train)) == 242
+
+
+def test_leaks_can_stop_a_study(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"1 text of train also stands in test, and 1 nearly so.*Nothing was trained"):
+        leaky(tmp_path, on_leak="stop")
+
+
+def test_a_clean_corpus_is_not_copied(tmp_path: Path) -> None:
+    sections = write_data(tmp_path / "files")
+    prepared = prepare(load_recipe(StudyRecipe, None, sections), tmp_path / "out")
+    assert prepared.corpus == (str((tmp_path / "files" / "corpus.jsonl").resolve()),)
+    assert prepared.num_rows == {"train": 240, "test": 60, "corpus": 150}
+
+
+def test_what_was_prepared_is_used_again_until_a_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sections = write_data(tmp_path / "files")
+    recipe = load_recipe(StudyRecipe, None, sections)
+    first = prepare(recipe, tmp_path / "out")
+    with monkeypatch.context() as patch:
+        patch.setattr("headswap.study.prepare.find_overlap", lambda *_, **__: pytest.fail("read again"))
+        assert prepare(recipe, tmp_path / "out") == first
+    add(tmp_path / "files" / "train.jsonl", [{"text": "one more", "label": "pos"}])
+    assert prepare(recipe, tmp_path / "out").num_rows["train"] == 241
+
+
+def test_a_part_of_test_is_a_fixed_stratified_choice(tmp_path: Path) -> None:
+    sections = write_data(tmp_path / "files")
+    sections["study"]["num_test"] = 20
+    recipe = load_recipe(StudyRecipe, None, sections)
+    chosen = texts(prepare(recipe, tmp_path / "out").test)
+    assert len(chosen) == 20
+    assert chosen == texts(prepare(recipe, tmp_path / "again").test)
+    labels = [json.loads(line)["label"] for line in Path(tmp_path / "out/data/test.jsonl").read_text().splitlines()]
+    assert labels.count("pos") == 10
+
+
+def test_a_token_store_cannot_be_checked_and_the_study_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    from headswap.cli.app import run
+
+    sections = write_data(tmp_path / "files")
+    store = tmp_path / "store"
+    logging.getLogger("headswap").propagate = True
+    flags = ["--tokenizer", str(tmp_path / "t.json"), "--out", str(store), "--quiet"]
+    assert run(["tokenizer", sections["study"]["corpus"][0], "--out", str(tmp_path / "t.json"), "--quiet"]) == 0
+    assert run(["store", sections["study"]["corpus"][0], *flags]) == 0
+    sections["study"]["corpus"] = (str(store),)
+    sections["tokenizer"] = {}
+    prepared = prepare(load_recipe(StudyRecipe, None, sections), tmp_path / "out")
+    assert prepared.notes == ("The corpus holds a token store, so it could not be checked for texts of the test set.",)
+    assert "corpus" not in {row["from"] for row in prepared.overlap}
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"train": None}, "No training set is given"),
+        ({"test": None}, "A study needs a test set. Pass --test FILE."),
+        ({"num_train": 50}, "num_train is for finetune"),
+        ({"task": "regress"}, "A study compares classifiers of single texts; .* is for the task regress"),
+        ({"text_pair_column": "second"}, "is for pairs of texts"),
+    ],
+)
+def test_what_is_missing_is_said(tmp_path: Path, changes: dict, sentence: str) -> None:
+    sections = write_data(tmp_path / "files")
+    sections["data"] |= changes
+    with pytest.raises(SettingError, match=sentence):
+        prepare(load_recipe(StudyRecipe, None, sections), tmp_path / "out")

@@ -1,0 +1,158 @@
+"""What is said follows from predictions and nothing else: planted gains, harm, noise and too few seeds."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from headswap.study.material import Base, Material, Scored
+from headswap.study.results import analyse
+from headswap.study.words import break_even_sentence, comparison_sentence, headline, worth_sentence
+from headswap.training.predictions import Predictions, text_ids
+
+NUM_TEST = 1_000
+TARGETS = np.arange(NUM_TEST) % 2
+IDS = text_ids([f"text {number}" for number in range(NUM_TEST)])
+
+
+def run(arm: str, labels: int, seed: int, accuracy: float, *, rows: str | None = None) -> Scored:
+    """A run that is right in so many cases, at places that depend on the seed."""
+    order = np.random.default_rng(seed).permutation(NUM_TEST)
+    said = TARGETS.copy()
+    wrong = order[round(accuracy * NUM_TEST) :]
+    said[wrong] = 1 - said[wrong]
+    probabilities = np.where(np.arange(2) == said[:, None], 0.9, 0.1)
+    predictions = Predictions(probabilities, TARGETS, ("neg", "pos"), IDS)
+    history = [{"epoch": 0, "eval_accuracy": 0.5, "eval_loss": 0.7}, {"epoch": 1, "eval_accuracy": accuracy}]
+    result = {"seconds": 3.0, "tokens": 1_000, "peak_memory_bytes": 10**8}
+    folder = Path(f"{arm}-{labels}-{seed}")
+    return Scored(arm, str(labels), labels, seed, folder, predictions, result, history, rows or f"{labels} {seed}")
+
+
+def study(cells: dict[tuple[str, int], list[float]], **more: object) -> Material:
+    runs = [
+        run(arm, labels, seed, value) for (arm, labels), values in cells.items() for seed, value in enumerate(values, 1)
+    ]
+    arms = list(dict.fromkeys(arm for arm, _ in cells))
+    base = Base("base-seed1", Path("base"), {"seconds": 60.0, "tokens": 1, "tokens_per_second": 1.0}, [])
+    bases = {arm: [base] for arm in arms if arm not in ("majority", "tfidf", "scratch")}
+    return Material(None, runs, arms, bases=bases, **more)  # type: ignore[arg-type]
+
+
+def test_a_gain_is_told_with_its_interval() -> None:
+    cells = {
+        ("tfidf", 400): [0.80, 0.79, 0.81],
+        ("scratch", 400): [0.78, 0.77, 0.79],
+        ("pretrained", 400): [0.83, 0.82, 0.84],
+    }
+    found = analyse(study(cells))
+    first, second = headline(found)
+    assert first == "Pre-training gains 5.0 points (5.0 to 5.0) at 400 labels."
+    assert second == "The best Transformer beats TF-IDF + logistic regression by 3.0 points at 400 labels (pretrained)."
+
+
+def test_harm_is_told_as_plainly_as_a_gain() -> None:
+    cells = {
+        ("tfidf", 400): [0.9, 0.9, 0.9], ("scratch", 400): [0.83, 0.82, 0.84],
+        ("pretrained", 400): [0.78, 0.765, 0.795],
+    }  # fmt: skip
+    first, second = headline(analyse(study(cells)))
+    assert first == "Pre-training HURTS by 5.0 points (3.8 to 6.2) at 400 labels."
+    assert second == "TF-IDF + logistic regression is ahead of the best Transformer by 7.0 points at 400 labels."
+
+
+def test_noise_is_called_no_difference_and_the_seeds_that_would_settle_it_are_told() -> None:
+    cells = {("scratch", 400): [0.80, 0.82, 0.78], ("pretrained", 400): [0.82, 0.79, 0.81]}
+    found = analyse(study(cells))
+    (first,) = headline(found)
+    assert first.startswith("No difference between pre-training and scratch is shown at 400 labels (+0.7 points, ")
+    (row,) = found["comparisons"]
+    assert row["verdict"] == "none"
+    assert row["seeds_needed"] > 50
+    assert f"{row['seeds_needed']} seeds would show it with a chance of 80 %" in comparison_sentence(row)
+
+
+def test_what_one_test_would_show_may_not_survive_the_correction() -> None:
+    quiet = {(arm, labels): [0.80, 0.81, 0.79] for arm in ("scratch", "tfidf") for labels in (100, 200, 400, 800)}
+    noisy = {("pretrained", labels): [0.82, 0.78, 0.80] for labels in (100, 200, 400)}
+    cells = quiet | noisy | {("pretrained", 800): [0.83, 0.842, 0.838]}
+    found = analyse(study(cells))
+    row = next(c for c in found["comparisons"] if (c["arm"], c["other"], c["labels"]) == ("pretrained", "scratch", 800))
+    assert row["p"] < 0.05 <= row["p_holm"]
+    assert row["verdict"] == "none"
+    assert f"not enough among {row['num_comparisons']} comparisons" in comparison_sentence(row)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_too_few_seeds_claim_nothing(count: int) -> None:
+    cells = {("scratch", 400): [0.7, 0.71][:count], ("pretrained", 400): [0.9, 0.92][:count]}
+    found = analyse(study(cells))
+    assert headline(found) == [f"With {count} seed{'s' * (count > 1)} no claim is possible; use 3 or more."]
+    assert found["comparisons"][0]["verdict"] == "no claim"
+    assert found["cells"][0]["low"] is None
+
+
+def test_scores_come_from_the_predictions() -> None:
+    found = analyse(study({("scratch", 400): [0.80, 0.70, 0.75]}))
+    (cell,) = found["cells"]
+    assert cell["values"] == {1: 0.80, 2: 0.70, 3: 0.75}
+    assert cell["mean_macro_f1"] == pytest.approx(0.75, abs=0.01)
+    assert cell["test_low"] < 0.75 < cell["test_high"]
+    assert found["details"][0]["ece"] == pytest.approx(0.15, abs=1e-9), "sure at .9, right in .75"
+
+
+def test_runs_on_other_labels_are_no_pair() -> None:
+    material = study({("scratch", 400): [0.80, 0.70, 0.75]})
+    material.runs += [run("pretrained", 400, seed, 0.9, rows="others") for seed in (1, 2, 3)]
+    material.arms.append("pretrained")
+    assert analyse(material)["comparisons"] == []
+
+
+def test_seeds_without_a_partner_are_left_out_of_the_pair() -> None:
+    material = study({("scratch", 400): [0.80, 0.70, 0.75, 0.76], ("pretrained", 400): [0.81, 0.71, 0.77]})
+    (row,) = analyse(material)["comparisons"]
+    assert row["count"] == 3
+
+
+def test_label_worth_and_break_even_are_told() -> None:
+    cells = {
+        ("scratch", 100): [0.60, 0.61, 0.59], ("scratch", 400): [0.70, 0.71, 0.69],
+        ("scratch", 1600): [0.80, 0.81, 0.79],
+        ("pretrained", 100): [0.701, 0.709, 0.69], ("pretrained", 400): [0.90, 0.91, 0.89],
+        ("pretrained", 1600): [0.802, 0.809, 0.79],
+    }  # fmt: skip
+    found = analyse(study(cells))
+    told = [worth_sentence(row) for row in found["label_worth"]]
+    assert told[0].startswith("Pre-training at 100 labels is worth 4 times the labels (95 % interval ")
+    assert told[1].startswith("Pre-training at 400 labels is worth more than the largest budget tried")
+    assert "no worth in labels is shown" in told[2]
+    first = break_even_sentence(found["break_even"][0])
+    assert first.startswith("At 100 labels pre-training took 60.0 s and saved about 300 labels (at least ")
+    assert first.endswith(": it pays where a label costs more than 0.2 s.")
+    assert len(found["break_even"]) == 2, "none where no worth is shown"
+
+
+def test_disagreements_show_the_texts_on_which_trust_differs_most() -> None:
+    cells = {("scratch", 400): [0.5], ("pretrained", 400): [1.0]}
+    material = study(cells, texts=[f"text {number}" for number in range(NUM_TEST)])
+    found = analyse(material)["disagreements"]
+    assert len(found) == 10
+    assert all(row["trust"]["pretrained"] > row["trust"]["scratch"] for row in found)
+    assert found[0]["text"] == f"text {found[0]['row']}"
+    hidden = analyse(material, with_texts=False)
+    assert "text " not in json.dumps(hidden["disagreements"])
+
+
+def test_everything_is_plain_json() -> None:
+    cells = {("tfidf", 400): [0.8] * 3, ("scratch", 400): [0.78, 0.77, 0.79], ("pretrained", 400): [0.83, 0.82, 0.84]}
+    json.dumps(analyse(study(cells)), allow_nan=False)
+
+
+def test_permutations_are_there_from_eight_seeds_on() -> None:
+    values = [0.7 + 0.001 * number for number in range(8)]
+    cells = {("scratch", 400): values, ("pretrained", 400): [value + 0.05 for value in values]}
+    (row,) = analyse(study(cells))["comparisons"]
+    assert row["p_permutation"] == 2 / 2**8
+    few = {name: values[:5] for name, values in cells.items()}
+    assert analyse(study(few))["comparisons"][0]["p_permutation"] is None
