@@ -16,7 +16,7 @@ test: $(DEV)
 test-all: $(DEV)
 	$(BIN)/python -m pytest -m "slow or not slow"
 
-# 200 kills and every malformed input, about ten minutes; writes its counts into docs/reliability.md.
+# 200 kills and every malformed input, up to half an hour; writes its counts into docs/reliability.md.
 torture: $(DEV)
 	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m reliability.torture
 

@@ -25,7 +25,7 @@ def test_a_second_one_is_refused_and_told_who_has_it(tmp_path: Path) -> None:
     first, second = FolderLock(tmp_path), FolderLock(tmp_path)
     first.take()
     for attempt in (second.take, second.check):
-        with pytest.raises(SettingError, match=rf"in use by another run \(process {os.getpid()} on .*choose another"):
+        with pytest.raises(SettingError, match=rf"in use \(process {os.getpid()} on .*choose another"):
             attempt()
     first.release()
     assert list(tmp_path.iterdir()) == [], "no file is left behind"

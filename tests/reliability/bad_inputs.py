@@ -805,3 +805,18 @@ argv("merging into a folder that is there", "merge", "bundle", "--out=base", fil
      says=("--out base exists already", "Choose another name"))  # fmt: skip
 setting("a share of masks above one", "--objective=masked --mlm-probability=1.5", "--mlm-probability", "less than")
 setting("a share of masks for the next token", "--mlm-probability=0.2", "mlm_probability")
+
+
+# Studies
+
+STUDY = ("study", "--corpus=corpus.txt", "--train=train.csv", "--out=out")
+argv("a study of nothing", "study", "--out=out", says=("needs a corpus", "Pass --corpus"))
+argv("a study of text that is not there", "study", "--corpus=corpsu.txt", "--train=train.csv", "--test=train.csv",
+     "--out=out", files="corpus.txt train.csv", says=("corpsu.txt does not exist",))  # fmt: skip
+argv("a study of labels that are not there", "study", "--corpus=corpus.txt", "--train=trian.csv", "--test=train.csv",
+     "--out=out", files="corpus.txt train.csv", says=("trian.csv does not exist",))  # fmt: skip
+argv("a study without seeds", *STUDY, "--test=train.csv", "--seeds=0", files="corpus.txt train.csv", says=("--seeds",))
+argv("a study with a budget that is none", *STUDY, "--test=train.csv", "--budgets=many", files="corpus.txt train.csv",
+     says=("many",))  # fmt: skip
+argv("a study with an arm that is none", *STUDY, "--test=train.csv", "--arms=magic", files="corpus.txt train.csv",
+     says=("magic",))  # fmt: skip

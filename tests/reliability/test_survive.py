@@ -382,7 +382,7 @@ def test_a_second_run_into_a_folder_in_use_is_refused(files: Path) -> None:
     class Second(Observer):
         def on_step(self, line: dict[str, Any]) -> None:
             for how in ({"resume": True}, {"overwrite": True}):
-                with pytest.raises(SettingError, match="in use by another run") as caught:
+                with pytest.raises(SettingError, match="is in use") as caught:
                     pretrain(files, "run", **how)
                 refusals.append(str(caught.value))
 

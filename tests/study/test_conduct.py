@@ -147,7 +147,7 @@ def test_two_studies_in_one_folder_at_once_are_refused(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     with (tmp_path / "out" / ".lock").open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
-        with pytest.raises(SettingError, match="Another study is running"):
+        with pytest.raises(SettingError, match="is in use"):
             conduct(out=tmp_path / "out", sections=sections(tmp_path, **BASELINES))
 
 

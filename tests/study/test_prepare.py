@@ -128,3 +128,13 @@ def test_what_is_missing_is_said(tmp_path: Path, changes: dict, sentence: str) -
     sections["data"] |= changes
     with pytest.raises(SettingError, match=sentence):
         prepare(load_recipe(StudyRecipe, None, sections), tmp_path / "out")
+
+
+def test_the_cheap_checks_say_what_they_found_before_anything_is_trained(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    sections = write_data(tmp_path / "files")
+    rows = [{"text": "the same words twice", "label": label} for label in ("pos", "neg")]
+    add(tmp_path / "files" / "train.jsonl", rows)
+    prepare(load_recipe(StudyRecipe, None, sections), tmp_path / "out")
+    assert "Train: 1 text with more than one label" in caplog.text

@@ -226,3 +226,17 @@ def test_a_file_that_is_broken_is_a_problem_of_its_set(tmp_path: Path, capsys: p
     assert code == 1
     assert "PROBLEM  test: it cannot be read." in out
     assert "line 1: byte 0xE9 is not UTF-8 text" in out
+
+
+def test_other_tasks_are_read_as_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Lists of labels are several labels, and a number that train has not is no mistake of a regression."""
+    rows = [{"text": one.text, "label": [one.label, "all"]} for one in clean(40)]
+    (tmp_path / "multi.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    code, out = doctor(capsys, "--train", tmp_path / "multi.jsonl")
+    assert (code, out.splitlines()[-1]) == (0, "Verdict: no problems.")
+    for name, start in (("train", 0), ("test", 100)):
+        rows = [{"text": one.text, "label": number + start / 7} for number, one in enumerate(clean(30, start=start))]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    sets = ("--train", tmp_path / "train.jsonl", "--test", tmp_path / "test.jsonl")
+    assert doctor(capsys, *sets, "--task", "regress")[0] == 0
+    assert doctor(capsys, *sets)[0] == 1, "as classes they are labels that train never saw"

@@ -6,25 +6,23 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from headswap.cli.flags import Output, OutputFlags
+from headswap.cli.flags import Output, OutputFlags, Reading
 from headswap.model.config import Preset
-from headswap.text.config import DocumentUnit, ReadSettings
+from headswap.text.config import DocumentUnit, LabelledSettings, ReadSettings
+
+ROLES = ("train", "validation", "test")
 
 
 def doctor(
     bundle: str | None = None,
     /,
     *,
-    train: str | None = None,
-    validation: str | None = None,
-    test: str | None = None,
     corpus: Annotated[tuple[str, ...], Parameter(consume_multiple=True)] = (),
     tokenizer: str | None = None,
-    text_column: str = "text",
-    label_column: str = "label",
     documents: DocumentUnit = "auto",
     max_length: int | None = None,
     preset: Preset | None = None,
+    data: Annotated[LabelledSettings | None, Reading] = None,
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
 ) -> int:
     """Examine data before anything is trained, or a bundle before it is trusted; exit code 1 if there are problems.
@@ -35,20 +33,10 @@ def doctor(
     ----------
     bundle
         Bundle, run folder or token store to examine.
-    train
-        Labelled training set.
-    validation
-        Labelled validation set.
-    test
-        Labelled test set.
     corpus
         Files, folders, globs or a named data set.
     tokenizer
         A tokenizer.json, a bundle or a run folder: adds tokens a word, unknown tokens, and what a limit would cut off.
-    text_column
-        Name of the text column.
-    label_column
-        Name of the label column.
     documents
         What one document is in a plain text corpus.
     max_length
@@ -60,21 +48,18 @@ def doctor(
     from headswap.core.errors import SettingError
 
     start_messages(quiet=True)
-    if bundle is None and not (train or validation or test or corpus):
-        raise SettingError(
-            "Nothing is given to examine. Name a bundle, or pass --train, --validation, --test or --corpus."
-        )
+    given = data or LabelledSettings()
+    roles = [role for role in ROLES if getattr(given, role) is not None]
+    if bundle is None and not (roles or corpus):
+        raise SettingError("Nothing is given to examine. Name a bundle, or pass --train, --test, --corpus or the like.")
     if max_length is not None and max_length < 2:
         raise SettingError(f"--max-length {max_length} is not allowed: it should be at least 2.")
     answer: dict[str, Any] = {}
     if bundle is not None:
         answer |= _examine_folder(bundle)
-    if train or validation or test or corpus:
-        roles = {"train": train, "validation": validation, "test": test}
-        answer |= _examine_texts(
-            {role: name for role, name in roles.items() if name}, corpus, tokenizer,
-            columns=(text_column, label_column), documents=documents, max_length=max_length, preset=preset,
-        )  # fmt: skip
+    if roles or corpus:
+        settings = ReadSettings(documents=documents, text_column=given.text_column)
+        answer |= _examine_texts(given, corpus, settings, tokenizer, max_length=max_length, preset=preset)
     problems = [check for check in answer.get("checks", []) if not check["is_sound"]]
     problems += [finding for finding in answer.get("findings", []) if finding["level"] == "problem"]
     answer["problems"] = len(problems)
@@ -106,38 +91,53 @@ def _examine_folder(name: str) -> dict[str, Any]:
 
 
 def _examine_texts(
-    roles: dict[str, str],
+    data: LabelledSettings,
     corpus: tuple[str, ...],
+    settings: ReadSettings,
     tokenizer: str | None,
     *,
-    columns: tuple[str, str],
-    documents: DocumentUnit,
     max_length: int | None,
     preset: Preset | None,
 ) -> dict[str, Any]:
-    from headswap.core.errors import InputError
     from headswap.text.doctor import examine_data
     from headswap.text.documents import read_documents
-    from headswap.text.labelled import read_labelled
     from headswap.text.tokenizer import Tokenizer
 
     loaded = Tokenizer.load(tokenizer) if tokenizer else None
     limit, parameters = _base(tokenizer, preset, loaded.vocab_size if loaded else None)
-    labelled: dict[str, Any] = {}
-    for role, name in roles.items():
-        try:
-            labelled[role] = read_labelled(name, text_column=columns[0], label_column=columns[1])
-        except InputError as problem:
-            labelled[role] = problem
+    task, labelled = _labelled(data)
     texts = None
     if corpus:
-        settings = ReadSettings(documents=documents, **({} if columns[0] == "text" else {"text_column": columns[0]}))
         read_documents(corpus, settings)  # a file that is not there is wrong use, not a finding
         texts = partial(_texts, corpus, settings)
     diagnosis = examine_data(
-        texts, labelled, tokenizer=loaded, max_length=max_length or limit, num_parameters=parameters if corpus else None
-    )
+        texts, labelled, tokenizer=loaded, max_length=max_length or limit,
+        num_parameters=parameters if corpus else None, labels_of=task.labels, check=task.check,
+    )  # fmt: skip
     return diagnosis.as_json() | {"max_length": max_length or limit}
+
+
+def _labelled(data: LabelledSettings) -> tuple[Any, dict[str, Any]]:
+    """The task that the first set shows, and each set, or what forbids to read it."""
+    from headswap.core.errors import InputError
+    from headswap.training.tasks.table import TASKS, chosen_task
+
+    files = {role: getattr(data, role) for role in ROLES if getattr(data, role) is not None}
+    task = TASKS[data.task or "classify"]
+    if files:
+        try:
+            task = chosen_task(data.changed(train=next(iter(files.values()))))
+        except InputError:
+            task = TASKS[data.task or "classify"]  # what is wrong is found again when the file is read
+    task.check_columns(data)
+    label_files = {"train": data.label_file, "validation": data.validation_label_file, "test": data.test_label_file}
+    labelled: dict[str, Any] = {}
+    for role, name in files.items():
+        try:
+            labelled[role] = task.read(name, data, label_files[role])
+        except InputError as problem:
+            labelled[role] = problem
+    return task, labelled
 
 
 def _texts(corpus: tuple[str, ...], settings: ReadSettings) -> Iterator[str]:

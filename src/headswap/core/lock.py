@@ -78,8 +78,7 @@ class FolderLock:
 
     def _refusal(self, handle: int) -> SettingError:
         return SettingError(
-            f"{self.file.parent} is in use by another run{_holder(handle)}. Wait for it or stop it, "
-            "or choose another folder."
+            f"{self.file.parent} is in use{_holder(handle)}. Wait for its run or stop it, or choose another folder."
         )
 
     def __getstate__(self) -> dict[str, Any]:

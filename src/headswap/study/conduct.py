@@ -8,7 +8,7 @@ import logging
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 from headswap.core.config import Settings, load_recipe
 from headswap.core.errors import SettingError, listed
 from headswap.core.files import read_json, remove_folder, write_json
+from headswap.core.lock import FolderLock
 from headswap.study.arms import read_arms
 from headswap.study.config import StudyRecipe
 from headswap.study.plan import Job, Plan, make_plan, usable_budgets
@@ -120,17 +121,14 @@ def _check_folder(out: Path, *, overwrite: bool) -> None:
 def _alone_in(out: Path) -> Iterator[None]:
     """Two studies at once in one folder would do each job twice."""
     out.mkdir(parents=True, exist_ok=True)
+    lock = FolderLock(out)
+    lock.take()
     try:
-        import fcntl
-    except ModuleNotFoundError:  # Windows
         yield
-        return
-    with (out / ".lock").open("w") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise SettingError(f"Another study is running in {out}. Wait for it, or choose another --out.") from None
-        yield
+    finally:
+        lock.release()
+        with suppress(OSError):  # what could not begin leaves no folder
+            out.rmdir()
 
 
 def _probe(jobs: list[Job], scheduler: Scheduler, out: Path) -> dict[str, Any] | None:

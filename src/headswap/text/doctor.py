@@ -85,8 +85,13 @@ def examine_data(
     tokenizer: Tokenizer | None = None,
     max_length: int | None = None,
     num_parameters: int | None = None,
+    labels_of: Callable[[Sequence[Any]], Sequence[str]] = label_names,
+    check: Callable[..., None] = check_labels,
 ) -> Diagnosis:
-    """Look at a corpus and at the labelled sets that could be read, or at what forbade it."""
+    """Look at a corpus and at the labelled sets that could be read, or at what forbade it.
+
+    `labels_of` and `check` are a task's own: the labels of train, and whether another set has what train has not.
+    """
     diagnosis = Diagnosis()
     texts: dict[str, Texts] = {}
     readable = {role: one for role, one in labelled.items() if not isinstance(one, InputError)}
@@ -105,7 +110,7 @@ def examine_data(
         diagnosis.findings += _of_description(role, one, tokenizer, max_length)
     if corpus is not None and "corpus" in texts:
         diagnosis.findings += _of_corpus(corpus(), diagnosis.sets["corpus"], num_parameters)
-    diagnosis.findings += _of_labels(readable)
+    diagnosis.findings += _of_labels(readable, labels_of, check)
     diagnosis.overlaps = _overlaps(texts, diagnosis.sets)
     diagnosis.findings += [finding for one in diagnosis.overlaps for finding in _of_overlap(one)]
     return diagnosis
@@ -233,19 +238,21 @@ def _of_corpus(texts: Iterable[str], one: Description, num_parameters: int | Non
         )  # fmt: skip
 
 
-def _of_labels(sets: Mapping[str, Sequence[Labelled]]) -> Iterator[Finding]:
+def _of_labels(
+    sets: Mapping[str, Sequence[Labelled]], labels_of: Callable[..., Sequence[str]], check: Callable[..., None]
+) -> Iterator[Finding]:
     """What forbids training and scoring: one class only, labels that train never saw."""
     train = sets.get("train")
     if not train:
         return
     try:
-        labels = label_names(train)  # type: ignore[arg-type]
+        labels = labels_of(train)
     except InputError as problem:
         yield Finding("problem", "labels", "train", str(problem))
         return
     for role in ("validation", "test"):
         try:
-            check_labels(sets.get(role, ()), labels, role=role)  # type: ignore[arg-type]
+            check(sets.get(role, ()), labels, role=role)
         except InputError as problem:
             yield Finding("problem", "labels", role, str(problem))
 
