@@ -276,7 +276,7 @@ def test_numbers_are_read_and_what_is_none_is_named(tmp_path: Path) -> None:
     assert [line.partition(": ")[2] for line in str(raised.value).splitlines()] == [
         "the label is 'good', not a finite number.",
         "the label is 'nan', not a finite number.",
-        "the label is blank, not a finite number.",
+        "the label is blank, not a finite number. Correct these lines, or remove them.",
     ]
 
 

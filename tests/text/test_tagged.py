@@ -47,7 +47,8 @@ def test_broken_conll_lines_are_named(tmp_path: Path) -> None:
     (tmp_path / "a.conll").write_text("Anna B-PER\nStone\n\nRome LOC B-LOC\n")
     assert problem(tmp_path / "a.conll").splitlines() == [
         f"{tmp_path / 'a.conll'}, line 2: 1 columns where the lines before have 2.",
-        f"{tmp_path / 'a.conll'}, line 4: 3 columns where the lines before have 2.",
+        f"{tmp_path / 'a.conll'}, line 4: 3 columns where the lines before have 2. "
+        "Correct these lines, or remove them.",
     ]
     (tmp_path / "b.conll").write_text("Anna\nStone\n")
     assert "line 1: 1 columns; a word and its tag need at least 2" in problem(tmp_path / "b.conll")
