@@ -161,7 +161,7 @@ labelled("gzip with a wrong checksum", "train.csv.gz", gzip.compress(CSV.encode(
          "train.csv.gz is not whole gzip data")  # fmt: skip
 labelled("xz that was cut off", "train.csv.xz", lzma.compress(CSV.encode())[:-12], "train.csv.xz is not whole xz data")
 labelled("zstandard that is none", "train.csv.zst", CSV, "train.csv.zst is not whole zstd data")
-BOMB = gzip.compress(b"text,label\n" + b"a,b\n" * (24 << 20), 9)
+BOMB = gzip.compress(b"text,label\n" + (b"a" * 996 + b",b\n") * 100_000, 9)
 labelled("a decompression bomb", "train.csv.gz", BOMB, "train.csv.gz unpacks to more",
          "Unpack it yourself")  # fmt: skip
 labelled("parquet that is none", "train.parquet", "PAR1 not really PAR1", "train.parquet is not valid parquet")
