@@ -170,7 +170,8 @@ def test_params_tells_trainable_from_total(trainable: str, capsys: pytest.Captur
         ({"lora_rank": 4}, "lora only"),
         ({"trainable": "head", "unfreeze": "gradual"}, "no layer of the base moves"),
         ({"trainable": "top-9"}, "has 3 layers"),
-        ({"trainable": "half"}, "trainable"),
+        ({"trainable": "lorra"}, "all, head, biases, lora, or top-N.* Did you mean 'lora'"),
+        ({"trainable": "top-0"}, "such as top-2"),
         ({"base": "scratch", "trainable": "lora"}, "no base to adapt"),
     ],
 )

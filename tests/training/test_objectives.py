@@ -49,6 +49,7 @@ def test_every_objective_learns_more_than_how_often_tokens_occur(base: Any) -> N
     for name in ("nsp", "sop"):
         asked = result["objective"].endswith(name)
         assert (f"{name}_accuracy" in result) == asked
+        assert (result.get(f"{name}_pairs", 0) > 0) == asked
         assert all((f"train_{name}_loss" in line) == asked for line in lines)
 
 

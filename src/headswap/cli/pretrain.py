@@ -72,5 +72,11 @@ def print_held_out(console: "Console", result: dict[str, Any]) -> None:
     )
     for name, what in (("nsp", "segments that follow each other"), ("sop", "segments in their order")):
         if (accuracy := result.get(f"{name}_accuracy")) is not None:
-            loss = result[f"{name}_loss"]
-            console.print(f"Told right, {what}: {accuracy:.3f} of the pairs (.500 by chance), loss {loss:.3f}.")
+            from headswap.study.statistics import wilson_interval
+
+            pairs, loss = result[f"{name}_pairs"], result[f"{name}_loss"]
+            low, high = wilson_interval(accuracy, pairs)
+            console.print(
+                f"Told right, {what}: {accuracy:.3f} of {pairs:,} pairs ({low:.3f} to {high:.3f}; .500 by chance), "
+                f"loss {loss:.3f}."
+            )

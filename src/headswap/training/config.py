@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, field_validator
 
 from headswap.core.config import Recipe, Settings, check_exclusive
-from headswap.core.errors import SettingError
+from headswap.core.errors import SettingError, did_you_mean
 from headswap.model.config import (
     DEFAULT_PRESET,
     LORA_TARGETS,
@@ -161,7 +161,7 @@ class FinetuneTraining(TrainingSettings):
 class AdaptationSettings(Settings):
     """Which weights of a base move in fine-tuning, and how."""
 
-    trainable: Annotated[str, Field(pattern=r"^(all|head|biases|lora|top-[1-9]\d*)$")] = "all"
+    trainable: str = "all"
     """What moves beside the new head: all, head (nothing else), top-N (the N upper layers), biases, or lora."""
     lora_rank: Steps = 8
     """Rank of the adapters."""
@@ -175,6 +175,14 @@ class AdaptationSettings(Settings):
     """Each layer's learning rate is this share of that of the layer above it. By default 0.8; 1 from scratch."""
     head_lr_factor: Positive | None = None
     """The new head's learning rate as a multiple of the top layer's. By default 10; 1 from scratch."""
+
+    def model_post_init(self, _context: object) -> None:
+        """top-N has a number, so the words cannot be listed as a type."""
+        if not re.fullmatch(r"all|head|biases|lora|top-[1-9]\d*", self.trainable):
+            raise SettingError(
+                f"trainable = '{self.trainable}' is not allowed: it is all, head, biases, lora, or top-N with a number "
+                f"of layers such as top-2.{did_you_mean(self.trainable, ('all', 'head', 'biases', 'lora'))}"
+            )
 
     @property
     def top_layers(self) -> int | None:

@@ -41,6 +41,8 @@ def held_out_metrics(
             counts[name] += part.count
     model.train(was_training)
     metrics = {name: total / max(1, counts[name]) for name, total in totals.items()}
+    for name in [name for name in metrics if name.endswith("_accuracy")]:
+        metrics[name.replace("_accuracy", "_pairs")] = counts[name]
     metrics["perplexity"] = math.exp(min(metrics["loss"], 700))
     if objective.is_likelihood:
         metrics["bits_per_byte"] = totals["loss"] / (math.log(2) * num_bytes)
