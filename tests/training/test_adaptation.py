@@ -67,6 +67,8 @@ def test_only_what_is_trainable_moves(shared: Path, tmp_path: Path, trainable: s
     }[trainable]
     assert names <= expected
     assert len(names) >= 0.8 * len(expected)  # a bias of keys has no gradient
+    again = hs.finetune(shared / "base", out=tmp_path / "again", config=run.path / "recipe.toml")
+    assert again.result["history"] == run.result["history"], "a saved recipe can be run again"
     parameters = run.result["parameters"]
     assert (parameters["trainable"] == parameters["total"]) == (trainable == "all")
 

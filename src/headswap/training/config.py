@@ -194,6 +194,8 @@ class AdaptationSettings(Settings):
         if is_scratch and (given := self.not_default(("trainable", "unfreeze"))):
             raise SettingError(f"{', '.join(given)} cannot be used with --base scratch: there is no base to adapt.")
         decay, factor = (1.0, 1.0) if is_scratch else (LAYER_LR_DECAY, HEAD_LR_FACTOR)
+        if self.trainable == "head":
+            decay = 1.0  # none of its layers moves
         return self.changed(layer_lr_decay=self.layer_lr_decay or decay, head_lr_factor=self.head_lr_factor or factor)
 
     def lora(self) -> LoraShape | None:
@@ -206,7 +208,9 @@ class AdaptationSettings(Settings):
         """Settings that would have no effect are refused."""
         if self.trainable != "lora" and (given := self.not_default(("lora_rank", "lora_alpha", "lora_targets"))):
             raise SettingError(f"{', '.join(given)}: there are adapters under --trainable lora only.")
-        if self.trainable == "head" and (given := self.not_default(("unfreeze", "layer_lr_decay"))):
+        idle = {"unfreeze": "at-once", "layer_lr_decay": 1.0}
+        given = [name for name in self.not_default(idle) if getattr(self, name) != idle[name]]
+        if self.trainable == "head" and given:
             raise SettingError(f"{', '.join(given)}: under --trainable head no layer of the base moves.")
 
 
