@@ -5,7 +5,7 @@ says what was meant.
 """
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -35,14 +35,8 @@ def pretrain(
     **settings: Any,
 ) -> Run:
     """Pre-train a base on a corpus; the settings are those of `headswap pretrain`."""
-    return pretrain_run(
-        out=Path(out),
-        config=Path(config) if config else None,
-        sections=sort_into_sections(_with_corpus(settings, corpus), PretrainRecipe),
-        overwrite=overwrite,
-        resume=resume,
-        observer=observer,
-    )
+    how = {"overwrite": overwrite, "resume": resume, "observer": observer}
+    return _train(pretrain_run, PretrainRecipe, _with_corpus(settings, corpus), out=out, config=config, **how)
 
 
 def adapt(
@@ -59,14 +53,8 @@ def adapt(
     """Go on pre-training a base on a new corpus; the settings are those of `headswap adapt`."""
     if base is not None:
         settings["base"] = fspath(base)
-    return adapt_run(
-        out=Path(out),
-        config=Path(config) if config else None,
-        sections=sort_into_sections(_with_corpus(settings, corpus), AdaptRecipe),
-        overwrite=overwrite,
-        resume=resume,
-        observer=observer,
-    )
+    how = {"overwrite": overwrite, "resume": resume, "observer": observer}
+    return _train(adapt_run, AdaptRecipe, _with_corpus(settings, corpus), out=out, config=config, **how)
 
 
 def finetune(
@@ -82,15 +70,8 @@ def finetune(
     """Fine-tune a base (a run, a bundle's path, or "scratch"); the settings are those of `headswap finetune`."""
     if base is not None:
         settings["base"] = fspath(base)
-    sections = sort_into_sections(settings, FinetuneRecipe)
-    return finetune_run(
-        out=Path(out),
-        config=Path(config) if config else None,
-        sections=sections,
-        overwrite=overwrite,
-        resume=resume,
-        observer=observer,
-    )
+    how = {"overwrite": overwrite, "resume": resume, "observer": observer}
+    return _train(finetune_run, FinetuneRecipe, settings, out=out, config=config, **how)
 
 
 def run_study(
@@ -128,6 +109,20 @@ def load(path: PathName) -> Run:
     """A run folder or a bundle, ready to `predict` or `generate`; the model is read when it is first used."""
     find_bundle(Path(path))
     return Run(Path(path))
+
+
+def _train(
+    train: Callable[..., Run],
+    recipe: type[Recipe],
+    settings: dict[str, Any],
+    *,
+    out: PathName,
+    config: PathName | None,
+    **how: Any,
+) -> Run:
+    """What the training verbs do with flat settings."""
+    sections = sort_into_sections(settings, recipe)
+    return train(out=Path(out), config=Path(config) if config else None, sections=sections, **how)
 
 
 def _with_corpus(settings: dict[str, Any], corpus: PathName | Sequence[PathName]) -> dict[str, Any]:

@@ -146,7 +146,10 @@ def test_disagreements_show_the_texts_on_which_trust_differs_most() -> None:
 
 def test_everything_is_plain_json() -> None:
     cells = {("tfidf", 400): [0.8] * 3, ("scratch", 400): [0.78, 0.77, 0.79], ("pretrained", 400): [0.83, 0.82, 0.84]}
-    json.dumps(analyse(study(cells)), allow_nan=False)
+    written = json.dumps(analyse(study(cells)), allow_nan=False)
+    again = json.loads(written)
+    assert json.dumps(again) == written
+    assert {row["arm"] for row in again["cells"]} == {"tfidf", "scratch", "pretrained"}
 
 
 def test_permutations_are_there_from_eight_seeds_on() -> None:

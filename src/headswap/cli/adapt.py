@@ -33,8 +33,7 @@ def adapt(
     reference
         Corpus of the old domain: its loss is told before and after, since new text can push old knowledge out.
     """
-    from headswap.cli.display import print_json
-    from headswap.cli.pretrain import print_held_out
+    from headswap.cli.pretrain import tell_of_base
     from headswap.cli.training_verb import run_verb
     from headswap.training.pretrain import adapt as adapt_run
 
@@ -45,17 +44,4 @@ def adapt(
         "training": training,
         "machine": machine,
     }
-    run, console = run_verb(adapt_run, out, flags, sections)
-    if run is None:
-        return
-    result = run.result
-    if flags.json:
-        print_json({"run": str(run.path), **result})
-        return
-    if not flags.quiet:
-        if result["loss"] is not None:
-            console.print(f"Held-out loss of the new text before: {result['before']['loss']:.3f}. After:")
-        print_held_out(console, result)
-        if old := result.get("reference"):
-            console.print(f"Loss of the old text: {old['loss_before']:.3f} before, {old['loss_after']:.3f} after.")
-        console.print(f"The base is in {run.path}. Next: headswap finetune --base {run.path} --train FILE --out DIR")
+    tell_of_base(*run_verb(adapt_run, out, flags, sections), flags)

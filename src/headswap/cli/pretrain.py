@@ -11,6 +11,8 @@ from headswap.training.config import MachineSettings, PretrainTraining
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from headswap.training.run import Run
+
 
 def pretrain(
     *corpus: str,
@@ -34,7 +36,6 @@ def pretrain(
     out
         Folder of the run.
     """
-    from headswap.cli.display import print_json
     from headswap.cli.training_verb import run_verb
     from headswap.training.pretrain import pretrain as pretrain_run
 
@@ -47,19 +48,28 @@ def pretrain(
         "training": training,
         "machine": machine,
     }
-    run, console = run_verb(pretrain_run, out, flags, sections)
+    tell_of_base(*run_verb(pretrain_run, out, flags, sections), flags)
+
+
+def tell_of_base(run: "Run | None", console: "Console", flags: TrainingFlags) -> None:
+    """What a run that made a base, or went on with one, has to say at its end."""
+    from headswap.cli.display import print_json
+
     if run is None:
         return
     result = run.result
     if flags.json:
         print_json({"run": str(run.path), **result})
-        return
-    if not flags.quiet:
-        print_held_out(console, result)
+    elif not flags.quiet:
+        if result["loss"] is not None and "before" in result:
+            console.print(f"Held-out loss of the new text before: {result['before']['loss']:.3f}. After:")
+        _print_held_out(console, result)
+        if old := result.get("reference"):
+            console.print(f"Loss of the old text: {old['loss_before']:.3f} before, {old['loss_after']:.3f} after.")
         console.print(f"The base is in {run.path}. Next: headswap finetune --base {run.path} --train FILE --out DIR")
 
 
-def print_held_out(console: "Console", result: dict[str, Any]) -> None:
+def _print_held_out(console: "Console", result: dict[str, Any]) -> None:
     """What the base knows of text it has not seen, beside what it would score knowing nothing."""
     if result["loss"] is None:
         return

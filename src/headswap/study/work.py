@@ -34,7 +34,7 @@ def main(job_file: str) -> int:
             if not (folder / "result.json").is_file():
                 JOBS[job["kind"]](folder, job)
     except HeadswapError as problem:
-        print(problem, file=sys.stderr)
+        log.error("%s", problem)
         return problem.exit_code
     except KeyboardInterrupt:
         return 130
@@ -97,6 +97,8 @@ def _finetune(folder: Path, job: Mapping[str, Any]) -> None:
 
 def _baseline(folder: Path, job: Mapping[str, Any]) -> None:
     """A baseline as a run folder: the same rows, the same predictions file."""
+    import numpy as np
+
     from headswap.study.baselines import PROBABILITIES
     from headswap.training.config import FinetuneRecipe
     from headswap.training.predictions import Predictions, text_ids
@@ -108,8 +110,6 @@ def _baseline(folder: Path, job: Mapping[str, Any]) -> None:
     train = [*splits.train, *splits.validation]  # nothing is chosen on validation, so all labels are learnt from
     probabilities, chosen = PROBABILITIES[job["arm"]](train, splits.test, splits.labels)
     numbers = {label: number for number, label in enumerate(splits.labels)}
-    import numpy as np
-
     targets = np.array([numbers[example.label] for example in splits.test])
     ids = text_ids([example.text for example in splits.test])
     Predictions(probabilities, targets, splits.labels, ids).save(folder)
