@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from boxed import Box
 from headswap.bundle import Bundle
 from headswap.text.config import TokenizerSettings
 from headswap.text.records import Document
@@ -78,3 +79,9 @@ def tokenizer() -> Tokenizer:
     """Byte-level BPE of 300 tokens on the small grammar."""
     documents = [Document(text, "tests", number) for number, (text, _) in enumerate(sentences(50), 1)]
     return train_tokenizer(documents, TokenizerSettings(kind="bpe", vocab_size=300))
+
+
+@pytest.fixture
+def box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Box:
+    """A place where tests install bases of their own."""
+    return Box(tmp_path / "site", monkeypatch)

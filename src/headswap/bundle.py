@@ -18,6 +18,7 @@ import torch
 from pydantic import ValidationError
 from safetensors.torch import save_file
 
+from headswap.core.bases import base_folder, checked_base, is_boxed
 from headswap.core.config import problem_sentences, validate
 from headswap.core.errors import InputError, absent, raise_problems
 from headswap.core.files import atomic_folder, read_json, write_json
@@ -88,15 +89,15 @@ class Bundle:
             return f"a {'causal' if shape.direction == 'causal' else 'masked'} language model"
         return {"classify": "a classifier", "tag": "a tagger", "span": "a question answerer"}[shape.head]
 
-    def save(self, folder: Path) -> None:
-        """Write the folder whole, or not at all."""
+    def save(self, folder: Path, *, dtype: torch.dtype | None = None) -> None:
+        """Write the folder whole, or not at all; a narrower `dtype` must hold every weight exactly."""
         with atomic_folder(folder) as temporary:
-            self.write_into(temporary)
+            self.write_into(temporary, dtype=dtype)
             write_manifest(temporary)
 
-    def write_into(self, folder: Path) -> None:
+    def write_into(self, folder: Path, *, dtype: torch.dtype | None = None) -> None:
         """Write the files into an existing folder."""
-        save_model(self.model, folder / WEIGHTS)
+        save_model(self.model, folder / WEIGHTS, dtype=dtype)
         self.tokenizer.save(folder / "tokenizer.json")
         write_json(folder / CONFIG, config_of(self))
         write_json(folder / GOLDEN, golden_outputs(self.model))
@@ -104,8 +105,8 @@ class Bundle:
 
     @classmethod
     def load(cls, path: str | Path, *, device: torch.device | str = "cpu") -> "Bundle":
-        """Read a bundle, or a run folder's bundle; all that is wrong with it is one error."""
-        folder = find_bundle(Path(path))
+        """Read a bundle, a run folder's bundle or `box:NAME`; all that is wrong with it is one error."""
+        folder = checked_base(path) if is_boxed(path) else find_bundle(Path(path))
         check_inside(folder)
         config = read_json(folder / CONFIG)
         shape = shape_of(config, folder / CONFIG)
@@ -134,7 +135,9 @@ class Bundle:
 
 
 def find_bundle(path: Path) -> Path:
-    """The bundle folder that `path` names: itself, or the one inside a run folder."""
+    """The bundle folder that `path` names: itself, the one inside a run folder, or that of an installed base."""
+    if is_boxed(path):
+        return base_folder(path)
     for folder in (path, path / "bundle"):
         if (folder / CONFIG).is_file():
             return folder
@@ -144,7 +147,7 @@ def find_bundle(path: Path) -> Path:
             f"Finish it with --resume, or use {path / 'checkpoints' / 'last'}."
         )
     if not path.exists():
-        raise InputError(f"{absent(path)} Give a bundle or a run folder.")
+        raise InputError(f"{absent(path)} Give a bundle, a run folder, or box:NAME (see headswap bases).")
     raise InputError(f"{path} is neither a bundle nor a run folder: it has no {CONFIG}.")
 
 
@@ -262,9 +265,12 @@ def _are_labels(names: Any, count: int) -> bool:
     return all(isinstance(label, str) for label in labels) and len(set(labels)) == count
 
 
-def save_model(model: TextModel, path: Path) -> None:
+def save_model(model: TextModel, path: Path, *, dtype: torch.dtype | None = None) -> None:
     """Write the weights; a tied head has none of its own, so nothing is stored twice."""
     state = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+    if dtype is not None:
+        whole, state = state, {name: tensor.to(dtype) for name, tensor in state.items()}
+        assert all(torch.equal(state[name].to(tensor.dtype), tensor) for name, tensor in whole.items()), "not exact"
     save_file(state, path, metadata={"format": "pt"})
 
 
@@ -285,9 +291,12 @@ def open_weights(path: Path, *, device: torch.device | str = "cpu") -> Iterator[
 
 
 def load_weights(model: TextModel, path: Path, *, device: torch.device | str) -> None:
-    """Fill a model, which may lie on the meta device, with exactly the tensors of a file."""
+    """Fill a model, which may lie on the meta device, with exactly the tensors of a file.
+
+    Weights that are stored in 16 bits become fp32, exactly: what they are computed in is the machine's matter.
+    """
     with open_weights(path, device=device) as file:
-        state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+        state = {name: _widened(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118 - no mapping
     wanted = model.state_dict()
     problems = [f"{path}: the tensor {name} is missing." for name in wanted if name not in state]
     problems += [f"{path}: the tensor {name} has no place in this model." for name in state if name not in wanted]
@@ -306,6 +315,10 @@ def load_weights(model: TextModel, path: Path, *, device: torch.device | str) ->
     model.load_state_dict(state, assign=True)
     for name, tensor in model.named_parameters():
         tensor.requires_grad_(is_trainable[name])
+
+
+def _widened(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.float() if tensor.dtype in (torch.bfloat16, torch.float16) else tensor
 
 
 @torch.no_grad()

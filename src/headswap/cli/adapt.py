@@ -25,7 +25,7 @@ def adapt(
     Parameters
     ----------
     bundle
-        Bundle or run folder of a pre-trained base.
+        Bundle or run folder of a pre-trained base, or box:NAME (see headswap bases).
     corpus
         Files, folders, globs, a token store, a named data set, or - for standard input.
     out

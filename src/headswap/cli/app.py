@@ -24,6 +24,7 @@ VERBS = {
     "store": "Turn a corpus into a token store.",
     "cache": "List or clear the cached token stores and tokenizers.",
     "datasets": "List the named data sets.",
+    "bases": "List the installed bases, which are used as box:NAME.",
     "doctor": "Examine data before anything is trained, or a bundle before it is trusted.",
     "params": "Count the parameters of a model, by formula and from its tensors.",
     "pretrain": "Pre-train a base on unlabelled text.",

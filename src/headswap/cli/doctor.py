@@ -32,7 +32,7 @@ def doctor(
     Parameters
     ----------
     bundle
-        Bundle, run folder or token store to examine.
+        Bundle, run folder, box:NAME or token store to examine.
     corpus
         Files, folders, globs or a named data set.
     tokenizer
@@ -151,10 +151,12 @@ def _base(tokenizer: str | None, preset: Preset | None, vocab_size: int | None) 
     from pathlib import Path
 
     from headswap.bundle import CONFIG, Bundle
+    from headswap.core.bases import base_folder, is_boxed
     from headswap.model.account import account_of, account_of_shape
     from headswap.model.config import DEFAULT_PRESET, PRESET_VOCAB_SIZES, ModelSettings
 
-    for folder in (Path(tokenizer), Path(tokenizer) / "bundle") if tokenizer and preset is None else ():
+    place = base_folder(tokenizer) if tokenizer and is_boxed(tokenizer) else Path(tokenizer or "")
+    for folder in (place, place / "bundle") if tokenizer and preset is None else ():
         if (folder / CONFIG).is_file():
             bundle = Bundle.load(folder)
             return bundle.max_length, account_of(bundle.model).total

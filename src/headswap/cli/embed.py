@@ -25,7 +25,7 @@ def embed(
     Parameters
     ----------
     bundle
-        Bundle or run folder, of a base or of a classifier.
+        Bundle or run folder, of a base or of a classifier, or box:NAME (see headswap bases).
     text
         Texts to embed.
     file

@@ -26,7 +26,7 @@ def evaluate(
     Parameters
     ----------
     bundle
-        Bundle or run folder.
+        Bundle or run folder, or box:NAME (see headswap bases).
     data
         Labelled set for a fine-tuned model, corpus for a language model.
     label_file

@@ -20,7 +20,7 @@ def fill(
     Parameters
     ----------
     bundle
-        Bundle or run folder of a masked language model.
+        Bundle or run folder of a masked language model, or box:NAME (see headswap bases).
     text
         Texts with <mask> where a word is missing.
     file

@@ -21,7 +21,7 @@ def generate(
     Parameters
     ----------
     bundle
-        Bundle or run folder of a causal language model.
+        Bundle or run folder of a causal language model, or box:NAME (see headswap bases).
     prompt
         Text to continue; empty starts a document.
     """

@@ -31,7 +31,7 @@ def params(
     Parameters
     ----------
     bundle
-        Bundle or run folder; without it the model is the one that --preset and its like describe.
+        Bundle, run folder or box:NAME; without it the model is the one that --preset and its like describe.
     vocab_size
         Vocabulary size; the preset's own by default.
     max_length

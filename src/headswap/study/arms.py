@@ -1,7 +1,8 @@
 """Arms: the ways to get a model that a study can compare, as changes to one pre-training and one fine-tuning.
 
-An arm is a name of the table, a bundle made elsewhere, or a recipe file. Its settings are looked up in the recipes of
-the training verbs, so an arm whose setting this version does not have is an error before anything is trained.
+An arm is a name of the table, a base in the box, a bundle made elsewhere, or a recipe file. Its settings are looked up
+in the recipes of the training verbs, so an arm whose setting this version does not have is an error before anything is
+trained.
 """
 
 from collections.abc import Mapping
@@ -9,13 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from headswap.core.bases import OWN_BASE, PREFIX, base_folder, is_boxed
 from headswap.core.config import Recipe, load_recipe, read_toml
 from headswap.core.errors import InputError, SettingError, absent, did_you_mean
 from headswap.study.config import StudyRecipe
 from headswap.training.config import FinetuneRecipe, PretrainRecipe
 
 BASELINES = ("majority", "tfidf")
-SCRATCH = "scratch"
+SCRATCH, BOX = "scratch", "box"
 Sections = dict[str, dict[str, Any]]
 
 
@@ -42,6 +44,7 @@ NAMED: dict[str, tuple[str, Mapping[str, Any], Mapping[str, Any]]] = {
     "gradual": ("base", {}, {"unfreeze": "gradual"}),
     "masked": ("base", {"objective": "masked"}, {}),
     "masked+nsp": ("base", {"objective": "masked+nsp"}, {}),
+    BOX: ("bundle", {}, {}),
 }
 """Where an arm starts, and what it changes in pre-training and in fine-tuning."""
 MEANING = {
@@ -54,6 +57,7 @@ MEANING = {
     "gradual": "the pre-trained base, unfrozen layer by layer",
     "masked": "a base pre-trained on masked tokens",
     "masked+nsp": "a base pre-trained on masked tokens and on which sentence follows",
+    BOX: f"the installed base {PREFIX}{OWN_BASE}, all of it fine-tuned",
 }
 
 
@@ -77,7 +81,16 @@ def read_arms(recipe: StudyRecipe) -> list[Arm]:
     return found
 
 
+def is_from_box(arm: str) -> bool:
+    """Whether an arm starts from an installed base."""
+    return arm == BOX or arm.startswith(PREFIX)
+
+
 def _arm(name: str) -> Arm:
+    if name == BOX or is_boxed(name):
+        base = f"{PREFIX}{OWN_BASE}" if name == BOX else name
+        base_folder(base)
+        return Arm(name, "bundle", bundle=base)
     if name in NAMED:
         start, pretrain, finetune = NAMED[name]
         return Arm(
@@ -94,7 +107,8 @@ def _arm(name: str) -> Arm:
     if path.exists() or "/" in name:
         raise InputError(f"The arm {absent(path)}" if not path.exists() else f"The arm {name} is no bundle folder.")
     raise SettingError(
-        f"'{name}' is not an arm.{did_you_mean(name, NAMED)} Arms are {', '.join(NAMED)}, a bundle folder, or a recipe."
+        f"'{name}' is not an arm.{did_you_mean(name, NAMED)} Arms are {', '.join(NAMED)}, "
+        "box:NAME, a bundle folder, or a recipe."
     )
 
 
@@ -113,7 +127,8 @@ def _from_recipe(path: Path) -> Arm:
         return Arm(path.stem, "base", finetune=sections)
     if base == SCRATCH:
         return Arm(path.stem, SCRATCH, finetune=sections)
-    return Arm(path.stem, "bundle", finetune=sections, bundle=str(Path(base).expanduser().resolve()))
+    place = base if is_boxed(base) else str(Path(base).expanduser().resolve())
+    return Arm(path.stem, "bundle", finetune=sections, bundle=place)
 
 
 def _given(recipe: Recipe, *, without: tuple[str, ...]) -> Sections:

@@ -30,7 +30,8 @@ class StudySettings(Settings):
     corpus_text_column: str = "text"
     """Name of the text column of the corpus."""
     arms: tuple[str, ...] = ("majority", "tfidf", "scratch", "pretrained")
-    """Ways to get a model, by name (also frozen, lora, gradual, masked, masked+nsp), a bundle folder, or a recipe."""
+    """Ways to get a model, by name (also frozen, lora, gradual, masked, masked+nsp, box), an installed base (box:NAME),
+    a bundle folder, or a recipe."""
     budgets: tuple[str, ...] = ("100", "400", "1600", ALL)
     """How many labels an arm may see, those for choosing among them; all is the whole training set."""
     seeds: Count = 5

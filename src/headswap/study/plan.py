@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from headswap.core.bases import base_folder, is_boxed
 from headswap.core.config import Recipe, load_recipe
 from headswap.core.errors import SettingError, counted
 from headswap.core.files import sha256_of_file
@@ -138,7 +139,7 @@ class _Planner:
         """The tokenizer that arms from scratch and bases share, and the job that trains it."""
         named = self.recipe.tokenizer.tokenizer
         if named is not None:
-            return str(Path(named).expanduser().resolve()), None
+            return named if is_boxed(named) else str(Path(named).expanduser().resolve()), None
         sources = self.prepared.corpus
         if len(sources) == 1 and is_store(sources[0]):
             return sources[0], None
@@ -178,7 +179,7 @@ class _Planner:
         named = self.recipe.tokenizer.tokenizer
         if named is None or self.tokenizer is None:
             return self.recipe.tokenizer.model_dump()
-        path = Path(self.tokenizer)
+        path = base_folder(named) / "tokenizer.json" if is_boxed(named) else Path(self.tokenizer)
         return sha256_of_file(path) if path.is_file() else str(path)
 
     def _data(self, budget: str) -> dict[str, Any]:

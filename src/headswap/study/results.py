@@ -54,6 +54,7 @@ def analyse(material: Material, *, with_texts: bool = True) -> Values:
         "labels": list(first.labels),
         "num_test": len(first.targets),
         "num_bases": max((len(bases) for bases in material.bases.values()), default=0),
+        "parameters": _parameters(material),
         "cells": table.cells(),
         "comparisons": comparisons,
         "label_worth": table.worth(),
@@ -70,6 +71,15 @@ def analyse(material: Material, *, with_texts: bool = True) -> Values:
         "missing": material.missing,
         "with_texts": with_texts,
     }
+
+
+def _parameters(material: Material) -> dict[str, int]:
+    """Numbers in the model of each arm that has one."""
+    found: dict[str, int] = {}
+    for run in material.runs:
+        if count := run.result.get("parameters"):
+            found.setdefault(run.arm, count["total"])
+    return found
 
 
 class _Table:

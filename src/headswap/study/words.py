@@ -6,7 +6,8 @@ Claims follow Holm-corrected tests; the interval beside a claim is the plain 95 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from headswap.study.arms import BASELINES, MEANING, SCRATCH
+from headswap.core.bases import PREFIX
+from headswap.study.arms import BASELINES, BOX, MEANING, SCRATCH, is_from_box
 from headswap.study.statistics import FEWEST_SEEDS_FOR_A_CLAIM
 
 Values = dict[str, Any]
@@ -19,18 +20,24 @@ def primary_arm(results: Values) -> str | None:
 
 
 def headline(results: Values) -> list[str]:
-    """The answer first: the primary arm against scratch, then the best Transformer against TF-IDF."""
-    sentences = []
-    arm = primary_arm(results)
-    against = [row for row in results["comparisons"] if row["arm"] == arm and row["other"] == SCRATCH]
-    if arm is not None and against:
-        sentences.append(_gain_sentence(arm, against))
+    """The answer first: the primary arm and installed bases against scratch, then the best Transformer and TF-IDF."""
+    sentences: list[str] = []
+    asked = [primary_arm(results), *(arm for arm in results["arms"] if is_from_box(arm))]
+    for arm in dict.fromkeys(arm for arm in asked if arm is not None):
+        against = [row for row in results["comparisons"] if row["arm"] == arm and row["other"] == SCRATCH]
+        if against and (told := _gain_sentence(arm, against)) not in sentences:
+            sentences.append(told)
     sentences += _baseline_sentences(results)
     return sentences or ["No two arms of this study can be compared yet."]
 
 
+def _subject(arm: str) -> str:
+    """What a sentence about an arm begins with."""
+    return {"pretrained": "Pre-training", BOX: "The base in the box"}.get(arm, f"The arm '{arm}'")
+
+
 def _gain_sentence(arm: str, rows: Sequence[Values]) -> str:
-    subject = "Pre-training" if arm == "pretrained" else f"The arm '{arm}'"
+    subject = _subject(arm)
     if all(row["verdict"] == "no claim" for row in rows):
         count = max(row["count"] for row in rows)
         least = FEWEST_SEEDS_FOR_A_CLAIM
@@ -43,7 +50,11 @@ def _gain_sentence(arm: str, rows: Sequence[Values]) -> str:
             parts.append(f"{verb} {_enumerated(told)}")
     clauses = [f"{subject} {' and '.join(parts)}"] if parts else []
     if unclear := [f"{_labels(row)} ({_not_shown(row)})" for row in rows if row["verdict"] == "none"]:
-        between = "no difference to scratch" if parts else f"No difference between {subject.lower()} and scratch"
+        between = (
+            "no difference to scratch"
+            if parts
+            else f"No difference between {subject[0].lower()}{subject[1:]} and scratch"
+        )
         clauses.append(f"{between} is shown at {_enumerated(unclear)}")
     if few := [_labels(row) for row in rows if row["verdict"] == "no claim"]:
         clauses.append(f"no claim is possible at {_enumerated(few)}, for want of seeds")
@@ -97,7 +108,7 @@ def is_worth_shown(row: Values) -> bool:
 
 def worth_sentence(row: Values) -> str:
     """What an arm is worth in labels of the scratch arm."""
-    name = "Pre-training" if row["arm"] == "pretrained" else f"The arm '{row['arm']}'"
+    name = _subject(row["arm"])
     where = f"at {_labels(row)}"
     if row["count"] < FEWEST_SEEDS_FOR_A_CLAIM:
         return f"{name} {where}: with {row['count']} seed(s) no claim about its worth in labels is possible."
@@ -132,7 +143,7 @@ def break_even_sentence(row: Values) -> str:
 
 def catch_up_sentence(row: Values) -> str:
     """With how many labels pre-training no longer pays."""
-    name = "Pre-training" if row["arm"] == "pretrained" else f"The arm '{row['arm']}'"
+    name = _subject(row["arm"])
     if row["low"] is None:
         return f"{name} is ahead of scratch up to the largest budget tried ({row['largest']:,} labels)."
     where = f"about {row['labels']:,.0f} labels" if row["labels"] else f"more than {row['largest']:,} labels"
@@ -157,6 +168,7 @@ def caveats(results: Values) -> list[str]:
         )
     elif 1 < results["num_bases"] < len(results["seeds"]):
         found.append(f"The seeds share {results['num_bases']} bases, so they are not quite independent of each other.")
+    found += [_box_caveat(arm, results["parameters"]) for arm in results["arms"] if is_from_box(arm)]
     if missing := results["missing"]:
         what = "planned run is" if len(missing) == 1 else "planned runs are"
         found.append(f"{len(missing)} {what} missing; seeds without a partner are left out of a pair.")
@@ -164,8 +176,25 @@ def caveats(results: Values) -> list[str]:
     return found
 
 
+def _box_caveat(arm: str, parameters: dict[str, int]) -> str:
+    """What a base that was made elsewhere leaves open."""
+    ours, scratch = parameters.get(arm), parameters.get(SCRATCH)
+    told = (
+        f"The arm '{arm}' starts from one base that was made elsewhere: its intervals are conditional on it, and "
+        "whether that base has read texts of this test set could not be checked here (its card says what it has read)."
+    )
+    if ours and scratch and not 0.95 < ours / scratch < 1.05:
+        told += (
+            f" It has {ours / 1e6:.1f} M parameters and scratch {scratch / 1e6:.1f} M: "
+            "their difference is not pre-training's alone."
+        )
+    return told
+
+
 def describe_arm(arm: str) -> str:
     """What an arm is, in a few words."""
+    if arm.startswith(PREFIX):
+        return f"the installed base {arm}, all of it fine-tuned"
     return MEANING.get(arm, "a bundle or recipe of its own")
 
 

@@ -78,8 +78,8 @@ class TokenizerSettings(Settings):
     """Which tokenizer is used, or how one is trained."""
 
     tokenizer: str | None = None
-    """An existing tokenizer: a tokenizer.json, a bundle or run folder, a token store, or the lab's dict.txt.
-    Without it one is trained on the corpus."""
+    """An existing tokenizer: a tokenizer.json, a bundle or run folder, an installed base (box:NAME), a token store, or
+    the lab's dict.txt. Without it one is trained on the corpus."""
     kind: TokenizerKind = "bpe"
     """Kind of tokenizer to train: byte-level BPE, unigram, WordPiece, or whole words."""
     vocab_size: Annotated[int, Field(ge=64)] | None = None

@@ -19,6 +19,7 @@ from typing import Any, Self
 import numpy as np
 import tokenizers
 
+from headswap.core.bases import checked_base, is_boxed
 from headswap.core.errors import InputError, absent, listed
 from headswap.core.files import atomic_file, read_json
 
@@ -76,7 +77,7 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: str | Path, *, sentencepiece: str | Path | None = None) -> "Tokenizer":
-        """From a tokenizer.json, a folder or run folder that holds one, or the lab's dict.txt."""
+        """From a tokenizer.json, a folder or run folder that holds one, `box:NAME`, or the lab's dict.txt."""
         from headswap.text.lab_tokenizer import load_lab_json, read_dictionary
 
         file = _find(Path(path))
@@ -250,6 +251,8 @@ def _find(path: Path) -> Path:
     """The tokenizer file that `path` stands for."""
     if path.is_file():
         return path
+    if is_boxed(path):
+        return checked_base(path) / "tokenizer.json"
     if not path.exists():
         raise InputError(f"The tokenizer {absent(path)}")
     for inside in (path / "tokenizer.json", path / "bundle" / "tokenizer.json"):

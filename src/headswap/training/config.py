@@ -225,7 +225,7 @@ class StartSettings(ShapeChanges):
     """Where a fine-tuned model starts."""
 
     base: str | None = None
-    """Bundle or run folder whose base is carried over, or scratch."""
+    """Bundle, run folder or installed base (box:NAME) that is carried over, or scratch."""
     preset: Preset | None = None
     """Shape of a base from scratch: lab (4 layers of 200), small (6 of 256, default), modern (6 of 512), gpt2-small,
     bert-base."""
@@ -258,7 +258,7 @@ class AdaptStart(Settings):
     """The base that goes on, and the text it came from."""
 
     base: str | None = None
-    """Bundle or run folder of a pre-trained base."""
+    """Bundle or run folder of a pre-trained base, or an installed one (box:NAME)."""
     reference: str | None = None
     """Corpus of the old domain: its loss is told before and after, since new text can push old knowledge out."""
 

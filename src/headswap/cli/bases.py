@@ -1,0 +1,51 @@
+"""`headswap bases`."""
+
+from typing import TYPE_CHECKING, Annotated
+
+from headswap.cli.flags import Output, OutputFlags
+
+if TYPE_CHECKING:
+    from headswap.core.bases import BaseInfo
+
+
+def bases(*, flags: Annotated[OutputFlags, Output] = OutputFlags()) -> None:
+    """List the installed bases, which are used as box:NAME.
+
+    Example: headswap finetune --base box:reviews-en --train train.csv --out runs/classifier
+    """
+    from headswap.cli.display import print_json, print_table, start_messages
+    from headswap.core.bases import list_bases
+
+    found = list_bases()
+    if flags.json:
+        print_json({"bases": [entry.as_json() for entry in found]})
+        return
+    if not found:
+        start_messages(quiet=flags.quiet).print(
+            "No base is installed. headswap's own: pip install ./bases/reviews-en (in its sources)."
+        )
+        return
+    columns = ("name", "package", "objective", "shape", "weights", "trained on", "held out", "licence", "limits")
+    print_table("Bases in the box", columns, [_row(entry) for entry in found])
+
+
+def _row(entry: "BaseInfo") -> tuple[str, ...]:
+    package = f"{entry.package} {entry.version}".strip()
+    if entry.problem:
+        return (f"box:{entry.name}", package, f"cannot be used: {entry.problem}", *[""] * 6)
+    parameters = f"{entry.parameters / 1e6:.1f} M parameters, " if entry.parameters else ""
+    held_out = f"loss {entry.held_out_loss:.3f}" if entry.held_out_loss is not None else "not recorded"
+    if entry.held_out_bits_per_byte is not None:
+        held_out += f", {entry.held_out_bits_per_byte:.3f} bits per byte"
+    return (
+        f"box:{entry.name}",
+        package,
+        entry.objective or "not recorded",
+        f"{entry.num_hidden_layers} layers of {entry.hidden_size}, vocabulary {entry.vocab_size:,}, "
+        f"{entry.max_length} tokens",
+        f"{parameters}{(entry.bytes or 0) / 1e6:.1f} MB",
+        f"{entry.tokens / 1e6:.0f} M tokens" if entry.tokens else "not recorded",
+        held_out,
+        entry.licence or "not stated",
+        entry.limits or "not stated",
+    )

@@ -1,0 +1,159 @@
+"""Bases in the box: `box:NAME`, a bundle that comes as an installed package.
+
+A package offers a base by an entry point of the group `headswap.bases`. Its name is the base's; its object is the path
+of the bundle folder, or a function that returns it. So anyone can ship one: docs/bases.md says how. Here a name becomes
+a folder, and what is installed is listed; nothing is loaded and torch is not imported. Loading is left to bundle.py.
+"""
+
+import os
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any
+
+from headswap.core.errors import HeadswapError, InputError, did_you_mean, listed
+from headswap.core.files import read_json
+from headswap.core.manifest import manifest_problems
+
+GROUP = "headswap.bases"
+PREFIX = "box:"
+OWN_BASE = "reviews-en"
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+SOURCES = {OWN_BASE: "Install it from headswap's sources with: pip install ./bases/reviews-en"}
+"""How a base that this project ships is got."""
+
+
+@dataclass(frozen=True)
+class BaseInfo:
+    """What a listing says of an installed base; what its bundle does not record is None."""
+
+    name: str
+    package: str
+    version: str
+    path: str | None = None
+    objective: str | None = None
+    num_hidden_layers: int | None = None
+    hidden_size: int | None = None
+    vocab_size: int | None = None
+    max_length: int | None = None
+    parameters: int | None = None
+    bytes: int | None = None
+    """Of the weights."""
+    tokens: int | None = None
+    """Tokens it was trained on, repetitions counted."""
+    held_out_loss: float | None = None
+    held_out_bits_per_byte: float | None = None
+    licence: str | None = None
+    limits: str | None = None
+    problem: str | None = None
+    """Why it cannot be used."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The entry for `--json`."""
+        return asdict(self)
+
+
+def is_boxed(name: str | os.PathLike[str]) -> bool:
+    """Whether a name means an installed base. A file or folder of the same name goes first."""
+    return str(name).startswith(PREFIX) and not Path(name).exists()
+
+
+def base_folder(name: str | os.PathLike[str]) -> Path:
+    """The bundle folder behind `box:NAME`; a base that is missing or broken is a sentence."""
+    wanted = str(name).removeprefix(PREFIX)
+    found = [point for point in _entry_points() if point.name == wanted]
+    if not found:
+        raise InputError(_missing(wanted))
+    if len(found) > 1:
+        packages = listed(sorted(_package(point) for point in found))
+        raise InputError(f"Several packages offer a base '{wanted}': {packages}. Uninstall all but one of them.")
+    return _folder(found[0])
+
+
+def checked_base(name: str | os.PathLike[str]) -> Path:
+    """The same folder, once every file in it has the checksum that it was saved with."""
+    folder = base_folder(name)
+    if problems := manifest_problems(folder):
+        raise InputError(f"{name} is not as it was packed. {' '.join(problems)} Install its package again.")
+    return folder
+
+
+def list_bases() -> list[BaseInfo]:
+    """What is installed, by name; one that is broken is listed with its problem."""
+    return sorted((_info(point) for point in _entry_points()), key=lambda info: (info.name, info.package))
+
+
+def _entry_points() -> Iterable[EntryPoint]:
+    return entry_points(group=GROUP)
+
+
+def _package(point: EntryPoint) -> str:
+    return point.dist.name if point.dist else "an unknown package"
+
+
+def _missing(wanted: str) -> str:
+    names = sorted({point.name for point in _entry_points()})
+    installed = f"Installed are {listed(names)}." if names else "None is installed."
+    how = SOURCES.get(wanted, f"It comes with a package of its own, called headswap-base-{wanted} by custom.")
+    return f"There is no base '{wanted}' in the box. {installed}{did_you_mean(wanted, names)} {how}"
+
+
+def _folder(point: EntryPoint) -> Path:
+    """What the entry point names, if it is there."""
+    whose = f"The base '{point.name}' of {_package(point)}"
+    try:
+        found = point.load()
+        found = found() if callable(found) else found
+    except HeadswapError as problem:
+        raise InputError(f"{whose} cannot be used. {problem}") from None
+    except (Exception, SystemExit) as problem:  # the code of others, who may raise anything
+        told = f"{type(problem).__name__}: {problem}".rstrip(": ")
+        raise InputError(
+            f"{whose} cannot be used: its entry point {point.value} ended in {told}. "
+            "Install it again, or tell its maker."
+        ) from None
+    if not isinstance(found, str | os.PathLike) or not Path(found).is_absolute():
+        raise InputError(
+            f"{whose} cannot be used: its entry point {point.value} gives {found!r}, not the whole path of a folder. "
+            "Tell its maker."
+        )
+    folder = Path(found)
+    if not (folder / CONFIG).is_file():
+        what = "is no bundle: it has no config.json" if folder.exists() else "does not exist"
+        raise InputError(
+            f"{whose} came without its weights: {folder} {what}. Install it again, or build it as its README says."
+        )
+    return folder
+
+
+def _info(point: EntryPoint) -> BaseInfo:
+    package, version = _package(point), point.dist.version if point.dist else ""
+    try:
+        folder = _folder(point)
+        if problems := manifest_problems(folder, contents=False):
+            raise InputError(" ".join(problems))
+        return BaseInfo(point.name, package, version, str(folder), **_described(folder))
+    except HeadswapError as problem:
+        return BaseInfo(point.name, package, version, problem=str(problem))
+
+
+def _described(folder: Path) -> dict[str, Any]:
+    """What the bundle's config and its card say."""
+    config = read_json(folder / CONFIG)
+    if not isinstance(config, dict):
+        raise InputError(f"{folder / CONFIG} is JSON, but not an object, so it describes no model.")
+    card = config.get("card")
+    card = card if isinstance(card, dict) else {}
+    return {
+        "objective": config.get("objective"),
+        **{name: config.get(name) for name in ("num_hidden_layers", "hidden_size", "vocab_size")},
+        "max_length": config.get("max_position_embeddings"),
+        "parameters": card.get("parameters"),
+        "bytes": (folder / WEIGHTS).stat().st_size if (folder / WEIGHTS).is_file() else None,
+        "tokens": card.get("tokens read"),
+        "held_out_loss": card.get("held-out loss"),
+        "held_out_bits_per_byte": card.get("held-out bits per byte"),
+        "licence": card.get("licence"),
+        "limits": card.get("limits"),
+    }

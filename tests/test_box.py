@@ -1,0 +1,183 @@
+"""`box:NAME` stands wherever a bundle does: in verbs, in Python, as an arm of a study."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+import headswap as hs
+from boxed import Box, tiny_base
+from headswap.bundle import Bundle, golden_outputs
+from headswap.cli.app import run
+from headswap.core.errors import InputError
+from headswap.study.arms import read_arms
+from headswap.study.config import StudyRecipe
+from headswap.study.words import caveats, describe_arm, headline
+from headswap.text.tokenizer import Tokenizer
+from study_fixture import planned, write_data
+from tiny import write_labelled
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+MACHINE = {"device": "cpu", "threads": 1}
+
+
+@pytest.fixture
+def letters(box: Box, tokenizer: Tokenizer, tmp_path: Path) -> Path:
+    """The installed base `box:letters`."""
+    folder = tiny_base(tmp_path / "made", tokenizer)
+    box.offer("letters", str(folder))
+    return folder
+
+
+def test_a_boxed_base_is_finetuned_and_its_tensors_are_carried(letters: Path, tmp_path: Path) -> None:
+    train, test = write_labelled(tmp_path / "train.jsonl", 40), write_labelled(tmp_path / "test.jsonl", 10, seed=2)
+    out = tmp_path / "run"
+    model = hs.finetune("box:letters", train=train, test=test, out=out, num_train_epochs=1, **MACHINE)
+    assert model.result["base"] == "box:letters"
+    assert model.bundle.tokenizer.fingerprint == Bundle.load(letters).tokenizer.fingerprint
+    assert "base" in json.loads((out / "data.json").read_text()), "the checksum of what was carried"
+    again = hs.finetune(config=out / "recipe.toml", out=tmp_path / "again")
+    assert again.result["test"] == model.result["test"], "the saved recipe names the base by its name in the box"
+
+
+def test_a_boxed_base_goes_on_with_new_text(letters: Path, corpus_file: Path, tmp_path: Path) -> None:
+    adapted = hs.adapt("box:letters", corpus_file, out=tmp_path / "run", max_steps=2, **MACHINE)
+    assert adapted.result["verb"] == "adapt"
+
+
+def test_every_verb_that_reads_a_bundle_reads_the_box(
+    letters: Path, corpus_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words in (
+        ["generate", "box:letters", "the film", "--max-new-tokens", "3"],
+        ["embed", "box:letters", "the film"],
+        ["params", "box:letters"],
+        ["evaluate", "box:letters", str(corpus_file), "--device", "cpu"],
+        ["doctor", "box:letters"],
+        ["doctor", "--corpus", str(corpus_file), "--tokenizer", "box:letters", "--json"],
+        ["store", str(corpus_file), "--tokenizer", "box:letters", "--out", str(tmp_path / "store")],
+    ):
+        assert run(words) == 0, (words, capsys.readouterr().err)
+    assert hs.load("box:letters").generate("the film", max_new_tokens=2)
+
+
+def test_a_masked_base_in_the_box_fills(
+    box: Box, tokenizer: Tokenizer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    box.offer("gaps", str(tiny_base(tmp_path / "made", tokenizer, objective="masked")))
+    assert run(["fill", "box:gaps", "a <mask> film"]) == 0
+    assert "mask 1:" in capsys.readouterr().out
+
+
+def test_a_missing_or_damaged_base_ends_a_verb_with_a_sentence(
+    letters: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["generate", "box:leters", "x"]) == 2
+    assert "Did you mean 'letters'?" in capsys.readouterr().err
+    (letters / "README.md").write_text("mine")
+    assert run(["generate", "box:letters", "x"]) == 2
+    assert "box:letters is not as it was packed" in capsys.readouterr().err
+    assert run(["doctor", "box:letters"]) == 1
+    assert "PROBLEM  files" in capsys.readouterr().out, "the doctor looks at it all the same"
+
+
+# Weights in 16 bits
+
+
+def test_weights_in_bf16_load_as_fp32_and_compute_the_same(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    bundle = Bundle.load(tiny_base(tmp_path / "whole", tokenizer))
+    for tensor in bundle.model.parameters():
+        tensor.data = tensor.data.bfloat16().float()
+    bundle.save(tmp_path / "half", dtype=torch.bfloat16)
+    sizes = [(tmp_path / name / "model.safetensors").stat().st_size for name in ("whole", "half")]
+    assert sizes[1] < 0.6 * sizes[0]
+    loaded = Bundle.load(tmp_path / "half")
+    assert {tensor.dtype for tensor in loaded.model.state_dict().values()} == {torch.float32}
+    assert loaded.verify() == []
+    assert golden_outputs(loaded.model) == golden_outputs(bundle.model), "to the last digit"
+
+
+def test_weights_that_bf16_cannot_hold_are_not_rounded_in_silence(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    bundle = Bundle.load(tiny_base(tmp_path / "whole", tokenizer))
+    with pytest.raises(AssertionError, match="not exact"):
+        bundle.save(tmp_path / "half", dtype=torch.bfloat16)
+    assert not (tmp_path / "half").exists()
+
+
+# Arms
+
+
+def arms_of(*names: str) -> list:
+    return read_arms(StudyRecipe(study={"arms": names}))
+
+
+def test_the_arm_box_is_the_projects_own_base(box: Box, tokenizer: Tokenizer, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"no base 'reviews-en' in the box"):
+        arms_of("box")
+    box.offer("reviews-en", str(tiny_base(tmp_path / "made", tokenizer)))
+    (arm,) = arms_of("box")
+    assert (arm.name, arm.start, arm.bundle) == ("box", "bundle", "box:reviews-en")
+
+
+def test_any_installed_base_is_an_arm_and_brings_its_tokenizer(letters: Path, tmp_path: Path) -> None:
+    sections = write_data(tmp_path / "files")
+    sections["study"] |= {"arms": ("scratch", "box:letters"), "budgets": ("40",), "seeds": 1}
+    sections["tokenizer"] = {"tokenizer": "box:letters"}
+    plan = planned(tmp_path / "out", sections)[2]
+    boxed, scratch = (
+        next(plan.jobs[entry.job] for entry in plan.entries if entry.arm == arm) for arm in ("box:letters", "scratch")
+    )
+    assert boxed.sections["model"]["base"] == "box:letters"
+    assert "tokenizer" not in boxed.sections, "a base brings its own"
+    assert scratch.sections["tokenizer"] == {"tokenizer": "box:letters"}
+    assert ":" not in Path(boxed.folder).name
+
+
+def test_the_job_of_a_boxed_arm_is_named_by_its_weights(
+    box: Box, tokenizer: Tokenizer, tmp_path: Path, letters: Path
+) -> None:
+    box.offer("same", str(letters))
+    box.offer("other", str(tiny_base(tmp_path / "other", tokenizer, seed=1)))
+    sections = write_data(tmp_path / "files")
+    ids = {}
+    for name in ("letters", "same", "other"):
+        sections["study"] |= {"arms": (f"box:{name}",), "budgets": ("40",), "seeds": 1}
+        (ids[name],) = planned(tmp_path / name, sections)[2].jobs
+    assert ids["letters"] == ids["same"] != ids["other"]
+
+
+def test_a_recipe_may_start_from_the_box(letters: Path, tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text('verb = "finetune"\n[model]\nbase = "box:letters"\n')
+    (arm,) = arms_of(str(tmp_path / "own.toml"))
+    assert (arm.name, arm.start, arm.bundle) == ("own", "bundle", "box:letters")
+
+
+# Words
+
+
+def compared(arm: str, verdict: str = "better") -> dict:
+    return {
+        "arm": arm, "other": "scratch", "labels": 100, "mean": 0.1, "low": 0.05, "high": 0.15, "verdict": verdict,
+        "count": 5, "num_comparisons": 2,
+    }  # fmt: skip
+
+
+def test_the_answer_tells_of_the_live_base_and_of_the_boxed_one() -> None:
+    results = {
+        "arms": ["tfidf", "scratch", "pretrained", "box"], "budgets": [],
+        "comparisons": [compared("pretrained", "none"), compared("box")],
+    }  # fmt: skip
+    first, second = headline(results)
+    assert first.startswith("No difference between pre-training and scratch is shown at 100 labels")
+    assert second == "The base in the box gains 10.0 points (5.0 to 15.0) at 100 labels."
+
+
+def test_what_a_boxed_arm_leaves_open_is_said() -> None:
+    results = {"arms": ["scratch", "box"], "num_bases": 0, "seeds": [1, 2, 3], "missing": [], "notes": []}
+    (told,) = caveats(results | {"parameters": {"scratch": 1_000_000, "box": 7_200_000}})
+    assert "could not be checked here" in told
+    assert told.endswith("It has 7.2 M parameters and scratch 1.0 M: their difference is not pre-training's alone.")
+    (told,) = caveats(results | {"parameters": {"scratch": 7_212_000, "box": 7_211_000}})
+    assert "parameters" not in told
+    assert describe_arm("box:letters") == "the installed base box:letters, all of it fine-tuned"
