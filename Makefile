@@ -1,11 +1,12 @@
-# make demo, make test, make test-all, make check. The first of them makes .venv; later ones start at once.
+# make demo, make test, make test-all, make check, make dist. The first of them makes .venv; later ones start at once.
 PYTHON ?= python3
 BIN := .venv/bin
+BASE := ./bases/reviews-en
 # The two stamps remember what was installed from which files.
 DEMO := .venv/installed-demo
 DEV := .venv/installed-dev
 
-.PHONY: demo test test-all torture check format clean
+.PHONY: demo test test-all torture check format dist clean
 
 demo: $(DEMO)
 	$(BIN)/headswap demo --out runs/demo --overwrite
@@ -21,19 +22,25 @@ torture: $(DEV)
 	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m reliability.torture
 
 check: $(DEV)
-	$(BIN)/ruff format --check src tests benchmarks
-	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks bases
+	$(BIN)/ruff check src tests benchmarks bases
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/codespell src tests benchmarks docs recipes README.md CHANGELOG.md CONTRIBUTING.md Makefile
+	$(BIN)/codespell src tests benchmarks bases docs recipes README.md CHANGELOG.md CONTRIBUTING.md Makefile
 	$(BIN)/python tests/documented_paths.py
 
 format: $(DEV)
-	$(BIN)/ruff format src tests benchmarks
-	$(BIN)/ruff check --fix src tests benchmarks
+	$(BIN)/ruff format src tests benchmarks bases
+	$(BIN)/ruff check --fix src tests benchmarks bases
+
+# The wheels of headswap and of its base, without a network. A base without its weights stops it here.
+dist: $(DEV)
+	$(BIN)/headswap doctor box:reviews-en
+	rm -rf build dist bases/*/build
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist . $(BASE)
 
 clean:
-	rm -rf .venv build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv build dist bases/*/build src/*.egg-info bases/*/src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 .venv/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -46,10 +53,10 @@ clean:
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
 	touch $@
 
-$(DEMO): .venv/torch pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[demo]'
+$(DEMO): .venv/torch pyproject.toml constraints.txt $(BASE)/pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[demo]' -e $(BASE)
 	touch $@
 
-$(DEV): .venv/torch pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+$(DEV): .venv/torch pyproject.toml constraints.txt $(BASE)/pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' -e $(BASE)
 	touch $@

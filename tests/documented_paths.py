@@ -14,7 +14,7 @@ from headswap.study.config import StudyRecipe
 from headswap.training.config import FinetuneRecipe, PretrainRecipe
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = ("src/", "tests/", "docs/", "recipes/", "benchmarks/", ".ci/")
+FOLDERS = ("src/", "tests/", "docs/", "recipes/", "benchmarks/", "bases/", ".ci/")
 RECIPES = {"pretrain": PretrainRecipe, "finetune": FinetuneRecipe, "study": StudyRecipe}
 FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"`([^`\n]+)`")

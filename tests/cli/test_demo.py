@@ -1,0 +1,52 @@
+"""The demo: a study with fixed arms, and one more where the project's own base is installed."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from boxed import Box, tiny_base
+from headswap.cli import study
+from headswap.cli.app import run
+from headswap.core.config import load_recipe
+from headswap.study.config import StudyRecipe
+from headswap.text.tokenizer import Tokenizer
+
+LIVE = ("majority", "tfidf", "scratch", "pretrained")
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """The sections of the studies that were asked for; none is run."""
+    found: list[dict[str, Any]] = []
+
+    def note(_out: Path, _flags: object, sections: dict[str, Any]) -> int:
+        load_recipe(StudyRecipe, None, sections)
+        found.append(sections)
+        return 0
+
+    monkeypatch.setattr(study, "run_study_verb", note)
+    return found
+
+
+def test_without_a_base_the_demo_says_so_in_a_line_and_goes_on(
+    box: Box, asked: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["demo"]) == 0
+    assert asked[0]["study"]["arms"] == LIVE
+    assert "Without the arm 'box': There is no base 'reviews-en' in the box." in " ".join(
+        capsys.readouterr().err.split()
+    )
+
+
+def test_with_its_base_the_demo_has_one_more_arm(
+    box: Box, tokenizer: Tokenizer, tmp_path: Path, asked: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tiny_base(tmp_path / "made", tokenizer)
+    box.offer("reviews-en", str(folder))
+    assert run(["demo"]) == 0
+    assert asked[0]["study"]["arms"] == (*LIVE, "box")
+    (folder / "README.md").write_text("mine")
+    assert run(["demo", "--quiet"]) == 0
+    assert asked[1]["study"]["arms"] == LIVE, "one that is damaged is not used"
+    assert capsys.readouterr().err == ""
