@@ -1,15 +1,19 @@
 """Before anything long starts: how many jobs, how long, how much memory and disk. Estimates from a short probe.
 
-Pure but for the probe's figures that it is given. Estimates are corrected by the jobs that have finished.
+Pure but for the probe's figures that it is given, and for the config of a base that was made elsewhere. Estimates are
+corrected by the jobs that have finished.
 """
 
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from headswap.core.bases import base_folder, is_boxed
 from headswap.core.config import load_recipe
 from headswap.core.errors import counted
+from headswap.core.files import read_json
 from headswap.study.plan import Job
 from headswap.study.prepare import Prepared
 from headswap.training.config import FinetuneRecipe, PretrainRecipe
@@ -83,7 +87,21 @@ class Estimator:
         steps = training.max_steps or math.ceil(epochs * per_epoch)
         num_evaluations = steps / per_epoch + 1
         scored = num_evaluations * (num_chosen_on or num_train) + self.prepared.num_rows["test"]
-        return steps * probe["step_seconds"] + scored * probe["score_seconds"]
+        return (steps * probe["step_seconds"] + scored * probe["score_seconds"]) * self._times_larger(job)
+
+    def _times_larger(self, job: Job) -> float:
+        """How much more a base that was made elsewhere computes a token than the model of the probe."""
+        assert self.probe is not None
+        place = str(job.sections["model"].get("base"))
+        folder = base_folder(place) if is_boxed(place) else Path(place)
+        file = next((at / "config.json" for at in (folder, folder / "bundle") if (at / "config.json").is_file()), None)
+        if file is None or job.needs:  # of the study's own shape
+            return 1.0
+        config = read_json(file)
+        width, inner = config["hidden_size"], config["intermediate_size"]
+        products = 4 * width + (3 if config.get("activation") == "swiglu" else 2) * inner
+        met = self.probe["num_parameters"] - self.probe["num_embedding_parameters"]
+        return max(1.0, config["num_hidden_layers"] * width * products / max(1, met))
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,7 @@ def pack(
             )
         for part in (bundle_folder, record):
             with atomic_folder(out / part.name) as place:
-                shutil.copytree(part, place, dirs_exist_ok=True)
+                shutil.copytree(part, place, dirs_exist_ok=True, copy_function=shutil.copyfile)
     return Packed(out, num_bytes, after["loss"], before["loss"], reference)
 
 

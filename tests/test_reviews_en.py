@@ -1,0 +1,91 @@
+"""The base that the project ships: its package, and, once they are built, its weights."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from boxed import Box
+from headswap.bundle import Bundle
+from headswap.core.bases import base_folder, list_bases
+from headswap.core.config import load_recipe
+from headswap.core.errors import InputError
+from headswap.core.files import read_json
+from headswap.core.manifest import manifest_problems
+from headswap.examine import examine_bundle
+from headswap.study.config import StudyRecipe
+from headswap.training.config import PretrainRecipe
+from headswap.training.pack import reference_loss
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "bases" / "reviews-en"
+PACKAGE = FOLDER / "src" / "headswap_base_reviews_en"
+BUNDLE, RECORD = PACKAGE / "bundle", PACKAGE / "record"
+MOST_BYTES = 16_000_000
+shipped = pytest.mark.skipif(
+    not BUNDLE.exists(),
+    reason="weights not yet built: run prepare, train and pack of benchmarks/box.py (bases/reviews-en/README.md)",
+)
+
+
+def test_the_package_offers_the_base_that_the_arm_box_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    project = tomllib.loads((FOLDER / "pyproject.toml").read_text(encoding="utf-8"))
+    module, _, name = project["project"]["entry-points"]["headswap.bases"]["reviews-en"].partition(":")
+    monkeypatch.syspath_prepend(str(FOLDER / "src"))
+    assert getattr(__import__(module), name) == BUNDLE
+
+
+def test_a_copy_without_weights_says_so(box: Box) -> None:
+    box.offer("reviews-en", None, code=(PACKAGE / "__init__.py").read_text(encoding="utf-8"))
+    with pytest.raises(InputError, match=r"came without its weights: .*bundle does not exist"):
+        base_folder("box:reviews-en")
+
+
+def test_the_studies_of_the_base_take_its_shape_and_its_tokenizer() -> None:
+    base = load_recipe(PretrainRecipe, ROOT / "recipes" / "box-reviews-en.toml").model
+    for name in ("imdb", "rt"):
+        recipe = load_recipe(StudyRecipe, ROOT / "recipes" / f"box-{name}-study.toml")
+        assert recipe.tokenizer.tokenizer == "box:reviews-en"
+        assert recipe.model.model_dump(exclude={"dropout"}) == base.model_dump(exclude={"dropout"})
+        assert recipe.study.arms == ("majority", "tfidf", "scratch", "box")
+        assert recipe.study.seeds == 5
+
+
+@shipped
+def test_the_shipped_files_are_those_that_were_packed_and_fit_the_limit() -> None:
+    assert [check.message for check in examine_bundle(BUNDLE) if not check.is_sound] == []
+    assert manifest_problems(RECORD) == []
+    assert sum(file.stat().st_size for folder in (BUNDLE, RECORD) for file in folder.iterdir()) <= MOST_BYTES
+
+
+@shipped
+def test_the_shipped_weights_give_the_recorded_loss() -> None:
+    recorded = read_json(RECORD / "reference.json")
+    found = reference_loss(Bundle.load(BUNDLE), RECORD)
+    assert found["num_tokens"] == recorded["num_tokens"]
+    assert found["loss"] == pytest.approx(recorded["loss"], abs=recorded["tolerance"])
+
+
+@shipped
+def test_the_shipped_base_was_made_by_its_recipe() -> None:
+    recipe = load_recipe(PretrainRecipe, ROOT / "recipes" / "box-reviews-en.toml")
+    saved = load_recipe(PretrainRecipe, RECORD / "recipe.toml")
+    assert saved.model == recipe.model
+    given = recipe.training.model_dump(exclude_unset=True)
+    assert {name: getattr(saved.training, name) for name in given} == given
+    assert (saved.corpus.corpus, saved.tokenizer) == (recipe.corpus.corpus, recipe.tokenizer)
+
+
+@shipped
+def test_the_card_says_where_the_base_comes_from_and_that_no_test_text_is_in_it(box: Box) -> None:
+    guard = read_json(RECORD / "guard.json")
+    assert {entry["to"] for entry in guard["found_in_what_was_kept"]} >= {"train", "test"}
+    assert all(entry["exact_rows"] == entry["near_rows"] == 0 for entry in guard["found_in_what_was_kept"])
+    card, result = Bundle.load(BUNDLE).card, read_json(RECORD / "result.json")
+    assert card["sha256 of unsup.jsonl.gz"] == guard["files"]["unsup.jsonl.gz"]
+    assert (card["tokens read"], card["device"]) == (result["tokens"], result["device"])
+    box.offer("reviews-en", str(BUNDLE))
+    (info,) = list_bases()
+    assert info.problem is None
+    assert info.licence
+    assert info.limits
