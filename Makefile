@@ -38,6 +38,7 @@ dist: $(DEV)
 	$(BIN)/headswap doctor box:reviews-en
 	rm -rf build dist bases/*/build
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist . $(BASE)
+	rm -rf build bases/*/build
 
 clean:
 	rm -rf .venv build dist bases/*/build src/*.egg-info bases/*/src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -22,7 +22,7 @@ from typing import Annotated, Literal
 from cyclopts import App, Parameter
 from imdb import Jobs, headswap, read, write
 
-from headswap.core.files import read_json, sha256_of_file, write_json
+from headswap.core.files import read_json, remove_folder, sha256_of_file, write_json
 from headswap.core.seeds import numpy_stream
 from headswap.text.labelled import read_labelled
 from headswap.text.overlap import NEAR, find_overlap
@@ -60,6 +60,14 @@ def prepare(imdb: Path, data: Path, /) -> None:
 
     `data/base` is what `train` reads, `data/choose` what `choose` reads, `data/study` what the two studies read.
     """
+    base = data / "base"
+    files = {f"{part}.jsonl.gz": sha256_of_file(imdb / f"{part}.jsonl.gz") for part in ("unsup", "train", "test")}
+    if (base / "guard.json").exists():  # it is written last
+        if read_json(base / "guard.json")["files"] != files:
+            raise SystemExit(f"{data} was made from other files. Choose another folder.")
+        print(f"{base} is ready already.")
+        return
+    remove_folder(base)
     raw = {part: read(imdb / f"{part}.jsonl.gz") for part in ("unsup", "train", "test")}
     texts = {part: [clean(row["text"]) for row in rows] for part, rows in raw.items()}
     rotten = {split: labelled_rows(f"movies:rotten-tomatoes/{split}") for split in ("train", "test")}
@@ -83,15 +91,12 @@ def prepare(imdb: Path, data: Path, /) -> None:
         chosen = [splits["train"][row] for row in order]
         write_all(data / "choose" / f"{name}-train.jsonl.gz", chosen[:NUM_TO_LEARN])
         write_all(data / "choose" / f"{name}-validation.jsonl.gz", chosen[NUM_TO_LEARN:])
-    base = data / "base"
-    if not (base / "tokenizer.json").exists():
-        size = ["--vocab-size", VOCAB_SIZE, "--lowercase"]
-        headswap("tokenizer", data / "corpus.jsonl.gz", *size, "--out", base / "tokenizer.json")
-    if not (base / "store").exists():
-        headswap("store", data / "corpus.jsonl.gz", "--tokenizer", base / "tokenizer.json", "--out", base / "store")
+    size = ["--vocab-size", VOCAB_SIZE, "--lowercase"]
+    headswap("tokenizer", data / "corpus.jsonl.gz", *size, "--out", base / "tokenizer.json")
+    headswap("store", data / "corpus.jsonl.gz", "--tokenizer", base / "tokenizer.json", "--out", base / "store")
     write_json(base / "guard.json", {
         "source": "IMDb, Large Movie Review Dataset (Maas et al. 2011), the 50,000 unlabelled reviews",
-        "files": {f"{part}.jsonl.gz": sha256_of_file(imdb / f"{part}.jsonl.gz") for part in raw},
+        "files": files,
         "similarity_from_which_texts_are_near": NEAR,
         "found": found,
         "found_in_what_was_kept": left,

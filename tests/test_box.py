@@ -13,6 +13,7 @@ from headswap.cli.app import run
 from headswap.core.errors import InputError
 from headswap.study.arms import read_arms
 from headswap.study.config import StudyRecipe
+from headswap.study.preflight import START_SECONDS, Estimator
 from headswap.study.words import caveats, describe_arm, headline
 from headswap.text.tokenizer import Tokenizer
 from study_fixture import planned, write_data
@@ -145,6 +146,21 @@ def test_the_job_of_a_boxed_arm_is_named_by_its_weights(
         sections["study"] |= {"arms": (f"box:{name}",), "budgets": ("40",), "seeds": 1}
         (ids[name],) = planned(tmp_path / name, sections)[2].jobs
     assert ids["letters"] == ids["same"] != ids["other"]
+
+
+def test_the_time_of_a_larger_base_is_estimated_by_its_size(letters: Path, tmp_path: Path) -> None:
+    sections = write_data(tmp_path / "files")
+    sections["study"] |= {"arms": ("scratch", "box:letters"), "budgets": ("40",), "seeds": 1}
+    _, prepared, plan = planned(tmp_path / "out", sections)
+    jobs = {job.arm: job for job in plan.jobs.values() if job.kind == "finetune"}
+    met = 2 * 32 * (4 * 32 + 2 * 48)  # what a token meets in 2 layers of 32 with an inner width of 48
+    probe = {
+        "step_seconds": 1.0, "tokens_a_step": 200, "score_seconds": 0.0, "bytes_a_token": 4.0,
+        "num_parameters": 1_000 + met // 2, "num_embedding_parameters": 1_000, "max_length": 24,
+        "peak_memory_bytes": None, "device": "1 CPU threads, fp32",
+    }  # fmt: skip
+    seconds = {arm: Estimator(probe, prepared).seconds(job) - START_SECONDS["cpu"] for arm, job in jobs.items()}
+    assert seconds["box:letters"] == pytest.approx(2 * seconds["scratch"])
 
 
 def test_a_recipe_may_start_from_the_box(letters: Path, tmp_path: Path) -> None:

