@@ -89,8 +89,9 @@ def prepare(imdb: Path, data: Path, /) -> None:
             write_all(data / "study" / f"{name}-{split}.jsonl.gz", rows)
         order = numpy_stream(0, "box", name).permutation(len(splits["train"]))[: NUM_TO_LEARN + NUM_TO_CHOOSE]
         chosen = [splits["train"][row] for row in order]
-        write_all(data / "choose" / f"{name}-train.jsonl.gz", chosen[:NUM_TO_LEARN])
-        write_all(data / "choose" / f"{name}-validation.jsonl.gz", chosen[NUM_TO_LEARN:])
+        cut = 2 * len(chosen) // 3  # NUM_TO_LEARN, where there are as many
+        write_all(data / "choose" / f"{name}-train.jsonl.gz", chosen[:cut])
+        write_all(data / "choose" / f"{name}-validation.jsonl.gz", chosen[cut:])
     size = ["--vocab-size", VOCAB_SIZE, "--lowercase"]
     headswap("tokenizer", data / "corpus.jsonl.gz", *size, "--out", base / "tokenizer.json")
     headswap("store", data / "corpus.jsonl.gz", "--tokenizer", base / "tokenizer.json", "--out", base / "store")
@@ -171,9 +172,18 @@ def train(
 
 
 @app.command
-def choose(data: Path, out: Path, /, *bases: Path, seeds: int = 3, jobs: Jobs = 1) -> None:
+def choose(
+    data: Path,
+    out: Path,
+    /,
+    *bases: Path,
+    tasks: str = "imdb,rotten-tomatoes",
+    budgets: str = "100,400,1600",
+    seeds: int = 3,
+    jobs: Jobs = 1,
+) -> None:
     """Which base serves 100, 400 and 1,600 labels best, on validation: parts of two training sets alone."""
-    for task in ("imdb", "rotten-tomatoes"):
+    for task in tasks.split(","):
         files = {
             "--train": data / "choose" / f"{task}-train.jsonl.gz",
             "--test": data / "choose" / f"{task}-validation.jsonl.gz",
@@ -181,7 +191,7 @@ def choose(data: Path, out: Path, /, *bases: Path, seeds: int = 3, jobs: Jobs = 
         headswap(
             "study", *(part for pair in files.items() for part in pair),
             "--arms", ",".join(("tfidf", *map(str, bases))),
-            "--budgets", "100,400,1600", "--seeds", seeds, "--jobs", jobs, "--keep", "results", "--out", out / task,
+            "--budgets", budgets, "--seeds", seeds, "--jobs", jobs, "--keep", "results", "--out", out / task,
             "--no-texts",
         )  # fmt: skip
         results = read_json(out / task / "results.json")

@@ -14,7 +14,10 @@ from headswap.text.store import TokenStore
 from tiny import sentences
 
 ROOT = Path(__file__).parents[1]
-QUICK = ["--max-steps", "3", "--batch-size", "2", "--held-out-fraction", "0.1", "--device", "cpu"]
+QUICK = [
+    "--max-steps", "3", "--batch-size", "2", "--held-out-fraction", "0.1", "--device", "cpu", "--hidden-size", "32",
+    "--num-hidden-layers", "1", "--num-attention-heads", "2", "--intermediate-size", "32",
+]  # fmt: skip
 
 
 def write(folder: Path, part: str, texts: list[str]) -> None:
@@ -61,6 +64,10 @@ def test_a_base_is_made_from_raw_files_and_holds_no_text_of_train_or_test(tmp_pa
     assert first == parts["unsup"][0].replace("<br /><br />", "\n"), "breaks are line breaks"
     assert "is ready already" in box("prepare", imdb, "data")
     assert "It is finished" in box("train", "data", "run", "--", *QUICK)
+    told = box("choose", "data", "choice", "run", "--tasks", "imdb", "--budgets", "20", "--seeds", 1)
+    assert "| imdb, 14 validation texts |" in told
+    assert "| run | 20 | " in told
+    assert "| tfidf | 20 | " in told
     assert "MB. Held-out loss" in box("pack", "data", "run", "--out", "package")
     card = read_json(tmp_path / "package" / "bundle" / "config.json")["card"]
     assert card["sha256 of unsup.jsonl.gz"] == guard["files"]["unsup.jsonl.gz"]
