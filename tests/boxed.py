@@ -2,7 +2,7 @@
 
 import importlib
 import importlib.metadata
-import sys
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -12,12 +12,14 @@ from headswap.model.text_model import build_model
 from headswap.text.tokenizer import Tokenizer
 from tiny import tiny_model_shape
 
+NUMBERS = count()
+
 
 class Box:
     """A place for packages, and how one is put there."""
 
     def __init__(self, site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.site, self.monkeypatch = site, monkeypatch
+        self.site = site
         site.mkdir(parents=True, exist_ok=True)
         monkeypatch.syspath_prepend(str(site))
         # Packages that happen to be installed beside the tests are not theirs.
@@ -30,13 +32,12 @@ class Box:
     def offer(self, name: str, value: object, *, package: str | None = None, code: str | None = None) -> None:
         """Install a package with one base; its object is `value`, or what `code` makes of BUNDLE."""
         package = package or f"headswap-base-{name}"
-        module = package.replace("-", "_")
+        module = f"{package.replace('-', '_')}_of_test_{next(NUMBERS)}"  # Python keeps modules from test to test
         (self.site / f"{module}.py").write_text(code or f"BUNDLE = {value!r}\n", encoding="utf-8")
         metadata = self.site / f"{module}-1.2.dist-info"
         metadata.mkdir()
         (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.2\n", encoding="utf-8")
         (metadata / "entry_points.txt").write_text(f"[headswap.bases]\n{name} = {module}:BUNDLE\n", encoding="utf-8")
-        self.monkeypatch.delitem(sys.modules, module, raising=False)  # of an earlier test
         importlib.invalidate_caches()
 
 

@@ -14,7 +14,7 @@ def bases(*, flags: Annotated[OutputFlags, Output] = OutputFlags()) -> None:
     Example: headswap finetune --base box:reviews-en --train train.csv --out runs/classifier
     """
     from headswap.cli.display import print_json, print_table, start_messages
-    from headswap.core.bases import list_bases
+    from headswap.core.bases import OWN_BASE, OWN_PACKAGE, list_bases
 
     found = list_bases()
     if flags.json:
@@ -22,7 +22,7 @@ def bases(*, flags: Annotated[OutputFlags, Output] = OutputFlags()) -> None:
         return
     if not found:
         start_messages(quiet=flags.quiet).print(
-            "No base is installed. headswap's own: pip install ./bases/reviews-en (in its sources)."
+            f"No base is installed. headswap's own is called {OWN_BASE}. {OWN_PACKAGE}", markup=False
         )
         return
     columns = ("name", "package", "objective", "shape", "weights", "trained on", "held out", "licence", "limits")

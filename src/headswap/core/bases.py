@@ -20,8 +20,10 @@ GROUP = "headswap.bases"
 PREFIX = "box:"
 OWN_BASE = "reviews-en"
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
-SOURCES = {OWN_BASE: "Install it from headswap's sources with: pip install ./bases/reviews-en"}
-"""How a base that this project ships is got."""
+OWN_PACKAGE = (
+    "It comes with the package headswap-base-reviews-en. In headswap's sources, install it with: "
+    "pip install ./bases/reviews-en"
+)
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,8 @@ def _package(point: EntryPoint) -> str:
 def _missing(wanted: str) -> str:
     names = sorted({point.name for point in _entry_points()})
     installed = f"Installed are {listed(names)}." if names else "None is installed."
-    how = SOURCES.get(wanted, f"It comes with a package of its own, called headswap-base-{wanted} by custom.")
+    elsewhere = f"It comes with a package of its own, called headswap-base-{wanted} by custom."
+    how = OWN_PACKAGE if wanted == OWN_BASE else elsewhere
     return f"There is no base '{wanted}' in the box. {installed}{did_you_mean(wanted, names)} {how}"
 
 
