@@ -94,7 +94,7 @@ def test_attention_without_padding_equals_the_padded_one(direction: str) -> None
     for is_ragged in (True, False):
         with pytest.MonkeyPatch.context() as patch, torch.autocast("cuda", torch.bfloat16):
             if not is_ragged:
-                patch.setattr(attention, "has_ragged_kernel", lambda query: False)
+                patch.setattr(attention, "has_ragged_attention", lambda query: False)
             model.zero_grad()
             logits = model(batch)
             logits.float().square().sum().backward()

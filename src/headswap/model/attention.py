@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from headswap.model.config import BaseShape
+from headswap.model.kernels import has_ragged_attention
 from headswap.model.positions import Rotary
 
 
@@ -52,7 +53,7 @@ class SequenceLayout:
     def attend(self, layer: int, query_NHK: Tensor, key_NHK: Tensor, value_NHK: Tensor, *, dropout: float) -> Tensor:
         """Without padding where a kernel can; else pad, run the fused kernel, take the padding out again."""
         del layer  # every layer sees the same sequences
-        if dropout == 0 and has_ragged_kernel(query_NHK):
+        if dropout == 0 and has_ragged_attention(query_NHK):
             return ragged_attention(query_NHK, key_NHK, value_NHK, self.ends_B1, self.longest, causal=self.causal)
         query, key, value = (self._pad(part) for part in (query_NHK, key_NHK, value_NHK))
         mixed_BHSK = F.scaled_dot_product_attention(
@@ -67,16 +68,6 @@ class SequenceLayout:
             empty = part_NHK.new_zeros(self.num_sequences * self.longest, num_heads, dim)
             part_NHK = empty.index_copy(0, self.slots_N, part_NHK)
         return part_NHK.view(self.num_sequences, self.longest, num_heads, dim).transpose(1, 2)
-
-
-def has_ragged_kernel(query_NHK: Tensor) -> bool:
-    """Whether attention over sequences of different lengths can run without padding: flash attention on CUDA."""
-    return (
-        query_NHK.is_cuda
-        and query_NHK.dtype in (torch.bfloat16, torch.float16)
-        and query_NHK.shape[-1] % 8 == 0
-        and torch.cuda.get_device_capability(query_NHK.device) >= (8, 0)
-    )
 
 
 def ragged_attention(
@@ -97,20 +88,29 @@ def _ragged_kernel(causal: bool) -> tuple[Any, dict[str, Any]]:
 
 
 class SelfAttention(nn.Module):
-    """Multi-head attention with one joint projection for query, key and value."""
+    """Multi-head attention with one joint projection for query, key and value.
+
+    What is done token by token (`project`, `read_out`) stands apart from the mixing between them, so that a compiler
+    can take it.
+    """
 
     def __init__(self, shape: BaseShape, layer: int) -> None:
         super().__init__()
         self.layer = layer
-        self.num_heads, self.head_dim, self.dropout = shape.num_attention_heads, shape.head_dim, shape.dropout
+        self.num_heads, self.head_dim = shape.num_attention_heads, shape.head_dim
+        self.dropout = shape.dropout if shape.attention_dropout is None else shape.attention_dropout
         self.qkv = nn.Linear(shape.hidden_size, 3 * shape.hidden_size, bias=shape.bias)
         self.output = nn.Linear(shape.hidden_size, shape.hidden_size, bias=shape.bias)
 
-    def forward(self, hidden_ND: Tensor, layout: AttentionLayout, rotary: Rotary | None) -> Tensor:
-        """Mix information between the tokens that the layout lets see each other."""
-        qkv_N3HK = self.qkv(hidden_ND).view(-1, 3, self.num_heads, self.head_dim)
-        query, key, value = qkv_N3HK.unbind(1)
-        if rotary is not None:
-            query, key = rotary(query), rotary(key)
-        mixed_NHK = layout.attend(self.layer, query, key, value, dropout=self.dropout if self.training else 0.0)
+    def project(self, hidden_ND: Tensor, rotary: Rotary | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Query, key and value of every token."""
+        query, key, value = self.qkv(hidden_ND).view(-1, 3, self.num_heads, self.head_dim).unbind(1)
+        return (query, key, value) if rotary is None else (rotary(query), rotary(key), value)
+
+    def mix(self, parts_NHK: tuple[Tensor, Tensor, Tensor], layout: AttentionLayout) -> Tensor:
+        """Move information between the tokens that the layout lets see each other."""
+        return layout.attend(self.layer, *parts_NHK, dropout=self.dropout if self.training else 0.0)
+
+    def read_out(self, mixed_NHK: Tensor) -> Tensor:
+        """What the heads found, as one vector a token."""
         return self.output(mixed_NHK.flatten(1))

@@ -46,6 +46,8 @@ class BaseShape(Settings):
     tied_head: bool = True
     lm_head_bias: bool = False
     dropout: Share = 0.0
+    attention_dropout: Share | None = None
+    """Dropout on attention weights; as `dropout` where absent. Attention without padding (CUDA) needs 0."""
     initialization: Initialization = "normal_scaled"
 
     @property
@@ -131,7 +133,7 @@ PRESETS: dict[str, dict[str, object]] = {
     },
     "modern": {
         "hidden_size": 512, "num_hidden_layers": 6, "num_attention_heads": 8, "intermediate_size": 1408,
-        "max_position_embeddings": 512, "activation": "swiglu", "bias": False,
+        "max_position_embeddings": 512, "activation": "swiglu", "bias": False, "attention_dropout": 0.0,
     },
     "gpt2-small": {
         "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072,
@@ -175,7 +177,9 @@ class ShapeChanges(Settings):
     tied_head: bool | None = None
     """Whether the language modelling head shares the embedding's weights."""
     dropout: Share | None = None
-    """Dropout on embeddings, attention and residual branches."""
+    """Dropout on embeddings, residual branches and attention."""
+    attention_dropout: Share | None = None
+    """Dropout on attention weights, where it is not that of the rest (the preset modern: 0)."""
 
     def laid_over(self, preset: Preset, *, vocab_size: int, max_length: int | None) -> BaseShape:
         """The full shape for a vocabulary; `max_length` replaces the preset's number of positions."""

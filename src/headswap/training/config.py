@@ -43,6 +43,9 @@ class MachineSettings(Settings):
     """CPU threads; by default all cores. Results are bit-equal for equal thread counts."""
     deterministic: bool = False
     """On a CUDA device use only kernels that give the same bits every time; slower. A CPU always does."""
+    fast: Literal["auto", "off"] = "auto"
+    """auto takes the fast kernels and the compiler where they pay off, and says which; off computes everything plainly.
+    The results are the same but for rounding."""
 
 
 class TrainingSettings(Settings):
