@@ -106,11 +106,12 @@ class Base(nn.Module):
             hidden_ND = layer(hidden_ND, layout, rotary)
         return self.final_norm(hidden_ND) if self.shape.final_norm else hidden_ND
 
-    def compile_layers(self) -> None:
+    def compile_layers(self, backend: str | Callable = "inductor") -> None:
         """Let a compiler fuse what each token does on its own; one compilation serves all layers, in training only."""
         for layer in self.layers:
             assert isinstance(layer, Layer)
-            layer.compiled = torch.compile(layer.before_mixing), torch.compile(layer.after_mixing)
+            parts = layer.before_mixing, layer.after_mixing
+            layer.compiled = torch.compile(parts[0], backend=backend), torch.compile(parts[1], backend=backend)
 
     def embed(self, ids_N: Tensor, positions_N: Tensor, segments_N: Tensor | None) -> Tensor:
         """What the first layer reads: tokens, positions and segments, added."""

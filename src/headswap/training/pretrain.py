@@ -26,6 +26,7 @@ from headswap.text.order import steps_per_epoch
 from headswap.text.pairs import PairRows
 from headswap.text.store import TokenStore
 from headswap.training.checkpoint import Progress
+from headswap.training.compiled import compile_layers, pays_off
 from headswap.training.config import AdaptRecipe, PretrainRecipe
 from headswap.training.corpus import RowBatches, num_seen_in_training, split_documents, unigram_entropy
 from headswap.training.corpus_checks import corpus_findings, num_parameters
@@ -157,6 +158,9 @@ class _Pretraining:
         self._say_what_is_trained(steps)
         if self.processes.is_first:
             say_findings(corpus_findings(self.store, self.tokenizer, num_parameters=num_parameters(model)), log)
+        tokens = steps * self.rows.num_tokens / self._per_epoch()
+        if pays_off(model, self.machine, tokens=tokens, minutes=training.max_minutes):
+            compile_layers(model, self.machine.device)
         name, masking, card = origin.objective_name, origin.masking, self._card(steps)
         bundle = Bundle(model, self.tokenizer, objective=name, masking=masking, card=card)
         old = self._reference_loss(bundle)
@@ -258,6 +262,8 @@ class _Pretraining:
         """Turn minutes into steps, once, on a copy of the model; the clock is not read again."""
         assert minutes is not None
         trainee = Trainee(copy.deepcopy(model).to(self.machine.device), self.objective)
+        if pays_off(model, self.machine, minutes=minutes):
+            compile_layers(trainee.model, self.machine.device)
         return steps_in(
             minutes,
             trainee,
