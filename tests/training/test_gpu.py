@@ -80,7 +80,7 @@ def test_the_kernel_of_head_and_loss_is_as_near_to_full_precision_as_the_plain_p
         kernels.allow_fast_kernels(True)
     for one, other, reference in zip(fast, plain, exact, strict=True):
         assert one.shape == reference.shape
-        assert (one - reference).norm() <= 1.5 * (other - reference).norm() + 1e-6 * reference.norm()
+        assert (one - reference).norm() <= 1.5 * (other - reference).norm() + 1e-3 * reference.norm()
         assert (one - reference).norm() <= 0.02 * reference.norm()
 
 

@@ -9,7 +9,7 @@ longest sequence.
 
 import inspect
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Protocol
 
 import torch
@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from headswap.model.config import BaseShape
 from headswap.model.kernels import has_ragged_attention
 from headswap.model.positions import Rotary
+from headswap.text.batch import sent
 
 
 class AttentionLayout(Protocol):
@@ -35,20 +36,27 @@ class SequenceLayout:
 
     def __init__(self, lengths: Sequence[int], *, causal: bool, device: torch.device) -> None:
         self.causal = causal
-        self.num_sequences, self.longest = len(lengths), max(lengths)
+        self.num_sequences, self.longest, num_tokens = len(lengths), max(lengths), sum(lengths)
         self.is_rectangular = min(lengths) == self.longest
-        lengths_B = torch.tensor(lengths)
-        starts_B = torch.cumsum(lengths_B, 0) - lengths_B
-        sequence_N = torch.repeat_interleave(torch.arange(self.num_sequences), lengths_B)
-        positions_N = torch.arange(int(lengths_B.sum())) - starts_B[sequence_N]
-        self.positions_N = positions_N.to(device, non_blocking=True)
-        self.ends_B1 = F.pad(torch.cumsum(lengths_B, 0), (1, 0)).to(torch.int32).to(device, non_blocking=True)
-        self.slots_N = (sequence_N * self.longest + positions_N).to(device, non_blocking=True)
-        self.key_mask_B11S: Tensor | None = None
-        if not causal and not self.is_rectangular:
-            # Right padding is never seen by a causal query; a bidirectional one must be told.
-            mask_BS = torch.arange(self.longest).unsqueeze(0) < lengths_B.unsqueeze(1)
-            self.key_mask_B11S = mask_BS[:, None, None, :].to(device, non_blocking=True)
+        # Only the lengths travel; what follows from them is computed where it is needed.
+        self.lengths_B = sent(torch.tensor(lengths), device)
+        ends_B = torch.cumsum(self.lengths_B, 0)
+        self.ends_B1 = F.pad(ends_B, (1, 0)).to(torch.int32)
+        self.sequence_N = torch.repeat_interleave(self.lengths_B, output_size=num_tokens)
+        self.positions_N = torch.arange(num_tokens, device=device) - (ends_B - self.lengths_B)[self.sequence_N]
+
+    @cached_property
+    def slots_N(self) -> Tensor:
+        """Where each token stands when all sequences are padded to the longest."""
+        return self.sequence_N * self.longest + self.positions_N
+
+    @cached_property
+    def key_mask_B11S(self) -> Tensor | None:
+        """Right padding is never seen by a causal query; a bidirectional one must be told."""
+        if self.causal or self.is_rectangular:
+            return None
+        places_S = torch.arange(self.longest, device=self.lengths_B.device)
+        return (places_S.unsqueeze(0) < self.lengths_B.unsqueeze(1))[:, None, None, :]
 
     def attend(self, layer: int, query_NHK: Tensor, key_NHK: Tensor, value_NHK: Tensor, *, dropout: float) -> Tensor:
         """Without padding where a kernel can; else pad, run the fused kernel, take the padding out again."""

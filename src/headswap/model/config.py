@@ -129,7 +129,7 @@ PRESETS: dict[str, dict[str, object]] = {
     },
     "small": {
         "hidden_size": 256, "num_hidden_layers": 6, "num_attention_heads": 4, "intermediate_size": 1024,
-        "max_position_embeddings": 512,
+        "max_position_embeddings": 512, "attention_dropout": 0.0,
     },
     "modern": {
         "hidden_size": 512, "num_hidden_layers": 6, "num_attention_heads": 8, "intermediate_size": 1408,
@@ -179,7 +179,7 @@ class ShapeChanges(Settings):
     dropout: Share | None = None
     """Dropout on embeddings, residual branches and attention."""
     attention_dropout: Share | None = None
-    """Dropout on attention weights, where it is not that of the rest (the preset modern: 0)."""
+    """Dropout on attention weights, where it is not that of the rest (in the presets small and modern it is 0)."""
 
     def laid_over(self, preset: Preset, *, vocab_size: int, max_length: int | None) -> BaseShape:
         """The full shape for a vocabulary; `max_length` replaces the preset's number of positions."""
