@@ -543,3 +543,20 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_changes_nothing(
     last = load_file(tmp_path / "run" / "checkpoints" / "last" / "model.safetensors")
     assert all(tensor.isfinite().all() for tensor in last.values())
     assert not (tmp_path / "run" / "result.json").exists()
+
+
+def test_a_corpus_that_is_read_often_is_read_with_dropout(corpus_file: Path, tmp_path: Path) -> None:
+    def run(name: str, **settings: Any) -> hs.Run:
+        defaults = {**SHAPE, "preset": "small", "num_train_epochs": 5.0, "batch_size": 32, "max_length": 16}
+        return hs.pretrain(corpus_file, out=tmp_path / name, **(defaults | settings))
+
+    often = run("often")
+    assert load_recipe(PretrainRecipe, often.path / "recipe.toml").model.dropout == 0.1
+    assert often.bundle.model.shape.base.dropout == 0.1
+    assert often.bundle.model.base.layers[0].dropout == 0.1
+    assert often.bundle.model.base.layers[0].attention.dropout == 0
+    assert run("often again", dropout=0.1).result["loss"] == often.result["loss"]
+    once = run("once", num_train_epochs=1.0)
+    assert load_recipe(PretrainRecipe, once.path / "recipe.toml").model.dropout == 0
+    assert run("stated", dropout=0.0).bundle.model.shape.base.dropout == 0
+    assert run("lab", preset="lab").bundle.model.shape.base.dropout == 0

@@ -148,6 +148,8 @@ PRESETS: dict[str, dict[str, object]] = {
 }  # fmt: skip
 PRESET_VOCAB_SIZES = {"lab": 50_001, "small": 16_000, "modern": 16_000, "gpt2-small": 50_257, "bert-base": 30_522}
 DEFAULT_PRESET: Preset = "small"
+FITTED_DROPOUT: frozenset[str] = frozenset({"small", "modern"})
+"""Presets of our own: their dropout in pre-training depends on how often the text is read."""
 assert set(PRESETS) == set(get_args(Preset)) == set(PRESET_VOCAB_SIZES)
 
 
@@ -177,7 +179,8 @@ class ShapeChanges(Settings):
     tied_head: bool | None = None
     """Whether the language modelling head shares the embedding's weights."""
     dropout: Share | None = None
-    """Dropout on embeddings, residual branches and attention."""
+    """Dropout on embeddings, residual branches and attention. By default the preset's own; of small and modern 0, and
+    0.1 where pre-training reads the corpus more than four times."""
     attention_dropout: Share | None = None
     """Dropout on attention weights, where it is not that of the rest (in the presets small and modern it is 0)."""
 

@@ -7,11 +7,17 @@ FINETUNE_RATE_AT_256 = 2e-4
 SCRATCH_RATE_AT_256 = 3e-4
 FINETUNE_STEPS = 1_700
 FINETUNE_EPOCHS = (3, 10)
+REPEATED_EPOCHS, REPEATED_DROPOUT = 4.0, 0.1
 
 
 def pretraining_rate(hidden_size: int) -> float:
     """Wider bases want smaller steps: proportional to 1 / sqrt(width), two digits kept."""
     return _two_digits(PRETRAIN_RATE_AT_256 * math.sqrt(256 / hidden_size))
+
+
+def pretraining_dropout(epochs: float) -> float:
+    """None while most of the text is new; some once it has been read so often that it would be learnt by heart."""
+    return REPEATED_DROPOUT if epochs > REPEATED_EPOCHS else 0.0
 
 
 def adaptation_rate(hidden_size: int) -> float:
