@@ -37,5 +37,15 @@ def finetuning_epochs(num_examples: int, batch_size: int) -> float:
     return float(min(most, max(fewest, round(FINETUNE_STEPS * batch_size / num_examples))))
 
 
+def behind_pretraining() -> list[float]:
+    """What the fitted settings of a base come from: a change makes other results of the same recipe."""
+    return [PRETRAIN_RATE_AT_256]
+
+
+def behind_finetuning() -> list[float]:
+    """The same for a fine-tuning."""
+    return [FINETUNE_RATE_AT_256, SCRATCH_RATE_AT_256, FINETUNE_STEPS, *FINETUNE_EPOCHS]
+
+
 def _two_digits(value: float) -> float:
     return float(f"{value:.1e}")
