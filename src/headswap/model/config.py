@@ -179,8 +179,8 @@ class ShapeChanges(Settings):
     tied_head: bool | None = None
     """Whether the language modelling head shares the embedding's weights."""
     dropout: Share | None = None
-    """Dropout on embeddings, residual branches and attention. By default the preset's own; of small and modern 0, and
-    0.1 where pre-training reads the corpus more than four times."""
+    """Dropout on embeddings, residual branches and attention. By default the preset's own; of small and modern 0, but
+    0.1 where the causal objective reads the corpus more than 4 times, and 0.2 where more than 10 times."""
     attention_dropout: Share | None = None
     """Dropout on attention weights, where it is not that of the rest (in the presets small and modern it is 0)."""
 

@@ -258,7 +258,7 @@ class _Pretraining:
             return model
         if recipe.model.preset not in FITTED_DROPOUT:
             return model
-        dropout = pretraining_dropout(epochs)
+        dropout = pretraining_dropout(epochs, is_causal=self.objective.is_likelihood)
         self.recipe = recipe.changed(model=recipe.model.changed(dropout=dropout))
         if not dropout:
             return model
