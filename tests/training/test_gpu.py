@@ -135,9 +135,10 @@ def test_no_memory_on_the_device_names_the_settings_that_keep_the_results(tmp_pa
     assert caught.value.exit_code == 1
 
 
+@pytest.mark.parametrize("hidden_size", [32, 24])
 @pytest.mark.parametrize("direction", ["causal", "bidirectional"])
-def test_attention_without_padding_equals_the_padded_one(direction: str) -> None:
-    shape = tiny_model_shape("small", head="classify", direction=direction)
+def test_attention_without_padding_equals_the_padded_one(direction: str, hidden_size: int) -> None:
+    shape = tiny_model_shape("small", head="classify", direction=direction, hidden_size=hidden_size)
     batch = flat_batch(random_sequences([7, 1, 13, 40])).to(torch.device("cuda"))
     model = build_model(shape, seed=1).cuda()
     found = []

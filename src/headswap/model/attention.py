@@ -8,6 +8,7 @@ longest sequence.
 """
 
 import inspect
+import math
 from collections.abc import Sequence
 from functools import cache, cached_property
 from typing import Any, Protocol
@@ -20,6 +21,8 @@ from headswap.model.config import BaseShape
 from headswap.model.kernels import has_ragged_attention
 from headswap.model.positions import Rotary
 from headswap.text.batch import sent
+
+HEAD_MULTIPLE = 8  # of flash attention
 
 
 class AttentionLayout(Protocol):
@@ -81,9 +84,15 @@ class SequenceLayout:
 def ragged_attention(
     query_NHK: Tensor, key_NHK: Tensor, value_NHK: Tensor, ends_B1: Tensor, longest: int, *, causal: bool
 ) -> Tensor:
-    """Attention inside each sequence of a flat batch."""
+    """Attention inside each sequence of a flat batch; a head is padded to the width that the kernel takes."""
     attend, options = _ragged_kernel(causal)
-    return attend(query_NHK, key_NHK, value_NHK, ends_B1, ends_B1, longest, longest, **options)
+    width = query_NHK.shape[-1]
+    if padding := -width % HEAD_MULTIPLE:
+        # Zeros change no product; the kernel's scale, that of the padded width, is made up for.
+        query_NHK = query_NHK * math.sqrt((width + padding) / width)
+        query_NHK, key_NHK, value_NHK = (F.pad(part, (0, padding)) for part in (query_NHK, key_NHK, value_NHK))
+    mixed_NHK = attend(query_NHK, key_NHK, value_NHK, ends_B1, ends_B1, longest, longest, **options)
+    return mixed_NHK[..., :width]
 
 
 @cache

@@ -9,6 +9,8 @@ from functools import cache
 import torch
 from torch import Tensor
 
+WIDEST_HEAD = 256  # of flash attention
+
 _allowed = True
 
 
@@ -24,7 +26,7 @@ def has_ragged_attention(query_NHK: Tensor) -> bool:
         _allowed
         and query_NHK.is_cuda
         and query_NHK.dtype in (torch.bfloat16, torch.float16)
-        and query_NHK.shape[-1] % 8 == 0
+        and query_NHK.shape[-1] <= WIDEST_HEAD
         and torch.cuda.get_device_capability(query_NHK.device) >= (8, 0)
     )
 
