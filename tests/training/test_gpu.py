@@ -7,7 +7,7 @@ import torch
 
 import headswap as hs
 from headswap.core.errors import RunError
-from headswap.model import attention
+from headswap.model import attention, kernels
 from headswap.model.fused_loss import linear_cross_entropy_sum
 from headswap.model.text_model import build_model
 from headswap.text.batch import flat_batch
@@ -53,6 +53,56 @@ def test_the_fused_loss_equals_the_plain_one_on_a_gpu() -> None:
         torch.testing.assert_close(fused, plain, atol=1e-9, rtol=1e-9)
 
 
+@pytest.mark.parametrize("vocab_size", [70, 5_001])
+@pytest.mark.parametrize("has_bias", [True, False])
+def test_the_kernel_of_head_and_loss_is_as_near_to_full_precision_as_the_plain_path(
+    vocab_size: int, has_bias: bool
+) -> None:
+    generator = torch.Generator().manual_seed(1)
+    sizes = (300, 64), (vocab_size, 64), (vocab_size,)
+    leaves = [(torch.randn(size, generator=generator) * 0.3).cuda() for size in sizes]
+    target = torch.randint(0, vocab_size, (300,), generator=generator).cuda()
+
+    def results(*, is_fast: bool, dtype: torch.dtype) -> list[torch.Tensor]:
+        kernels.allow_fast_kernels(is_fast)
+        assert kernels.has_softmax_errors("cuda", dtype) == (is_fast and dtype == torch.bfloat16)
+        hidden, weight, bias = (leaf.clone().requires_grad_() for leaf in leaves)
+        with torch.autocast("cuda", torch.bfloat16, enabled=dtype == torch.bfloat16):
+            loss = linear_cross_entropy_sum(hidden, weight, bias if has_bias else None, target)
+        (loss / 300).backward()
+        return [loss.detach(), hidden.grad, weight.grad, *([bias.grad] if has_bias else [])]
+
+    try:
+        exact = results(is_fast=False, dtype=torch.float32)
+        plain = results(is_fast=False, dtype=torch.bfloat16)
+        fast = results(is_fast=True, dtype=torch.bfloat16)
+    finally:
+        kernels.allow_fast_kernels(True)
+    for one, other, reference in zip(fast, plain, exact, strict=True):
+        assert one.shape == reference.shape
+        assert (one - reference).norm() <= 1.5 * (other - reference).norm() + 1e-3 * reference.norm()
+        assert (one - reference).norm() <= 0.02 * reference.norm()
+
+
+@pytest.mark.parametrize("preset", ["lab", "modern"])
+def test_compiled_layers_equal_plain_ones_on_a_gpu(preset: str) -> None:
+    shape = tiny_model_shape(preset, head="classify")
+    found = []
+    for is_compiled in (True, False):
+        model = build_model(shape, seed=1).cuda().train()
+        if is_compiled:
+            model.base.compile_layers()
+        outputs = []
+        for lengths in ([7, 1, 13, 40], [5, 30]):
+            batch = flat_batch(random_sequences(lengths)).to(torch.device("cuda"))
+            logits = model(batch)
+            logits.square().sum().backward()
+            outputs.append(logits.detach())
+        found.append([*outputs, *(tensor.grad for tensor in model.parameters())])
+    for compiled, plain in zip(*found, strict=True):
+        torch.testing.assert_close(compiled, plain, atol=1e-4, rtol=1e-3)
+
+
 def test_a_broken_gradient_moves_no_weight_on_a_gpu() -> None:
     layer = torch.nn.Linear(5, 1, bias=False, device="cuda")
     weight = layer.weight
@@ -85,16 +135,17 @@ def test_no_memory_on_the_device_names_the_settings_that_keep_the_results(tmp_pa
     assert caught.value.exit_code == 1
 
 
+@pytest.mark.parametrize("hidden_size", [32, 24])
 @pytest.mark.parametrize("direction", ["causal", "bidirectional"])
-def test_attention_without_padding_equals_the_padded_one(direction: str) -> None:
-    shape = tiny_model_shape("small", head="classify", direction=direction)
+def test_attention_without_padding_equals_the_padded_one(direction: str, hidden_size: int) -> None:
+    shape = tiny_model_shape("small", head="classify", direction=direction, hidden_size=hidden_size)
     batch = flat_batch(random_sequences([7, 1, 13, 40])).to(torch.device("cuda"))
     model = build_model(shape, seed=1).cuda()
     found = []
     for is_ragged in (True, False):
         with pytest.MonkeyPatch.context() as patch, torch.autocast("cuda", torch.bfloat16):
             if not is_ragged:
-                patch.setattr(attention, "has_ragged_kernel", lambda query: False)
+                patch.setattr(attention, "has_ragged_attention", lambda query: False)
             model.zero_grad()
             logits = model(batch)
             logits.float().square().sum().backward()

@@ -6,6 +6,7 @@ Claims follow Holm-corrected tests; the interval beside a claim is the plain 95 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from headswap.core.errors import counted
 from headswap.study.arms import BASELINES, MEANING, SCRATCH
 from headswap.study.statistics import FEWEST_SEEDS_FOR_A_CLAIM
 
@@ -77,7 +78,7 @@ def comparison_sentence(row: Values) -> str:
     versus = {"scratch": "scratch", "tfidf": "TF-IDF"}.get(row["other"], row["other"])
     where = f"at {_labels(row)}"
     if row["verdict"] == "no claim":
-        return f"{row['arm']} against {versus} {where}: no claim possible with {row['count']} seed(s)."
+        return f"{row['arm']} against {versus} {where}: no claim possible with {counted(row['count'], 'seed')}."
     if row["verdict"] == "none":
         more = row["seeds_needed"]
         power = (
@@ -100,7 +101,7 @@ def worth_sentence(row: Values) -> str:
     name = "Pre-training" if row["arm"] == "pretrained" else f"The arm '{row['arm']}'"
     where = f"at {_labels(row)}"
     if row["count"] < FEWEST_SEEDS_FOR_A_CLAIM:
-        return f"{name} {where}: with {row['count']} seed(s) no claim about its worth in labels is possible."
+        return f"{name} {where}: with {counted(row['count'], 'seed')} no claim about its worth in labels is possible."
     if not is_worth_shown(row):
         return f"{name} {where}: no worth in labels is shown (95 % interval {_worth_span(row)} times)."
     if row["is_beyond"]:
