@@ -1,7 +1,9 @@
 """What must hold on a CUDA device; skipped elsewhere."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -9,11 +11,15 @@ import headswap as hs
 from headswap.core.errors import RunError
 from headswap.model import attention, kernels
 from headswap.model.fused_loss import linear_cross_entropy_sum
+from headswap.model.supervised import ClassificationObjective
 from headswap.model.text_model import build_model
-from headswap.text.batch import flat_batch
-from headswap.training.config import TrainingSettings
+from headswap.text.batch import Batch, flat_batch
+from headswap.training.config import MachineSettings, TrainingSettings
+from headswap.training.distributed import Processes
+from headswap.training.engine import Trainee, train
+from headswap.training.machine import Machine
 from headswap.training.optimizer import guarded_step, make_optimizer
-from tiny import random_sequences, sentences, tiny_model_shape
+from tiny import random_sequences, sentences, tiny_batch, tiny_model_shape, tiny_objective
 
 pytestmark = [
     pytest.mark.gpu,
@@ -152,3 +158,38 @@ def test_attention_without_padding_equals_the_padded_one(direction: str, hidden_
             found.append([logits.detach().float(), *(tensor.grad.clone() for tensor in model.parameters())])
     for ragged, padded in zip(*found, strict=True):
         torch.testing.assert_close(ragged, padded, atol=3e-2, rtol=3e-2)
+
+
+@dataclass
+class OneBatch:
+    """The same batch at every step."""
+
+    batch: Batch
+
+    def micro_batches(self, step: int, *, count: int) -> list[Batch]:
+        return [self.batch]
+
+
+@pytest.mark.parametrize("kind", ["causal", "masked", "masked+nsp", "classify"])
+def test_the_host_waits_for_nothing_in_a_step(kind: str) -> None:
+    sequences, objective = random_sequences([9, 30, 14, 22]), tiny_objective(kind) if kind != "classify" else None
+    if objective is None:
+        batch = flat_batch(sequences, target_index=np.arange(4), target_value=np.array([0, 1, 2, 0]))
+        shape = tiny_model_shape(head="classify", direction="causal")
+    else:
+        batch = tiny_batch(kind, sequences)
+        shape = tiny_model_shape(direction=objective.direction, type_vocab_size=objective.num_segments)
+        shape = shape.changed(pair_head=objective.num_segments > 0)
+    model = build_model(shape, seed=1).cuda()
+    settings = TrainingSettings(learning_rate=1e-3, warmup_steps=0)
+    records = train(
+        Trainee(model, objective or ClassificationObjective()), make_optimizer(model, settings), OneBatch(batch),
+        settings=settings, machine=Machine(MachineSettings()), processes=Processes(), first_step=0, total_steps=4,
+    )  # fmt: skip
+    next(records), next(records)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        next(records)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert next(records).loss.isfinite()
