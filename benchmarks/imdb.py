@@ -14,12 +14,14 @@ import itertools
 import json
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
+import headswap as hs
 from headswap.core.seeds import numpy_stream
 from headswap.study.statistics import Interval, mean_interval, paired_difference
 from headswap.text.labelled import read_labelled
@@ -148,35 +150,40 @@ def grid(
     `--tiny` takes a base of 2 layers of 128 that reads 64 tokens, and 1,600 labels, so that two CPU cores can do it.
     """
     name = "" if task == "imdb" else f"{task}-"
-    labelled = ["--train", data / f"{name}train.jsonl.gz", "--test", data / f"{name}test.jsonl.gz"]
-    labelled += ["--num-train", 1_600] if task == "imdb" or tiny else []
-    settings: dict[str, list[object]] = {"defaults": []}
+    labelled: dict[str, Any] = {part: str(data / f"{name}{part}.jsonl.gz") for part in ("train", "test")}
+    labelled |= {"num_train": 1_600} if task == "imdb" or tiny else {}
+    settings: dict[str, dict[str, Any]] = {"defaults": {}}
     rates = (1e-4, 2e-4, 4e-4, 8e-4) if tiny else (5e-5, 1e-4, 2e-4, 4e-4)
     for rate, epochs in itertools.product(rates, (3, 6, 12) if tiny else (5, 10, 20)):
-        settings[f"lr {rate:g}, {epochs} epochs"] = ["--learning-rate", rate, "--num-train-epochs", epochs]
+        settings[f"lr {rate:g}, {epochs} epochs"] = {"learning_rate": rate, "num_train_epochs": epochs}
     base = out / f"{task}-base"
     limit = ["--max-minutes", base_minutes, "--batch-size", 64]
     shape = TINY if tiny else []
     headswap("pretrain", data / f"{name}store", "--out", base, *limit, *shape, "--resume")
     print(f"{task} base: perplexity {result_of(base)['perplexity']:.1f}", flush=True)
 
-    def one(setting: str, seed: int) -> float:
-        folder = out / f"{task}-{setting.replace(' ', '').replace(',', '-')}-seed{seed}"
-        headswap(
-            "finetune", "--base", base, *labelled, *settings[setting], "--seed", seed, "--out", folder, "--resume",
-            "--threads", 2,
-        )  # fmt: skip
-        return result_of(folder)["test"]["accuracy"]
-
-    with ThreadPoolExecutor(jobs) as pool:
+    # Processes of their own that stay for the next fine-tuning; by hs.finetune, which fits no baseline beside it.
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         work = {
-            (setting, seed): pool.submit(one, setting, seed) for seed in range(1, seeds + 1) for setting in settings
-        }
+            (setting, seed): pool.submit(
+                finetuned, base, out / f"{task}-{setting.replace(' ', '').replace(',', '-')}-seed{seed}",
+                labelled | settings[setting] | {"seed": seed},
+            )
+            for seed in range(1, seeds + 1)
+            for setting in sorted(settings, key=lambda name: -settings[name].get("num_train_epochs", 0))
+        }  # fmt: skip
     print(f"\n| {task} | test accuracy, mean of {seeds} seeds | each |\n|---|---|---|")
     for setting in settings:
         values = [work[setting, seed].result() for seed in range(1, seeds + 1)]
         each = ", ".join(f"{value:.4f}" for value in values)
         print(f"| {setting} | {sum(values) / seeds:.4f} | {each} |", flush=True)
+
+
+def finetuned(base: Path, folder: Path, settings: dict[str, Any]) -> float:
+    """The test accuracy of one fine-tuning, which is not run again where it is finished."""
+    hs.finetune(base=base, out=folder, resume=True, threads=1, **settings)
+    print(f"{folder.name}: {result_of(folder)['test']['accuracy']:.4f}", flush=True)
+    return result_of(folder)["test"]["accuracy"]
 
 
 def result_of(run: Path) -> dict:

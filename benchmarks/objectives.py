@@ -3,53 +3,76 @@
     python benchmarks/imdb.py prepare IMDB_FOLDER DATA           # clean splits, a tokenizer and a token store
     python benchmarks/objectives.py bases DATA OUT               # causal, masked, masked+nsp: the same number of tokens
     python benchmarks/objectives.py settings DATA OUT            # fine-tuning settings, chosen on Rotten Tomatoes
+    python benchmarks/objectives.py budgets DATA OUT --jobs 3    # bases with 100, 1,600 and all labels
     python benchmarks/objectives.py table DATA OUT --jobs 8      # bases x ways to adapt x labels, 3 seeds
-    python benchmarks/objectives.py budgets DATA OUT --jobs 3    # the causal base with 100, 1,600 and all labels
 
 Runs that are finished are not run again, and runs that were stopped go on: every command can be repeated.
 """
 
 import json
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 from cyclopts import App
-from imdb import Jobs, headswap, print_row, result_of
+from imdb import Jobs, finetuned, headswap, print_row, result_of
 
 from headswap.study.statistics import mean_interval
 
 app = App(help=__doc__)
 OBJECTIVES = ("causal", "masked", "masked+nsp")
-WAYS: dict[str, list[object]] = {
-    "all": [],
-    "head": ["--trainable", "head", "--learning-rate", 2e-3],
-    "lora": ["--trainable", "lora", "--learning-rate", 1e-3],
-    "gradual": ["--unfreeze", "gradual"],
+ROWS = {"masked+nsp": 128}  # a pair is about half as long as a packed window: as many tokens a step as the others
+WAYS: dict[str, dict[str, Any]] = {
+    "all": {},
+    "head": {"trainable": "head", "learning_rate": 2e-3},
+    "lora": {"trainable": "lora", "learning_rate": 1e-3},
+    "gradual": {"unfreeze": "gradual"},
 }
-SETTINGS: dict[str, list[object]] = {
-    f"lr {rate:g}, head x{factor}, layers x{decay}": [
-        "--learning-rate", rate, "--head-lr-factor", factor, "--layer-lr-decay", decay,
-    ]
-    for rate in (1e-4, 2e-4)
-    for factor in (1, 10)
-    for decay in (1, 0.8)
-}  # fmt: skip
+MIDDLE: dict[str, Any] = {"learning_rate": 1e-4, "num_train_epochs": 20}
+SETTINGS: dict[str, dict[str, Any]] = {
+    **{
+        f"lr {rate:g}, {epochs} epochs": {"learning_rate": rate, "num_train_epochs": epochs}
+        for rate in (5e-5, 1e-4, 2e-4)
+        for epochs in (10, 20, 40)
+    },
+    "one rate for all": {**MIDDLE, "layer_lr_decay": 1.0, "head_lr_factor": 1.0},
+    "layers x0.65": {**MIDDLE, "layer_lr_decay": 0.65},
+    "layers x0.9": {**MIDDLE, "layer_lr_decay": 0.9},
+    "head x3": {**MIDDLE, "head_lr_factor": 3.0},
+    "head x30": {**MIDDLE, "head_lr_factor": 30.0},
+    "gradual": {**MIDDLE, "unfreeze": "gradual"},
+    "gradual, lr 2e-4": {**MIDDLE, "unfreeze": "gradual", "learning_rate": 2e-4},
+}
+"""Changes of the defaults (layers x0.8, head x10), each beside 1e-4 and 20 epochs."""
+VARIANTS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "head+tail": {"long": "head+tail"},
+    "mean+max": {"pooling": "mean+max"},
+    "head+tail, mean+max": {"long": "head+tail", "pooling": "mean+max"},
+}
 
 
 @app.command
-def bases(data: Path, out: Path, /, *, tokens: float = 200e6, preset: str = "modern", jobs: Jobs = 3) -> None:
-    """Pre-train a base with each objective on the same text, for the same number of tokens."""
+def bases(
+    data: Path, out: Path, /, *, names: str = ",".join(OBJECTIVES), tokens: float = 250e6, preset: str = "modern",
+    jobs: Jobs = 3,
+) -> None:  # fmt: skip
+    """Pre-train bases on the same text, for the same number of tokens; `causal:0.2` is one with that dropout."""
 
-    def one(objective: str) -> dict:
-        base = out / f"base-{objective}"
+    def one(name: str) -> dict:
+        objective, _, dropout = name.partition(":")
         headswap(
             "pretrain", data / "store", "--objective", objective, "--preset", preset, "--max-tokens", int(tokens),
-            "--batch-size", 64, "--seed", 1, "--out", base, "--resume",
+            "--batch-size", ROWS.get(objective, 64), "--seed", 1, "--out", base_of(out, name), "--resume",
+            *(["--dropout", dropout] if dropout else []),
         )  # fmt: skip
-        return result_of(base)
+        return result_of(base_of(out, name))
 
+    chosen = names.split(",")
     with ThreadPoolExecutor(jobs) as pool:
-        found = dict(zip(OBJECTIVES, pool.map(one, OBJECTIVES), strict=True))
+        found = dict(zip(chosen, pool.map(one, chosen), strict=True))
     print("\n| base | held-out loss | perplexity | pairs told right | tokens | seconds |\n|---|---|---|---|---|---|")
     for name, result in found.items():
         pairs = f"{result['nsp_accuracy']:.3f}" if "nsp_accuracy" in result else ""
@@ -61,86 +84,95 @@ def bases(data: Path, out: Path, /, *, tokens: float = 200e6, preset: str = "mod
 
 
 @app.command
-def settings(data: Path, out: Path, /, *, seeds: int = 2, jobs: Jobs = 8, objective: str = "causal") -> None:
-    """Fine-tuning settings on Rotten Tomatoes, whose labels no IMDb figure uses; validation accuracy decides."""
-    labelled = ["--train", data / "rt-train.jsonl.gz", "--test", data / "rt-test.jsonl.gz"]
+def settings(data: Path, out: Path, /, *, seeds: int = 5, jobs: Jobs = 8, objective: str = "causal") -> None:
+    """Fine-tuning settings on Rotten Tomatoes, whose labels no IMDb figure uses."""
+    every, sizes = range(1, seeds + 1), (100, 1_600)
     work = {
-        (name, labels, epochs, seed): [
-            "--base", out / f"base-{objective}", *labelled, *options, "--num-train", labels,
-            "--num-train-epochs", epochs, "--seed", seed,
-        ]
+        (name, labels, seed): {
+            "base": base_of(out, objective), "train": str(data / "rt-train.jsonl.gz"),
+            "test": str(data / "rt-test.jsonl.gz"), "num_train": labels, "seed": seed, **options,
+        }
+        for labels in sizes
         for name, options in SETTINGS.items()
-        for labels, choices in ((100, (10, 30)), (1_600, (10,)))
-        for epochs in choices
-        for seed in range(1, seeds + 1)
+        for seed in every
     }  # fmt: skip
     found = finetunings(out / "settings", work, jobs=jobs)
-    print(f"\n| Rotten Tomatoes, {seeds} seeds, test accuracy | 100 labels, 10 epochs | 100, 30 | 1,600, 10 |")
-    print("|---|---|---|---|")
+    print(f"\n| Rotten Tomatoes, {objective}, test accuracy | 100 labels | 1,600 labels |\n|---|---|---|")
     for name in SETTINGS:
-        cells = []
-        for labels, epochs in ((100, 10), (100, 30), (1_600, 10)):
-            scores = [found[name, labels, epochs, seed] for seed in range(1, seeds + 1)]
-            cells.append(f"{sum(scores) / seeds:.4f}")
-        print(f"| {name} | {' | '.join(cells)} |", flush=True)
+        means = [mean_interval([found[name, labels, seed] for seed in every]) for labels in sizes]
+        print(f"| {name} | {' | '.join(f'{one.mean:.4f}' for one in means)} |", flush=True)
+
+
+@app.command
+def budgets(
+    data: Path, out: Path, /, *, seeds: int = 3, jobs: Jobs = 3, names: str = "causal", variants: str = "default",
+    labels: str = "all,1600,100",
+) -> None:  # fmt: skip
+    """Bases fine-tuned with few and with all labels, by default settings or variants of them."""
+    every, sizes = range(1, seeds + 1), [None if size == "all" else int(size) for size in labels.split(",")]
+    keys = [(name, way, size) for size in sizes for name in names.split(",") for way in variants.split(";")]
+    work = {
+        (name, way, size, seed): {
+            "base": base_of(out, name), **imdb_labels(data, size), **VARIANTS[way], "seed": seed,
+        }
+        for name, way, size in keys
+        for seed in every
+    }  # fmt: skip
+    found = finetunings(out / "budgets", work, jobs=jobs)
+    print(f"\n| base, way, labels | test accuracy | 95 % interval, {seeds} seeds |\n|---|---|---|")
+    for name, way, size in keys:
+        print_row(f"{name}, {way}, {size or 'all'} labels", mean_interval([found[name, way, size, s] for s in every]))
 
 
 @app.command
 def table(data: Path, out: Path, /, *, seeds: int = 3, jobs: Jobs = 8) -> None:
     """Bases x ways to adapt x labels on IMDb."""
-    every, budgets = range(1, seeds + 1), (100, 1_600)
+    every, sizes = range(1, seeds + 1), (1_600, 100)
     work = {
-        (objective, way, labels, seed): [
-            "--base", out / f"base-{objective}", *imdb_labels(data, labels), *options, "--seed", seed,
-        ]
-        for labels in budgets
+        (objective, way, labels, seed): {
+            "base": base_of(out, objective), **imdb_labels(data, labels), **options, "seed": seed,
+        }
+        for labels in sizes
+        for seed in every
         for objective in OBJECTIVES
         for way, options in WAYS.items()
-        for seed in every
     }  # fmt: skip
     found = finetunings(out / "table", work, jobs=jobs)
     print(f"\n| base, way | test accuracy | 95 % interval, {seeds} seeds |\n|---|---|---|")
-    for labels in budgets:
+    for labels in sizes:
         for objective in OBJECTIVES:
             for way in WAYS:
                 scores = [found[objective, way, labels, seed] for seed in every]
                 print_row(f"{labels} labels, {objective}, {way}", mean_interval(scores))
 
 
-@app.command
-def budgets(data: Path, out: Path, /, *, seeds: int = 3, jobs: Jobs = 3, objective: str = "causal") -> None:
-    """One base fine-tuned by default settings with 100, 1,600 and all labels."""
-    every = range(1, seeds + 1)
-    work = {
-        (labels, seed): ["--base", out / f"base-{objective}", *imdb_labels(data, labels), "--seed", seed]
-        for labels in (100, 1_600, None)
-        for seed in every
-    }
-    found = finetunings(out / f"budgets-{objective}", work, jobs=jobs)
-    print(f"\n| labels, {objective} base | test accuracy | 95 % interval, {seeds} seeds |\n|---|---|---|")
-    for labels in (100, 1_600, None):
-        print_row(f"{labels or 'all'}", mean_interval([found[labels, seed] for seed in every]))
+def base_of(out: Path, name: str) -> Path:
+    """Where a base lies."""
+    return out / f"base-{name.replace(':', '-')}"
 
 
-def imdb_labels(data: Path, labels: int | None) -> list[object]:
-    """The flags of a labelled set of some size."""
-    number = [] if labels is None else ["--num-train", labels]
-    return ["--train", data / "train.jsonl.gz", "--test", data / "test.jsonl.gz", *number]
+def imdb_labels(data: Path, labels: int | None) -> dict[str, Any]:
+    """The settings of a labelled set of some size."""
+    sets: dict[str, Any] = {"train": str(data / "train.jsonl.gz"), "test": str(data / "test.jsonl.gz")}
+    return sets if labels is None else {**sets, "num_train": labels}
 
 
-def finetunings(out: Path, work: dict, *, jobs: int) -> dict:
-    """The test accuracy of every piece of work, several at a time."""
-
-    def one(key: tuple) -> float:
-        folder = out / "-".join(str(part).replace(" ", "").replace(",", "-") for part in key)
-        headswap("finetune", *work[key], "--out", folder, "--resume", "--threads", 1)
-        return result_of(folder)["test"]["accuracy"]
-
-    with ThreadPoolExecutor(jobs) as pool:
-        found = dict(zip(work, pool.map(one, work), strict=True))
+def finetunings(out: Path, work: dict[tuple, dict[str, Any]], *, jobs: int) -> dict[tuple, float]:
+    """The test accuracy of every piece of work, several at a time, each begun in the order given."""
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        begun = {}
+        for key, options in work.items():
+            base = options.pop("base")
+            begun[key] = pool.submit(finetuned, base, out / folder_name(key), options)
+    found = {key: future.result() for key, future in begun.items()}
     out.mkdir(parents=True, exist_ok=True)
     (out / "accuracies.json").write_text(json.dumps({str(key): value for key, value in found.items()}, indent=1))
     return found
+
+
+def folder_name(key: Sequence[object]) -> str:
+    """A run's folder, named by what it is."""
+    return "-".join(str(part).replace(" ", "").replace(",", "-").replace(":", "-") for part in key)
 
 
 if __name__ == "__main__":

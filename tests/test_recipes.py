@@ -57,8 +57,9 @@ def test_the_labs_study_trains_as_the_labs_recipes_do() -> None:
     finetune, pretrain = load_recipe(FinetuneRecipe, lab("finetune")), load_recipe(PretrainRecipe, lab("pretrain"))
     for name in set(type(finetune.training).model_fields) - {"seed", "max_length"}:
         assert getattr(study.finetune, name) == getattr(finetune.training, name), name
-    for name in set(type(pretrain.training).model_fields) - {"seed", "max_length"}:
+    for name in set(type(pretrain.training).model_fields) - {"seed", "max_length", "num_train_epochs", "max_steps"}:
         assert getattr(study.pretrain, name) == getattr(pretrain.training, name), name
+    assert study.pretrain.max_steps == pretrain.training.num_train_epochs * 50_000 / pretrain.training.batch_size
     assert (study.head, study.adaptation) == (finetune.head, finetune.adaptation)
     assert (study.model.preset, study.model.dropout, study.finetune.dropout) == ("lab", 0.0, 0.0)
     assert study.study.max_length == finetune.training.max_length == pretrain.training.max_length

@@ -10,6 +10,7 @@ from headswap.core.errors import InputError, SettingError
 from headswap.study.arms import NAMED, read_arms
 from headswap.study.config import StudyRecipe
 from headswap.study.plan import Plan, make_plan, usable_budgets
+from headswap.training import fitted
 from headswap.training.config import FinetuneRecipe
 from headswap.training.splits import read_splits
 from study_fixture import planned, write_data
@@ -51,6 +52,19 @@ def test_the_same_study_elsewhere_has_the_same_jobs(tmp_path: Path) -> None:
 
 def test_threads_and_devices_change_no_job(tmp_path: Path) -> None:
     assert set(plan_of(tmp_path).jobs) == set(plan_of(tmp_path, machine={"threads": 2}).jobs)
+
+
+def test_a_changed_default_makes_new_jobs_and_leaves_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A study that a newer version goes on with must not mix results of two defaults in one mean."""
+    before = plan_of(tmp_path)
+    monkeypatch.setattr(fitted, "FINETUNE_RATE_AT_256", 7e-5)
+    after = plan_of(tmp_path)
+    assert ids(before, "finetune").isdisjoint(ids(after, "finetune"))
+    assert all(ids(before, kind) == ids(after, kind) for kind in ("tokenizer", "pretrain", "baseline"))
+    monkeypatch.setattr(fitted, "PRETRAIN_RATE_AT_256", 7e-4)
+    assert ids(before, "pretrain").isdisjoint(ids(plan_of(tmp_path), "pretrain"))
 
 
 def test_a_changed_setting_makes_new_jobs_and_leaves_the_others(tmp_path: Path) -> None:

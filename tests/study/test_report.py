@@ -4,6 +4,7 @@ import csv
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -139,6 +140,17 @@ def test_the_shared_base_is_said_and_leaks_are_counted(copy: Path) -> None:
     assert results["num_bases"] == 1
     assert "share one: their intervals are conditional on it" in results["caveats"][0]
     assert {(row["from"], row["to"]) for row in results["overlap"]} >= {("train", "test"), ("corpus", "test")}
+
+
+def test_objectives_that_do_not_compare_are_said_so(copy: Path) -> None:
+    said = "Losses and perplexities of different objectives do not compare"
+    material = read_study(copy)
+    write_report(material, copy)
+    assert said not in (copy / "report.html").read_text(encoding="utf-8")
+    base = next(iter(material.bases["pretrained"]))
+    material.bases["masked"] = [replace(base, name="other", folder=copy, result=base.result | {"objective": "masked"})]
+    write_report(material, copy)
+    assert said in (copy / "report.html").read_text(encoding="utf-8")
 
 
 # Charts

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from headswap.study.charts import make_charts
 from headswap.study.material import Base, Material, Scored
 from headswap.study.results import analyse
 from headswap.study.words import break_even_sentence, comparison_sentence, headline, worth_sentence
@@ -142,6 +143,19 @@ def test_disagreements_show_the_texts_on_which_trust_differs_most() -> None:
     assert found[0]["text"] == f"text {found[0]['row']}"
     hidden = analyse(material, with_texts=False)
     assert "text " not in json.dumps(hidden["disagreements"])
+
+
+def test_arms_are_looked_at_side_by_side_where_most_of_them_have_run() -> None:
+    cells = {
+        ("tfidf", 100): [0.6], ("tfidf", 400): [0.7], ("tfidf", 1600): [0.8],
+        ("scratch", 100): [0.5], ("scratch", 400): [0.5], ("pretrained", 100): [0.6], ("pretrained", 400): [0.9],
+    }  # fmt: skip
+    found = analyse(study(cells))
+    assert [(row["arm"], row["labels"]) for row in found["details"]] == [
+        ("tfidf", 400), ("scratch", 400), ("pretrained", 400),
+    ]  # fmt: skip
+    assert set(found["disagreements"][0]["trust"]) == {"tfidf", "scratch", "pretrained"}
+    assert any(chart.title == "Calibration with 400 labels" for chart in make_charts(found))
 
 
 def test_everything_is_plain_json() -> None:

@@ -1,19 +1,25 @@
 """What must hold on a CUDA device; skipped elsewhere."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 import headswap as hs
 from headswap.core.errors import RunError
-from headswap.model import attention
+from headswap.model import attention, kernels
 from headswap.model.fused_loss import linear_cross_entropy_sum
+from headswap.model.supervised import ClassificationObjective
 from headswap.model.text_model import build_model
-from headswap.text.batch import flat_batch
-from headswap.training.config import TrainingSettings
+from headswap.text.batch import Batch, flat_batch
+from headswap.training.config import MachineSettings, TrainingSettings
+from headswap.training.distributed import Processes
+from headswap.training.engine import Trainee, train
+from headswap.training.machine import Machine
 from headswap.training.optimizer import guarded_step, make_optimizer
-from tiny import random_sequences, sentences, tiny_model_shape
+from tiny import random_sequences, sentences, tiny_batch, tiny_model_shape, tiny_objective
 
 pytestmark = [
     pytest.mark.gpu,
@@ -53,6 +59,56 @@ def test_the_fused_loss_equals_the_plain_one_on_a_gpu() -> None:
         torch.testing.assert_close(fused, plain, atol=1e-9, rtol=1e-9)
 
 
+@pytest.mark.parametrize("vocab_size", [70, 5_001])
+@pytest.mark.parametrize("has_bias", [True, False])
+def test_the_kernel_of_head_and_loss_is_as_near_to_full_precision_as_the_plain_path(
+    vocab_size: int, has_bias: bool
+) -> None:
+    generator = torch.Generator().manual_seed(1)
+    sizes = (300, 64), (vocab_size, 64), (vocab_size,)
+    leaves = [(torch.randn(size, generator=generator) * 0.3).cuda() for size in sizes]
+    target = torch.randint(0, vocab_size, (300,), generator=generator).cuda()
+
+    def results(*, is_fast: bool, dtype: torch.dtype) -> list[torch.Tensor]:
+        kernels.allow_fast_kernels(is_fast)
+        assert kernels.has_softmax_errors("cuda", dtype) == (is_fast and dtype == torch.bfloat16)
+        hidden, weight, bias = (leaf.clone().requires_grad_() for leaf in leaves)
+        with torch.autocast("cuda", torch.bfloat16, enabled=dtype == torch.bfloat16):
+            loss = linear_cross_entropy_sum(hidden, weight, bias if has_bias else None, target)
+        (loss / 300).backward()
+        return [loss.detach(), hidden.grad, weight.grad, *([bias.grad] if has_bias else [])]
+
+    try:
+        exact = results(is_fast=False, dtype=torch.float32)
+        plain = results(is_fast=False, dtype=torch.bfloat16)
+        fast = results(is_fast=True, dtype=torch.bfloat16)
+    finally:
+        kernels.allow_fast_kernels(True)
+    for one, other, reference in zip(fast, plain, exact, strict=True):
+        assert one.shape == reference.shape
+        assert (one - reference).norm() <= 1.5 * (other - reference).norm() + 1e-3 * reference.norm()
+        assert (one - reference).norm() <= 0.02 * reference.norm()
+
+
+@pytest.mark.parametrize("preset", ["lab", "modern"])
+def test_compiled_layers_equal_plain_ones_on_a_gpu(preset: str) -> None:
+    shape = tiny_model_shape(preset, head="classify")
+    found = []
+    for is_compiled in (True, False):
+        model = build_model(shape, seed=1).cuda().train()
+        if is_compiled:
+            model.base.compile_layers()
+        outputs = []
+        for lengths in ([7, 1, 13, 40], [5, 30]):
+            batch = flat_batch(random_sequences(lengths)).to(torch.device("cuda"))
+            logits = model(batch)
+            logits.square().sum().backward()
+            outputs.append(logits.detach())
+        found.append([*outputs, *(tensor.grad for tensor in model.parameters())])
+    for compiled, plain in zip(*found, strict=True):
+        torch.testing.assert_close(compiled, plain, atol=1e-4, rtol=1e-3)
+
+
 def test_a_broken_gradient_moves_no_weight_on_a_gpu() -> None:
     layer = torch.nn.Linear(5, 1, bias=False, device="cuda")
     weight = layer.weight
@@ -85,19 +141,55 @@ def test_no_memory_on_the_device_names_the_settings_that_keep_the_results(tmp_pa
     assert caught.value.exit_code == 1
 
 
+@pytest.mark.parametrize("hidden_size", [32, 24])
 @pytest.mark.parametrize("direction", ["causal", "bidirectional"])
-def test_attention_without_padding_equals_the_padded_one(direction: str) -> None:
-    shape = tiny_model_shape("small", head="classify", direction=direction)
+def test_attention_without_padding_equals_the_padded_one(direction: str, hidden_size: int) -> None:
+    shape = tiny_model_shape("small", head="classify", direction=direction, hidden_size=hidden_size)
     batch = flat_batch(random_sequences([7, 1, 13, 40])).to(torch.device("cuda"))
     model = build_model(shape, seed=1).cuda()
     found = []
     for is_ragged in (True, False):
         with pytest.MonkeyPatch.context() as patch, torch.autocast("cuda", torch.bfloat16):
             if not is_ragged:
-                patch.setattr(attention, "has_ragged_kernel", lambda query: False)
+                patch.setattr(attention, "has_ragged_attention", lambda query: False)
             model.zero_grad()
             logits = model(batch)
             logits.float().square().sum().backward()
             found.append([logits.detach().float(), *(tensor.grad.clone() for tensor in model.parameters())])
     for ragged, padded in zip(*found, strict=True):
         torch.testing.assert_close(ragged, padded, atol=3e-2, rtol=3e-2)
+
+
+@dataclass
+class OneBatch:
+    """The same batch at every step."""
+
+    batch: Batch
+
+    def micro_batches(self, step: int, *, count: int) -> list[Batch]:
+        return [self.batch]
+
+
+@pytest.mark.parametrize("kind", ["causal", "masked", "masked+nsp", "classify"])
+def test_the_host_waits_for_nothing_in_a_step(kind: str) -> None:
+    sequences, objective = random_sequences([9, 30, 14, 22]), tiny_objective(kind) if kind != "classify" else None
+    if objective is None:
+        batch = flat_batch(sequences, target_index=np.arange(4), target_value=np.array([0, 1, 2, 0]))
+        shape = tiny_model_shape(head="classify", direction="causal")
+    else:
+        batch = tiny_batch(kind, sequences)
+        shape = tiny_model_shape(direction=objective.direction, type_vocab_size=objective.num_segments)
+        shape = shape.changed(pair_head=objective.num_segments > 0)
+    model = build_model(shape, seed=1).cuda()
+    settings = TrainingSettings(learning_rate=1e-3, warmup_steps=0)
+    records = train(
+        Trainee(model, objective or ClassificationObjective()), make_optimizer(model, settings), OneBatch(batch),
+        settings=settings, machine=Machine(MachineSettings()), processes=Processes(), first_step=0, total_steps=4,
+    )  # fmt: skip
+    next(records), next(records)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        next(records)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert next(records).loss.isfinite()

@@ -543,3 +543,33 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_changes_nothing(
     last = load_file(tmp_path / "run" / "checkpoints" / "last" / "model.safetensors")
     assert all(tensor.isfinite().all() for tensor in last.values())
     assert not (tmp_path / "run" / "result.json").exists()
+
+
+def test_a_corpus_that_is_read_often_is_read_with_dropout(corpus_file: Path, tmp_path: Path) -> None:
+    def run(name: str, **settings: Any) -> hs.Run:
+        defaults = {**SHAPE, "preset": "small", "num_train_epochs": 5.0, "batch_size": 64, "max_length": 16}
+        return hs.pretrain(corpus_file, out=tmp_path / name, **(defaults | settings))
+
+    def dropout_of(run: hs.Run) -> float | None:
+        assert run.bundle.model.base.layers[0].attention.dropout == 0
+        assert run.bundle.model.base.layers[0].dropout == run.bundle.model.shape.base.dropout
+        return load_recipe(PretrainRecipe, run.path / "recipe.toml").model.dropout
+
+    often = run("often")
+    assert dropout_of(often) == 0.1
+    assert run("the same", dropout=0.1).result["loss"] == often.result["loss"]
+    assert dropout_of(run("very often", num_train_epochs=11.0)) == 0.2
+    assert dropout_of(run("once", num_train_epochs=1.0)) == 0
+    assert dropout_of(run("masked", objective="masked")) == 0
+    assert dropout_of(run("stated", dropout=0.0)) == 0
+    assert run("lab", preset="lab").bundle.model.shape.base.dropout == 0
+
+
+def test_epochs_that_are_left_to_us_are_many_and_end_when_validation_stops_rising(shared: Path, tmp_path: Path) -> None:
+    ours = hs.finetune(out=tmp_path / "ours", train=shared / "train.jsonl", **SCRATCH)
+    training = load_recipe(FinetuneRecipe, ours.path / "recipe.toml").training
+    assert (training.num_train_epochs, training.early_stopping_patience) == (20, 5)
+    best, last = ours.result["best_epoch"], max(line["epoch"] for line in ours.metrics() if "eval_loss" in line)
+    assert last == min(20, best + 5)
+    stated = hs.finetune(out=tmp_path / "stated", train=shared / "train.jsonl", num_train_epochs=1, **SCRATCH)
+    assert load_recipe(FinetuneRecipe, stated.path / "recipe.toml").training.early_stopping_patience is None

@@ -7,6 +7,7 @@ from typing import Any
 from rich.console import Console
 
 from headswap.cli.display import print_table
+from headswap.core.errors import counted
 from headswap.study.charts import mean_curve
 from headswap.study.figures import spark_line
 from headswap.study.plan import Job
@@ -91,7 +92,8 @@ def print_results(results: dict[str, Any], *, out: Path | None) -> None:
         told = [_cell(cells.get((arm, budget["labels"]))) for budget in results["budgets"]]
         rows.append([arm, *told, *([curves.get(arm, "")] if curves else [])])
     metric = {"macro_f1": "macro-F1"}.get(results["metric"], results["metric"])
-    title = f"Test {metric}, mean and 95 % interval, {len(results['seeds'])} seed(s), {results['num_test']:,} texts"
+    seeds = counted(len(results["seeds"]), "seed")
+    title = f"Test {metric}, mean and 95 % interval, {seeds}, {results['num_test']:,} texts"
     print_table(title, columns, rows)
     for sentence in [*results["headline"], *results["caveats"]]:
         print(sentence)

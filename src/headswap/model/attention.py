@@ -8,8 +8,9 @@ longest sequence.
 """
 
 import inspect
+import math
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Protocol
 
 import torch
@@ -17,7 +18,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from headswap.model.config import BaseShape
+from headswap.model.kernels import has_ragged_attention
 from headswap.model.positions import Rotary
+from headswap.text.batch import sent
+
+HEAD_MULTIPLE = 8  # of flash attention
 
 
 class AttentionLayout(Protocol):
@@ -34,25 +39,32 @@ class SequenceLayout:
 
     def __init__(self, lengths: Sequence[int], *, causal: bool, device: torch.device) -> None:
         self.causal = causal
-        self.num_sequences, self.longest = len(lengths), max(lengths)
+        self.num_sequences, self.longest, num_tokens = len(lengths), max(lengths), sum(lengths)
         self.is_rectangular = min(lengths) == self.longest
-        lengths_B = torch.tensor(lengths)
-        starts_B = torch.cumsum(lengths_B, 0) - lengths_B
-        sequence_N = torch.repeat_interleave(torch.arange(self.num_sequences), lengths_B)
-        positions_N = torch.arange(int(lengths_B.sum())) - starts_B[sequence_N]
-        self.positions_N = positions_N.to(device, non_blocking=True)
-        self.ends_B1 = F.pad(torch.cumsum(lengths_B, 0), (1, 0)).to(torch.int32).to(device, non_blocking=True)
-        self.slots_N = (sequence_N * self.longest + positions_N).to(device, non_blocking=True)
-        self.key_mask_B11S: Tensor | None = None
-        if not causal and not self.is_rectangular:
-            # Right padding is never seen by a causal query; a bidirectional one must be told.
-            mask_BS = torch.arange(self.longest).unsqueeze(0) < lengths_B.unsqueeze(1)
-            self.key_mask_B11S = mask_BS[:, None, None, :].to(device, non_blocking=True)
+        # Only the lengths travel; what follows from them is computed where it is needed.
+        self.lengths_B = sent(torch.tensor(lengths), device)
+        ends_B = torch.cumsum(self.lengths_B, 0)
+        self.ends_B1 = F.pad(ends_B, (1, 0)).to(torch.int32)
+        self.sequence_N = torch.repeat_interleave(self.lengths_B, output_size=num_tokens)
+        self.positions_N = torch.arange(num_tokens, device=device) - (ends_B - self.lengths_B)[self.sequence_N]
+
+    @cached_property
+    def slots_N(self) -> Tensor:
+        """Where each token stands when all sequences are padded to the longest."""
+        return self.sequence_N * self.longest + self.positions_N
+
+    @cached_property
+    def key_mask_B11S(self) -> Tensor | None:
+        """Right padding is never seen by a causal query; a bidirectional one must be told."""
+        if self.causal or self.is_rectangular:
+            return None
+        places_S = torch.arange(self.longest, device=self.lengths_B.device)
+        return (places_S.unsqueeze(0) < self.lengths_B.unsqueeze(1))[:, None, None, :]
 
     def attend(self, layer: int, query_NHK: Tensor, key_NHK: Tensor, value_NHK: Tensor, *, dropout: float) -> Tensor:
         """Without padding where a kernel can; else pad, run the fused kernel, take the padding out again."""
         del layer  # every layer sees the same sequences
-        if dropout == 0 and has_ragged_kernel(query_NHK):
+        if dropout == 0 and has_ragged_attention(query_NHK):
             return ragged_attention(query_NHK, key_NHK, value_NHK, self.ends_B1, self.longest, causal=self.causal)
         query, key, value = (self._pad(part) for part in (query_NHK, key_NHK, value_NHK))
         mixed_BHSK = F.scaled_dot_product_attention(
@@ -69,22 +81,18 @@ class SequenceLayout:
         return part_NHK.view(self.num_sequences, self.longest, num_heads, dim).transpose(1, 2)
 
 
-def has_ragged_kernel(query_NHK: Tensor) -> bool:
-    """Whether attention over sequences of different lengths can run without padding: flash attention on CUDA."""
-    return (
-        query_NHK.is_cuda
-        and query_NHK.dtype in (torch.bfloat16, torch.float16)
-        and query_NHK.shape[-1] % 8 == 0
-        and torch.cuda.get_device_capability(query_NHK.device) >= (8, 0)
-    )
-
-
 def ragged_attention(
     query_NHK: Tensor, key_NHK: Tensor, value_NHK: Tensor, ends_B1: Tensor, longest: int, *, causal: bool
 ) -> Tensor:
-    """Attention inside each sequence of a flat batch."""
+    """Attention inside each sequence of a flat batch; a head is padded to the width that the kernel takes."""
     attend, options = _ragged_kernel(causal)
-    return attend(query_NHK, key_NHK, value_NHK, ends_B1, ends_B1, longest, longest, **options)
+    width = query_NHK.shape[-1]
+    if padding := -width % HEAD_MULTIPLE:
+        # Zeros change no product; the kernel's scale, that of the padded width, is made up for.
+        query_NHK = query_NHK * math.sqrt((width + padding) / width)
+        query_NHK, key_NHK, value_NHK = (F.pad(part, (0, padding)) for part in (query_NHK, key_NHK, value_NHK))
+    mixed_NHK = attend(query_NHK, key_NHK, value_NHK, ends_B1, ends_B1, longest, longest, **options)
+    return mixed_NHK[..., :width]
 
 
 @cache
@@ -97,20 +105,29 @@ def _ragged_kernel(causal: bool) -> tuple[Any, dict[str, Any]]:
 
 
 class SelfAttention(nn.Module):
-    """Multi-head attention with one joint projection for query, key and value."""
+    """Multi-head attention with one joint projection for query, key and value.
+
+    What is done token by token (`project`, `read_out`) stands apart from the mixing between them, so that a compiler
+    can take it.
+    """
 
     def __init__(self, shape: BaseShape, layer: int) -> None:
         super().__init__()
         self.layer = layer
-        self.num_heads, self.head_dim, self.dropout = shape.num_attention_heads, shape.head_dim, shape.dropout
+        self.num_heads, self.head_dim = shape.num_attention_heads, shape.head_dim
+        self.dropout = shape.dropout if shape.attention_dropout is None else shape.attention_dropout
         self.qkv = nn.Linear(shape.hidden_size, 3 * shape.hidden_size, bias=shape.bias)
         self.output = nn.Linear(shape.hidden_size, shape.hidden_size, bias=shape.bias)
 
-    def forward(self, hidden_ND: Tensor, layout: AttentionLayout, rotary: Rotary | None) -> Tensor:
-        """Mix information between the tokens that the layout lets see each other."""
-        qkv_N3HK = self.qkv(hidden_ND).view(-1, 3, self.num_heads, self.head_dim)
-        query, key, value = qkv_N3HK.unbind(1)
-        if rotary is not None:
-            query, key = rotary(query), rotary(key)
-        mixed_NHK = layout.attend(self.layer, query, key, value, dropout=self.dropout if self.training else 0.0)
+    def project(self, hidden_ND: Tensor, rotary: Rotary | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Query, key and value of every token."""
+        query, key, value = self.qkv(hidden_ND).view(-1, 3, self.num_heads, self.head_dim).unbind(1)
+        return (query, key, value) if rotary is None else (rotary(query), rotary(key), value)
+
+    def mix(self, parts_NHK: tuple[Tensor, Tensor, Tensor], layout: AttentionLayout) -> Tensor:
+        """Move information between the tokens that the layout lets see each other."""
+        return layout.attend(self.layer, *parts_NHK, dropout=self.dropout if self.training else 0.0)
+
+    def read_out(self, mixed_NHK: Tensor) -> Tensor:
+        """What the heads found, as one vector a token."""
         return self.output(mixed_NHK.flatten(1))

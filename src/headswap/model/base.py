@@ -7,6 +7,7 @@ Shapes: N tokens of a flat batch, D hidden width.
 """
 
 import math
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -15,6 +16,9 @@ from torch import Tensor, nn
 from headswap.model.attention import AttentionLayout, SelfAttention
 from headswap.model.config import BaseShape
 from headswap.model.positions import Rotary, sinusoidal_table
+
+Before = Callable[[Tensor, Rotary | None], tuple[Tensor, Tensor, Tensor]]
+After = Callable[[Tensor, Tensor], Tensor]
 
 
 class FeedForward(nn.Module):
@@ -49,13 +53,24 @@ class Layer(nn.Module):
         self.attention_norm = nn.LayerNorm(shape.hidden_size, eps=shape.layer_norm_eps, bias=shape.bias)
         self.feed_forward = FeedForward(shape)
         self.feed_forward_norm = nn.LayerNorm(shape.hidden_size, eps=shape.layer_norm_eps, bias=shape.bias)
+        self.compiled: tuple[Before, After] | None = None
+        """The two parts around the attention as a compiler made them, for training."""
 
     def forward(self, hidden_ND: Tensor, layout: AttentionLayout, rotary: Rotary | None) -> Tensor:
         """One layer of the trunk."""
+        before, after = self.compiled if self.compiled and self.training else (self.before_mixing, self.after_mixing)
+        return after(hidden_ND, self.attention.mix(before(hidden_ND, rotary), layout))
+
+    def before_mixing(self, hidden_ND: Tensor, rotary: Rotary | None) -> tuple[Tensor, Tensor, Tensor]:
+        """What each token brings to the attention."""
+        return self.attention.project(self.attention_norm(hidden_ND) if self.norm_first else hidden_ND, rotary)
+
+    def after_mixing(self, hidden_ND: Tensor, mixed_NHK: Tensor) -> Tensor:
+        """What each token makes of what it has seen."""
+        hidden_ND = hidden_ND + self._drop(self.attention.read_out(mixed_NHK))
         if self.norm_first:
-            hidden_ND = hidden_ND + self._drop(self.attention(self.attention_norm(hidden_ND), layout, rotary))
             return hidden_ND + self._drop(self.feed_forward(self.feed_forward_norm(hidden_ND)))
-        hidden_ND = self.attention_norm(hidden_ND + self._drop(self.attention(hidden_ND, layout, rotary)))
+        hidden_ND = self.attention_norm(hidden_ND)
         return self.feed_forward_norm(hidden_ND + self._drop(self.feed_forward(hidden_ND)))
 
     def _drop(self, branch_ND: Tensor) -> Tensor:
@@ -90,6 +105,13 @@ class Base(nn.Module):
         for layer in self.layers:
             hidden_ND = layer(hidden_ND, layout, rotary)
         return self.final_norm(hidden_ND) if self.shape.final_norm else hidden_ND
+
+    def compile_layers(self, backend: str | Callable = "inductor") -> None:
+        """Let a compiler fuse what each token does on its own; one compilation serves all layers, in training only."""
+        for layer in self.layers:
+            assert isinstance(layer, Layer)
+            parts = layer.before_mixing, layer.after_mixing
+            layer.compiled = torch.compile(parts[0], backend=backend), torch.compile(parts[1], backend=backend)
 
     def embed(self, ids_N: Tensor, positions_N: Tensor, segments_N: Tensor | None) -> Tensor:
         """What the first layer reads: tokens, positions and segments, added."""

@@ -9,8 +9,12 @@ Shapes: T targets, D hidden width, V vocabulary, C targets of one chunk.
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
+from headswap.model.kernels import has_softmax_errors
+
+ALIGNED = 64
 CHUNK_ELEMENTS = {"cpu": 1 << 24, "cuda": 1 << 29}
 
 
@@ -44,30 +48,59 @@ def _forward(
 ) -> Tensor:
     needs_grad = any(ctx.needs_input_grad[:3])
     wide = torch.float64 if dtype == torch.float64 else torch.float32
-    hidden, weight = hidden_TD.to(dtype), weight_VD.to(dtype)
+    vocab_size, device = weight_VD.shape[0], hidden_TD.device
+    has_kernel = has_softmax_errors(device.type, dtype)
+    # Rows of a width that is not aligned make products on CUDA several times slower.
+    padding = -vocab_size % ALIGNED if has_kernel else 0
+    hidden, weight = hidden_TD.to(dtype), F.pad(weight_VD.to(dtype), (0, 0, 0, padding))
     total = hidden.new_zeros((), dtype=wide)
     if needs_grad:
         grad_hidden = torch.empty_like(hidden)
-        grad_weight = torch.zeros_like(weight_VD, dtype=wide)
-        grad_bias = torch.zeros(weight.shape[0] if bias_V is not None else 0, dtype=wide, device=hidden.device)
-    chunk = max(1, CHUNK_ELEMENTS.get(hidden.device.type, 1 << 24) // weight.shape[0])
+        grad_weight = torch.zeros_like(weight, dtype=wide)
+        grad_bias = torch.zeros(vocab_size if bias_V is not None else 0, dtype=wide, device=device)
+    chunk = max(1, CHUNK_ELEMENTS.get(device.type, 1 << 24) // len(weight))
     for start in range(0, len(target_T), chunk):
         rows = slice(start, start + chunk)
-        logits_CV = (hidden[rows] @ weight.T).to(wide)
-        if bias_V is not None:
-            logits_CV += bias_V
-        target_C1 = target_T[rows].unsqueeze(1)
-        log_total_C1 = torch.logsumexp(logits_CV, dim=1, keepdim=True)
-        total += (log_total_C1 - logits_CV.gather(1, target_C1)).sum()
+        logits_CV = hidden[rows] @ weight.T
+        if has_kernel:
+            loss, error_CV = _errors_by_kernel(logits_CV, bias_V, target_T[rows], needs_grad, vocab_size)
+        else:
+            loss, error_CV = _errors(logits_CV, bias_V, target_T[rows], needs_grad, wide)
+        total += loss
         if needs_grad:
-            error_CV = logits_CV.sub_(log_total_C1).exp_()
-            error_CV.scatter_add_(1, target_C1, error_CV.new_full(target_C1.shape, -1.0))
             if bias_V is not None:
-                grad_bias += error_CV.sum(0)
+                grad_bias += error_CV[:, :vocab_size].sum(0, dtype=wide)
             error_CV = error_CV.to(dtype)
             torch.mm(error_CV, weight, out=grad_hidden[rows])
             grad_weight += error_CV.T @ hidden[rows]
     if needs_grad:
         ctx.has_bias = bias_V is not None
+        grad_weight = grad_weight[:vocab_size]
         ctx.save_for_backward(grad_hidden.to(hidden_TD.dtype), grad_weight.to(weight_VD.dtype), grad_bias)
     return total
+
+
+def _errors(
+    logits_CV: Tensor, bias_V: Tensor | None, target_C: Tensor, needs_grad: bool, wide: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """The summed loss, and its gradient by the logits (where it is not needed, anything)."""
+    logits_CV = logits_CV.to(wide)
+    if bias_V is not None:
+        logits_CV += bias_V
+    target_C1 = target_C.unsqueeze(1)
+    log_total_C1 = torch.logsumexp(logits_CV, dim=1, keepdim=True)
+    loss = (log_total_C1 - logits_CV.gather(1, target_C1)).sum()
+    if needs_grad:
+        logits_CV.sub_(log_total_C1).exp_()
+        logits_CV.scatter_add_(1, target_C1, logits_CV.new_full(target_C1.shape, -1.0))
+    return loss, logits_CV
+
+
+def _errors_by_kernel(
+    logits_CP: Tensor, bias_V: Tensor | None, target_C: Tensor, needs_grad: bool, num_columns: int
+) -> tuple[Tensor, Tensor]:
+    """The same, in one pass over memory on CUDA."""
+    from headswap.model.softmax_errors import softmax_errors_
+
+    loss_C = softmax_errors_(logits_CP, bias_V, target_C, num_columns=num_columns, writes=needs_grad)
+    return loss_C.sum(), logits_CP

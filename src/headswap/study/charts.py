@@ -14,7 +14,7 @@ from headswap.study.arms import BASELINES, SCRATCH
 
 Values = dict[str, Any]
 WIDTH, HEIGHT = 480, 300
-LEFT, RIGHT, TOP, BOTTOM = 68, 10, 12, 46
+LEFT, RIGHT, TOP, BOTTOM = 76, 10, 12, 46
 DODGE = 6  # between whiskers of one budget
 MARKERS = ("circle", "square", "triangle", "diamond", "cross")
 NUM_COLOURS = 8
@@ -203,8 +203,7 @@ def _reliability(results: Values) -> Chart | None:
             for part in detail["bins"]
         ]  # fmt: skip
         series.append(Series(detail["arm"], points, colours[detail["arm"]]))
-    labels = results["budgets"][-1]["labels"]
-    title = f"Calibration with {labels:,} labels"
+    title = f"Calibration with {results['details'][0]['labels']:,} labels"
     return Chart("calibration", title, "how sure the model is", "share that is right", series, line="diagonal")
 
 

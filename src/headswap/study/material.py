@@ -73,6 +73,12 @@ class Material:
         """(name, labels), fewest first."""
         return sorted({(run.budget, run.labels) for run in self.runs}, key=lambda budget: budget[1])
 
+    @property
+    def fullest_budget(self) -> int:
+        """Labels of the largest budget at which as many arms as possible have run, to look at them side by side."""
+        arms = {labels: {run.arm for run in self.runs if run.labels == labels} for _, labels in self.budgets}
+        return max(arms, key=lambda labels: (len(arms[labels]), labels))
+
     def of(self, arm: str, labels: int) -> dict[int, Scored]:
         """The runs of a cell by seed."""
         return {run.seed: run for run in self.runs if run.arm == arm and run.labels == labels}

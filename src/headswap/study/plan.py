@@ -1,8 +1,8 @@
 """The plan of a study: arms x budgets x seeds as a list of independent jobs, each named by what goes into it.
 
-A job's id is a hash of its settings, of the rows it reads and of the jobs it stands on, never of paths or machines. So
-the same job is found again after a kill, and a changed setting makes new jobs and leaves the others alone. Pure: how
-jobs are run is left to schedule.py.
+A job's id is a hash of its settings, of what fits those that are not given, of the rows it reads and of the jobs it
+stands on, never of paths or machines. So the same job is found again after a kill, and a changed setting or default
+makes new jobs and leaves the others alone. Pure: how jobs are run is left to schedule.py.
 """
 
 import hashlib
@@ -24,6 +24,7 @@ from headswap.study.prepare import Prepared
 from headswap.text.config import ReadSettings, TokenizerSettings
 from headswap.text.store import is_store
 from headswap.training.config import FinetuneRecipe, MachineSettings, PretrainRecipe, StartSettings
+from headswap.training.fitted import behind_finetuning, behind_pretraining
 
 STAGES = {"probe": 0, "tokenizer": 0, "pretrain": 1, "baseline": 2, "finetune": 2}
 WHERE = {"data.train", "data.validation", "data.test", "model.base", "tokenizer.tokenizer", "corpus.corpus"}
@@ -171,6 +172,7 @@ class _Planner:
         recipe = load_recipe(PretrainRecipe, None, sections)
         recipe.training.check()
         content = [_content(recipe), self.prepared.digests["corpus"], self._reading(), self._tokenizer_content()]
+        content.append(behind_pretraining())
         needs = (tokenizer_id,) if tokenizer_id else ()
         name = "base" if recipe.training.objective == "causal" else f"base-{recipe.training.objective}"
         return self._add("pretrain", f"{name}-seed{base_seed}", content, sections, needs=needs, seed=base_seed)
@@ -234,6 +236,7 @@ class _Planner:
             sections["adaptation"] = recipe.adaptation.model_dump(mode="json", exclude_unset=True)
         sections = _laid_over(sections, arm.finetune)
         content = [_content(load_recipe(FinetuneRecipe, None, sections)), self._rows_content(budget), start]
+        content.append(behind_finetuning())
         labels = self.prepared.num_labels(budget)
         name = f"{arm.name}-{labels}-seed{seed}"
         return self._add(

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from headswap import __version__
+from headswap.core.errors import counted
 from headswap.core.files import atomic_file, read_json, write_json
 from headswap.study import words
 from headswap.study.charts import METRIC_NAMES, Chart, legend, make_charts, svg
@@ -130,7 +131,7 @@ def _title(material: Material, results: Values) -> str:
 def _subtitle(results: Values) -> str:
     budgets = ", ".join(f"{budget['labels']:,}" for budget in results["budgets"])
     return (
-        f"{len(results['arms'])} arms, {budgets} labels, {len(results['seeds'])} seed(s), "
+        f"{len(results['arms'])} arms, {budgets} labels, {counted(len(results['seeds']), 'seed')}, "
         f"{results['num_test']:,} test texts, {len(results['labels'])} classes."
     )
 

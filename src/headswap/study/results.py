@@ -260,11 +260,11 @@ def _bases(material: Material) -> list[Values]:
 
 
 def _details(material: Material) -> list[Values]:
-    """Calibration, confusion and F1 by label of every arm at the largest budget, over all its seeds."""
-    largest = material.budgets[-1][1]
+    """Calibration, confusion and F1 by label of every arm at the fullest budget, over all its seeds."""
+    labels = material.fullest_budget
     found = []
     for arm in material.arms:
-        runs = list(material.of(arm, largest).values())
+        runs = list(material.of(arm, labels).values())
         if not runs:
             continue
         counts = [confusion_matrix(run.predictions.probabilities, run.predictions.targets) for run in runs]
@@ -272,7 +272,7 @@ def _details(material: Material) -> list[Values]:
         truth = np.concatenate([run.predictions.targets for run in runs])
         f1 = np.array([f1_scores(count) for count in counts])
         found.append({
-            "arm": arm, "labels": largest, "confusion": np.mean(counts, axis=0).round(1).tolist(),
+            "arm": arm, "labels": labels, "confusion": np.mean(counts, axis=0).round(1).tolist(),
             "f1": [None if np.isnan(value).all() else float(np.nanmean(value)) for value in f1.T],
             **calibration(pooled, truth),
         })  # fmt: skip
@@ -280,11 +280,10 @@ def _details(material: Material) -> list[Values]:
 
 
 def _disagreements(material: Material, *, with_texts: bool) -> list[Values]:
-    """The test texts on which the arms' trust in the true label differs most, at the largest budget."""
-    largest = material.budgets[-1][1]
+    """The test texts on which the arms' trust in the true label differs most, at the fullest budget."""
     trust: dict[str, np.ndarray] = {}
     for arm in material.arms:
-        runs = list(material.of(arm, largest).values())
+        runs = list(material.of(arm, material.fullest_budget).values())
         if runs and arm != "majority":
             trust[arm] = np.mean([_trust(run) for run in runs], axis=0)
     if len(trust) < 2:

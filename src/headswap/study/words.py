@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from headswap.core.bases import PREFIX
+from headswap.core.errors import counted
 from headswap.study.arms import BASELINES, BOX, MEANING, SCRATCH, is_from_box
 from headswap.study.statistics import FEWEST_SEEDS_FOR_A_CLAIM
 
@@ -88,7 +89,7 @@ def comparison_sentence(row: Values) -> str:
     versus = {"scratch": "scratch", "tfidf": "TF-IDF"}.get(row["other"], row["other"])
     where = f"at {_labels(row)}"
     if row["verdict"] == "no claim":
-        return f"{row['arm']} against {versus} {where}: no claim possible with {row['count']} seed(s)."
+        return f"{row['arm']} against {versus} {where}: no claim possible with {counted(row['count'], 'seed')}."
     if row["verdict"] == "none":
         more = row["seeds_needed"]
         power = (
@@ -111,7 +112,7 @@ def worth_sentence(row: Values) -> str:
     name = _subject(row["arm"])
     where = f"at {_labels(row)}"
     if row["count"] < FEWEST_SEEDS_FOR_A_CLAIM:
-        return f"{name} {where}: with {row['count']} seed(s) no claim about its worth in labels is possible."
+        return f"{name} {where}: with {counted(row['count'], 'seed')} no claim about its worth in labels is possible."
     if not is_worth_shown(row):
         return f"{name} {where}: no worth in labels is shown (95 % interval {_worth_span(row)} times)."
     if row["is_beyond"]:

@@ -47,17 +47,13 @@ class Batch:
         """The same batch on a device."""
         if self.ids_N.device == device:
             return self
-
-        def move(tensor: Tensor) -> Tensor:
-            return (tensor.pin_memory() if device.type == "cuda" else tensor).to(device, non_blocking=True)
-
         return replace(
             self,
-            ids_N=move(self.ids_N),
-            target_index_T=move(self.target_index_T),
-            target_value_T=move(self.target_value_T),
-            segments_N=None if self.segments_N is None else move(self.segments_N),
-            pair_target_B=None if self.pair_target_B is None else move(self.pair_target_B),
+            ids_N=sent(self.ids_N, device),
+            target_index_T=sent(self.target_index_T, device),
+            target_value_T=sent(self.target_value_T, device),
+            segments_N=None if self.segments_N is None else sent(self.segments_N, device),
+            pair_target_B=None if self.pair_target_B is None else sent(self.pair_target_B, device),
         )
 
     def without_targets(self) -> "Batch":
@@ -68,6 +64,11 @@ class Batch:
             target_value_T=self.target_value_T[:0],
             pair_target_B=None if self.pair_target_B is None else self.pair_target_B[:0],
         )
+
+
+def sent(tensor: Tensor, device: torch.device) -> Tensor:
+    """A tensor of the host on a device, without waiting: a copy from memory that is not pinned waits for all work."""
+    return (tensor.pin_memory() if device.type == "cuda" else tensor).to(device, non_blocking=True)
 
 
 def flat_batch(

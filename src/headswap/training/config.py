@@ -43,6 +43,9 @@ class MachineSettings(Settings):
     """CPU threads; by default all cores. Results are bit-equal for equal thread counts."""
     deterministic: bool = False
     """On a CUDA device use only kernels that give the same bits every time; slower. A CPU always does."""
+    fast: Literal["auto", "off"] = "auto"
+    """auto takes the fast kernels and the compiler where they pay off, and says which; off computes everything plainly.
+    The results are the same but for rounding."""
 
 
 class TrainingSettings(Settings):
@@ -138,9 +141,10 @@ class FinetuneTraining(TrainingSettings):
     max_length: Annotated[int, Field(ge=2)] | None = None
     """Longest text in tokens, <sos> included; the base's limit by default. The share cut off is always reported."""
     num_train_epochs: Positive | None = None
-    """Passes over the training set. By default fitted to its size: about 1,700 steps, 3 to 10 epochs."""
+    """Passes over the training set. By default fitted to its size: about 3,400 steps, 3 to 20 epochs."""
     early_stopping_patience: Steps | None = None
-    """Stop after so many epochs without a better validation score."""
+    """Stop after so many epochs without a better validation score. By default 5 where the number of epochs is left to
+    us, else never."""
     long: Long | None = None
     """What is done with texts longer than max_length: truncate keeps the beginning (default), head+tail the first
     quarter and the last three, windows everything, in overlapping windows whose scores are averaged. The tasks tag and

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from headswap.core.seeds import derive_seed
 from headswap.model.objectives import Objective
 from headswap.model.text_model import TextModel
-from headswap.text.batch import Batch
+from headswap.text.batch import Batch, sent
 from headswap.training.config import TrainingSettings
 from headswap.training.distributed import Processes
 from headswap.training.machine import Machine
@@ -104,7 +104,7 @@ def train(
                 parts = [part * (processes.world / divisor) for part, divisor in zip(sums_K, divisors, strict=True)]
                 torch.stack(parts).sum().backward()
             loss_sums_K = loss_sums_K + sums_K.detach()
-        losses_K = processes.sum(loss_sums_K) / torch.tensor(divisors, device=machine.device)
+        losses_K = processes.sum(loss_sums_K) / sent(torch.tensor(divisors), machine.device)
         loss = losses_K.sum()
         hold_back(optimizer, step)
         limit = settings.max_grad_norm or float("inf")

@@ -23,7 +23,7 @@ from headswap.training.distributed import Processes, start_processes, stop_proce
 from headswap.training.drive import Plan, drive
 from headswap.training.evaluate import outputs_of
 from headswap.training.failures import explained
-from headswap.training.fitted import finetuning_epochs, finetuning_rate
+from headswap.training.fitted import FINETUNE_PATIENCE, finetuning_epochs, finetuning_rate
 from headswap.training.machine import Machine
 from headswap.training.observer import Observer
 from headswap.training.predictions import predictions_of
@@ -123,7 +123,8 @@ class _Finetuning:
         self.train, self.validation = self._encoded(splits.train), self._encoded(splits.validation)
         if training.max_steps is None and training.num_train_epochs is None:
             epochs = finetuning_epochs(len(self.train.rows), training.batch_size)
-            training = training.changed(num_train_epochs=epochs)
+            patience = training.early_stopping_patience or FINETUNE_PATIENCE
+            training = training.changed(num_train_epochs=epochs, early_stopping_patience=patience)
         self.recipe = recipe.changed(training=training)
         self.latest: dict[str, Any] = {}
         freeze(start.model, recipe.adaptation)

@@ -3,15 +3,25 @@
 import math
 
 PRETRAIN_RATE_AT_256 = 1e-3
-FINETUNE_RATE_AT_256 = 2e-4
+FINETUNE_RATE_AT_256 = 1e-4
 SCRATCH_RATE_AT_256 = 3e-4
-FINETUNE_STEPS = 1_700
-FINETUNE_EPOCHS = (3, 10)
+FINETUNE_STEPS = 3_400
+FINETUNE_EPOCHS = (3, 20)
+FINETUNE_PATIENCE = 5
+DROPOUT_FROM_EPOCHS = ((10.0, 0.2), (4.0, 0.1))
 
 
 def pretraining_rate(hidden_size: int) -> float:
     """Wider bases want smaller steps: proportional to 1 / sqrt(width), two digits kept."""
     return _two_digits(PRETRAIN_RATE_AT_256 * math.sqrt(256 / hidden_size))
+
+
+def pretraining_dropout(epochs: float, *, is_causal: bool) -> float:
+    """None while most of the text is new; some once it is read so often that it would be learnt by heart.
+
+    Masks are drawn anew each time, so a masked objective never reads the same text twice; dropout made it worse.
+    """
+    return next((dropout for above, dropout in DROPOUT_FROM_EPOCHS if is_causal and epochs > above), 0.0)
 
 
 def adaptation_rate(hidden_size: int) -> float:
@@ -20,15 +30,26 @@ def adaptation_rate(hidden_size: int) -> float:
 
 
 def finetuning_rate(hidden_size: int, *, is_scratch: bool) -> float:
-    """As for pre-training, from values of its own at width 256."""
-    at_256 = SCRATCH_RATE_AT_256 if is_scratch else FINETUNE_RATE_AT_256
-    return _two_digits(at_256 * math.sqrt(256 / hidden_size))
+    """As for pre-training, from values of its own at width 256; wider bases that are carried over want no less."""
+    if is_scratch:
+        return _two_digits(SCRATCH_RATE_AT_256 * math.sqrt(256 / hidden_size))
+    return _two_digits(FINETUNE_RATE_AT_256 * math.sqrt(256 / min(256, hidden_size)))
 
 
 def finetuning_epochs(num_examples: int, batch_size: int) -> float:
     """Enough epochs for about `FINETUNE_STEPS` steps, within bounds."""
     fewest, most = FINETUNE_EPOCHS
     return float(min(most, max(fewest, round(FINETUNE_STEPS * batch_size / num_examples))))
+
+
+def behind_pretraining() -> list[float]:
+    """What the fitted settings of a base come from: a change makes other results of the same recipe."""
+    return [PRETRAIN_RATE_AT_256, *(number for pair in DROPOUT_FROM_EPOCHS for number in pair)]
+
+
+def behind_finetuning() -> list[float]:
+    """The same for a fine-tuning."""
+    return [FINETUNE_RATE_AT_256, SCRATCH_RATE_AT_256, FINETUNE_STEPS, *FINETUNE_EPOCHS, FINETUNE_PATIENCE]
 
 
 def _two_digits(value: float) -> float:

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from headswap.core.errors import SettingError
+from headswap.model.kernels import allow_fast_kernels
 from headswap.training.config import MachineSettings
 
 log = logging.getLogger("headswap")
@@ -39,6 +40,8 @@ class Machine:
         self.is_deterministic = settings.deterministic or name == "cpu"
         if settings.deterministic:
             use_deterministic_kernels()
+        self.is_fast = settings.fast == "auto"
+        allow_fast_kernels(self.is_fast)
         can_bf16 = name == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
         self.precision = settings.precision if settings.precision != "auto" else ("bf16" if can_bf16 else "fp32")
 

@@ -19,13 +19,16 @@ from headswap.core.errors import SettingError
 from headswap.core.seeds import Draws
 from headswap.generate.config import SamplingSettings
 from headswap.generate.generator import Generator
+from headswap.model.config import FITTED_DROPOUT
 from headswap.model.objectives import RowSource
+from headswap.model.text_model import TextModel, build_model
 from headswap.text.cache import cached_store, spooled
 from headswap.text.checks import say_findings
 from headswap.text.order import steps_per_epoch
 from headswap.text.pairs import PairRows
 from headswap.text.store import TokenStore
 from headswap.training.checkpoint import Progress
+from headswap.training.compiled import compile_layers, pays_off
 from headswap.training.config import AdaptRecipe, PretrainRecipe
 from headswap.training.corpus import RowBatches, num_seen_in_training, split_documents, unigram_entropy
 from headswap.training.corpus_checks import corpus_findings, num_parameters
@@ -33,7 +36,7 @@ from headswap.training.distributed import Processes, start_processes, stop_proce
 from headswap.training.drive import Plan, drive
 from headswap.training.engine import Trainee
 from headswap.training.failures import explained
-from headswap.training.fitted import adaptation_rate, pretraining_rate
+from headswap.training.fitted import adaptation_rate, pretraining_dropout, pretraining_rate
 from headswap.training.held_out import held_out_metrics
 from headswap.training.machine import Machine
 from headswap.training.observer import Observer
@@ -151,12 +154,16 @@ class _Pretraining:
         model, origin = self.origin.model, self.origin
         self.recipe, steps = self._resolved(model)
         training, self.total_steps = self.recipe.training, steps
+        model = self._with_dropout(model, steps / self._per_epoch())
         self.processes.from_first(
             lambda: self.run.begin(self.recipe, self.machine.environment(training.seed), origin.checksums())
         )
         self._say_what_is_trained(steps)
         if self.processes.is_first:
             say_findings(corpus_findings(self.store, self.tokenizer, num_parameters=num_parameters(model)), log)
+        tokens = steps * self.rows.num_tokens / self._per_epoch()
+        if pays_off(model, self.machine, tokens=tokens, minutes=training.max_minutes):
+            compile_layers(model, self.machine.device)
         name, masking, card = origin.objective_name, origin.masking, self._card(steps)
         bundle = Bundle(model, self.tokenizer, objective=name, masking=masking, card=card)
         old = self._reference_loss(bundle)
@@ -220,7 +227,7 @@ class _Pretraining:
     def _source(self) -> RowBatches:
         return RowBatches(self.rows, self.objective, self.recipe.training.batch_size, self.recipe.training.seed)
 
-    def _resolved(self, model: Any) -> tuple[AnyRecipe, int]:
+    def _resolved(self, model: TextModel) -> tuple[AnyRecipe, int]:
         """The recipe with every value that was left to us filled in, and its number of steps.
 
         Only a probe's steps are written beside the limit that was given: a recipe with two limits cannot be run again.
@@ -244,6 +251,21 @@ class _Pretraining:
             steps = math.ceil((training.num_train_epochs or 1.0) * per_epoch)
         return recipe.changed(training=training), steps
 
+    def _with_dropout(self, model: TextModel, epochs: float) -> TextModel:
+        """The model with the dropout that fits the number of epochs, where none is stated; its weights are the same."""
+        recipe = self.recipe
+        if not isinstance(recipe, PretrainRecipe) or recipe.model.dropout is not None:
+            return model
+        if recipe.model.preset not in FITTED_DROPOUT:
+            return model
+        dropout = pretraining_dropout(epochs, is_causal=self.objective.is_likelihood)
+        self.recipe = recipe.changed(model=recipe.model.changed(dropout=dropout))
+        if not dropout:
+            return model
+        log.info("The corpus is read %.1f times, so %g of the units are dropped (--dropout).", epochs, dropout)
+        shape = model.shape.changed(base=model.shape.base.changed(dropout=dropout))
+        return build_model(shape, seed=recipe.training.seed)
+
     def _planned_steps(self) -> int | None:
         """The steps a probe found when this run was first started; as many more as the limit was made longer."""
         file = self.run.path / "recipe.toml"
@@ -254,10 +276,12 @@ class _Pretraining:
             return saved.max_steps
         return int(saved.max_steps * minutes / saved.max_minutes)
 
-    def _probe(self, model: Any, minutes: float | None) -> int:
+    def _probe(self, model: TextModel, minutes: float | None) -> int:
         """Turn minutes into steps, once, on a copy of the model; the clock is not read again."""
         assert minutes is not None
         trainee = Trainee(copy.deepcopy(model).to(self.machine.device), self.objective)
+        if pays_off(model, self.machine, minutes=minutes):
+            compile_layers(trainee.model, self.machine.device)
         return steps_in(
             minutes,
             trainee,
