@@ -17,8 +17,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from headswap.model.config import BaseShape
-from headswap.model.kernels import has_ragged_attention
+from headswap.model.kernels import has_cheap_calls, has_ragged_attention
 from headswap.model.positions import Rotary
+
+SHORT = 48
+"""Tokens up to which sequences are padded together where each could have a call of its own."""
 
 
 class AttentionLayout(Protocol):
@@ -34,27 +37,46 @@ class SequenceLayout:
     """Sequences end to end; a token sees its own sequence: all of it, or (causal) itself and what is before it."""
 
     def __init__(self, lengths: Sequence[int], *, causal: bool, device: torch.device) -> None:
-        self.causal = causal
-        self.num_sequences, self.longest = len(lengths), max(lengths)
-        self.is_rectangular = min(lengths) == self.longest
+        self.causal, self.longest = causal, max(lengths)
         lengths_B = torch.tensor(lengths)
-        starts_B = torch.cumsum(lengths_B, 0) - lengths_B
-        sequence_N = torch.repeat_interleave(torch.arange(self.num_sequences), lengths_B)
-        positions_N = torch.arange(int(lengths_B.sum())) - starts_B[sequence_N]
+        ends_B = torch.cumsum(lengths_B, 0)
+        sequence_N = torch.repeat_interleave(torch.arange(len(lengths)), lengths_B)
+        positions_N = torch.arange(int(ends_B[-1])) - (ends_B - lengths_B)[sequence_N]
         self.positions_N = positions_N.to(device, non_blocking=True)
-        self.ends_B1 = F.pad(torch.cumsum(lengths_B, 0), (1, 0)).to(torch.int32).to(device, non_blocking=True)
-        self.slots_N = (sequence_N * self.longest + positions_N).to(device, non_blocking=True)
-        self.key_mask_B11S: Tensor | None = None
-        if not causal and not self.is_rectangular:
-            # Right padding is never seen by a causal query; a bidirectional one must be told.
-            mask_BS = torch.arange(self.longest).unsqueeze(0) < lengths_B.unsqueeze(1)
-            self.key_mask_B11S = mask_BS[:, None, None, :].to(device, non_blocking=True)
+        self.ends_B1 = F.pad(ends_B, (1, 0)).to(torch.int32).to(device, non_blocking=True)
+        parts = alike(lengths) if has_cheap_calls(device) else [tuple(lengths)]
+        self.blocks = [PaddedBlock(part, causal=causal, device=device) for part in parts]
 
     def attend(self, layer: int, query_NHK: Tensor, key_NHK: Tensor, value_NHK: Tensor, *, dropout: float) -> Tensor:
-        """Without padding where a kernel can; else pad, run the fused kernel, take the padding out again."""
+        """Without padding where a kernel can; else block by block."""
         del layer  # every layer sees the same sequences
         if dropout == 0 and has_ragged_attention(query_NHK):
             return ragged_attention(query_NHK, key_NHK, value_NHK, self.ends_B1, self.longest, causal=self.causal)
+        if len(self.blocks) == 1:
+            return self.blocks[0].attend(query_NHK, key_NHK, value_NHK, dropout=dropout)
+        sizes = [block.num_tokens for block in self.blocks]
+        parts = zip(self.blocks, *(part.split(sizes) for part in (query_NHK, key_NHK, value_NHK)), strict=True)
+        return torch.cat([block.attend(query, key, value, dropout=dropout) for block, query, key, value in parts])
+
+
+class PaddedBlock:
+    """Neighbouring sequences that are padded to one length inside the kernel, and only there."""
+
+    def __init__(self, lengths: Sequence[int], *, causal: bool, device: torch.device) -> None:
+        self.causal, self.num_tokens = causal, sum(lengths)
+        self.num_sequences, self.longest = len(lengths), max(lengths)
+        self.is_rectangular = min(lengths) == self.longest
+        self.key_mask_B11S: Tensor | None = None
+        if self.is_rectangular:
+            return
+        lengths_B = torch.tensor(lengths)
+        is_real_BS = torch.arange(self.longest).unsqueeze(0) < lengths_B.unsqueeze(1)
+        self.slots_N = is_real_BS.flatten().nonzero()[:, 0].to(device, non_blocking=True)
+        if not causal:  # right padding is never seen by a causal query; a bidirectional one must be told
+            self.key_mask_B11S = is_real_BS[:, None, None, :].to(device, non_blocking=True)
+
+    def attend(self, query_NHK: Tensor, key_NHK: Tensor, value_NHK: Tensor, *, dropout: float) -> Tensor:
+        """Pad, run the fused kernel, take the padding out again."""
         query, key, value = (self._pad(part) for part in (query_NHK, key_NHK, value_NHK))
         mixed_BHSK = F.scaled_dot_product_attention(
             query, key, value, attn_mask=self.key_mask_B11S, dropout_p=dropout, is_causal=self.causal
@@ -68,6 +90,17 @@ class SequenceLayout:
             empty = part_NHK.new_zeros(self.num_sequences * self.longest, num_heads, dim)
             part_NHK = empty.index_copy(0, self.slots_N, part_NHK)
         return part_NHK.view(self.num_sequences, self.longest, num_heads, dim).transpose(1, 2)
+
+
+def alike(lengths: Sequence[int]) -> list[tuple[int, ...]]:
+    """Neighbours that one call takes: of equal length, or so short that a call each would cost more than padding."""
+    groups: list[list[int]] = []
+    for length in lengths:
+        if groups and (length == groups[-1][-1] or max(length, groups[-1][0]) <= SHORT):
+            groups[-1].append(length)
+        else:
+            groups.append([length])
+    return [tuple(group) for group in groups]
 
 
 def ragged_attention(

@@ -12,7 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from headswap.model.kernels import has_softmax_errors
+from headswap.model.kernels import has_softmax_errors, has_tiled_loss
+from headswap.model.tiled_loss import tiled_cross_entropy, tiled_loss
 
 ALIGNED = 64
 CHUNK_ELEMENTS = {"cpu": 1 << 24, "cuda": 1 << 29}
@@ -29,7 +30,8 @@ class _LinearCrossEntropy(torch.autograd.Function):
         device = hidden_TD.device.type
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight_VD.dtype
         with torch.autocast(device, enabled=False):
-            return _forward(ctx, hidden_TD, weight_VD, bias_V, target_T, dtype)
+            forward = _forward_in_tiles if has_tiled_loss(device) else _forward
+            return forward(ctx, hidden_TD, weight_VD, bias_V, target_T, dtype)
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
@@ -77,6 +79,17 @@ def _forward(
         ctx.has_bias = bias_V is not None
         grad_weight = grad_weight[:vocab_size]
         ctx.save_for_backward(grad_hidden.to(hidden_TD.dtype), grad_weight.to(weight_VD.dtype), grad_bias)
+    return total
+
+
+def _forward_in_tiles(
+    ctx: Any, hidden_TD: Tensor, weight_VD: Tensor, bias_V: Tensor | None, target_T: Tensor, dtype: torch.dtype
+) -> Tensor:
+    if not any(ctx.needs_input_grad[:3]):
+        return tiled_loss(hidden_TD, weight_VD, bias_V, target_T, dtype=dtype)
+    total, found = tiled_cross_entropy(hidden_TD, weight_VD, bias_V, target_T, dtype=dtype)
+    ctx.has_bias = bias_V is not None
+    ctx.save_for_backward(found.hidden_TD.to(hidden_TD.dtype), found.weight_VD.to(weight_VD.dtype), found.bias_V)
     return total
 
 

@@ -34,6 +34,16 @@ def has_softmax_errors(device: str, dtype: torch.dtype) -> bool:
     return _allowed and device == "cuda" and dtype == torch.bfloat16 and _has_triton()
 
 
+def has_tiled_loss(device: str) -> bool:
+    """Whether head and loss run in tiles that fit the caches: on a CPU."""
+    return _allowed and device == "cpu"
+
+
+def has_cheap_calls(device: torch.device) -> bool:
+    """Whether attention is called once a sequence: on a CPU a call costs less than the padding it saves."""
+    return _allowed and device.type == "cpu"
+
+
 @cache
 def _has_triton() -> bool:
     try:
