@@ -21,16 +21,16 @@ test-all: $(DEV)
 torture: $(DEV)
 	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m reliability.torture
 
-# Against its peers in one run, up to 15 minutes: make bench, make bench ROWS=1,4. Writes bench-cpu.json.
+# Against its peers in one run, up to 15 minutes: make bench, make bench ROWS=1,4. Writes benchmarks/results/cpu.json.
 ROWS ?= all
 bench: $(BENCH)
-	PYTHONPATH=benchmarks $(BIN)/python -m bench --device cpu --rows $(ROWS) --json bench-cpu.json
+	PYTHONPATH=benchmarks $(BIN)/python -m bench --device cpu --rows $(ROWS) --json benchmarks/results/cpu.json
 
 # The same on a CUDA device, with the Python that is there: needs torch, transformers and headswap itself.
 bench-gpu:
-	PYTHONPATH=benchmarks:src $(PYTHON) -m bench --device cuda --rows $(ROWS) --json bench-gpu.json
+	PYTHONPATH=benchmarks:src $(PYTHON) -m bench --device cuda --rows $(ROWS) --json benchmarks/results/gpu.json
 
-# docs/performance.md from the two files; what is written by hand in it stays.
+# docs/performance.md from the figures of both and benchmarks/performance_notes.md, which is written by hand.
 bench-page: $(DEV)
 	PYTHONPATH=benchmarks $(BIN)/python -m bench.page
 

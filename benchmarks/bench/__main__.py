@@ -84,6 +84,7 @@ def save(file: Path, setting: Setting, number: int, entry: dict[str, Any]) -> No
     content = json.loads(file.read_text()) if file.exists() else {}
     rows = content.get("rows", {}) | {str(number): entry}
     content = {"machine": about(setting.device), "rows": dict(sorted(rows.items()))}
+    file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 

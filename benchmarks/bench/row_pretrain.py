@@ -1,5 +1,7 @@
 """Rows 1 to 3: one step of pre-training, forward, backward, clip and AdamW, on rectangles without padding."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -128,7 +130,7 @@ def _masked(setting: Setting, vocab_size: int, wanted: float) -> Measured:
     return contest(title, sides, setting, targets=targets, floor=cost.sentence(device, tokens))
 
 
-def _rectangles(vocab_size: int, batch: int, device: str, length: int = 256):  # noqa: ANN202
+def _rectangles(vocab_size: int, batch: int, device: str, length: int = 256) -> Callable[[], tuple[Tensor, Tensor]]:
     """Fresh inputs and targets at every call, cut from one long text."""
     text = torch.from_numpy(random_ids([batch * length * 8 + 1], vocab_size)[0])
     assert int(text.min()) >= FIRST_WORD

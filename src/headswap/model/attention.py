@@ -9,7 +9,7 @@ longest sequence.
 
 import inspect
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Protocol
 
 import torch
@@ -17,9 +17,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from headswap.model.config import BaseShape
-from headswap.model.kernels import has_cheap_calls, has_ragged_attention
+from headswap.model.kernels import has_cheap_calls, has_fast_products, has_ragged_attention
 from headswap.model.positions import Rotary
 
+LONGEST_BY_PRODUCTS = 1024
+"""Beyond it the square of scores would take more memory than it saves time."""
 SHORT = 48
 """Tokens up to which sequences are padded together where each could have a call of its own."""
 
@@ -78,11 +80,25 @@ class PaddedBlock:
     def attend(self, query_NHK: Tensor, key_NHK: Tensor, value_NHK: Tensor, *, dropout: float) -> Tensor:
         """Pad, run the fused kernel, take the padding out again."""
         query, key, value = (self._pad(part) for part in (query_NHK, key_NHK, value_NHK))
-        mixed_BHSK = F.scaled_dot_product_attention(
-            query, key, value, attn_mask=self.key_mask_B11S, dropout_p=dropout, is_causal=self.causal
-        )
+        if has_fast_products(query) and self.longest <= LONGEST_BY_PRODUCTS:
+            mixed_BHSK = self._by_products(query, key, value, dropout)
+        else:
+            mixed_BHSK = F.scaled_dot_product_attention(
+                query, key, value, attn_mask=self.key_mask_B11S, dropout_p=dropout, is_causal=self.causal
+            )
         mixed = mixed_BHSK.transpose(1, 2).flatten(0, 1)
         return mixed if self.is_rectangular else mixed.index_select(0, self.slots_N)
+
+    def _by_products(self, query_BHSK: Tensor, key_BHSK: Tensor, value_BHSK: Tensor, dropout: float) -> Tensor:
+        """Attention as two plain products and a softmax."""
+        scores_BHSS = (query_BHSK * query_BHSK.shape[-1] ** -0.5) @ key_BHSK.transpose(-1, -2)
+        if self.causal:
+            scores_BHSS = scores_BHSS + _square_mask(self.longest, scores_BHSS.dtype)
+        elif self.key_mask_B11S is not None:
+            hidden_B11S = torch.zeros(self.key_mask_B11S.shape, dtype=scores_BHSS.dtype)
+            scores_BHSS = scores_BHSS + hidden_B11S.masked_fill_(~self.key_mask_B11S, float("-inf"))
+        weights_BHSS = torch.softmax(scores_BHSS, dim=-1)
+        return F.dropout(weights_BHSS, dropout) @ value_BHSK if dropout else weights_BHSS @ value_BHSK
 
     def _pad(self, part_NHK: Tensor) -> Tensor:
         num_heads, dim = part_NHK.shape[1:]
@@ -90,6 +106,12 @@ class PaddedBlock:
             empty = part_NHK.new_zeros(self.num_sequences * self.longest, num_heads, dim)
             part_NHK = empty.index_copy(0, self.slots_N, part_NHK)
         return part_NHK.view(self.num_sequences, self.longest, num_heads, dim).transpose(1, 2)
+
+
+@lru_cache(maxsize=8)
+def _square_mask(length: int, dtype: torch.dtype) -> Tensor:
+    """0 on and below the diagonal, -inf above it, as the lab has it."""
+    return torch.full((length, length), float("-inf"), dtype=dtype).triu_(1)
 
 
 def alike(lengths: Sequence[int]) -> list[tuple[int, ...]]:

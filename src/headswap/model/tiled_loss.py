@@ -9,6 +9,7 @@ Shapes: T targets, D hidden width, V vocabulary, C targets of one chunk, W words
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -74,7 +75,7 @@ class _Chunk:
         # The targets of each tile: a stretch of the targets in their order.
         self.order_C = torch.argsort(target_C, stable=True)
         ends = torch.searchsorted(target_C[self.order_C], torch.tensor([*self.places, len(weight_VD)])).tolist()
-        self.stretches = [slice(begin, end) for begin, end in zip(ends[:-1], ends[1:], strict=True)]
+        self.stretches = [slice(begin, end) for begin, end in pairwise(ends)]
         self.target_C = target_C
         count = len(target_C)
         self.picked_C = torch.zeros(count, dtype=wide)
