@@ -50,10 +50,15 @@ class Machine:
         self.is_precision_open = settings.precision == "auto" and name == "cpu" and self.is_fast
 
     def settle_precision(self, hidden_size: int) -> None:
-        """What `auto` is for training a base of some width on a CPU: bf16 where that pays off. Scores stay in fp32."""
+        """What `auto` is for training a base of some width on a CPU: bf16 where that pays off. Scores stay in fp32.
+
+        Says in one line which fast paths are taken there.
+        """
         if self.is_precision_open and hidden_size >= LEAST_WIDTH_FOR_BF16 and has_native_bf16():
             self.precision = "bf16"
-            log.info("Steps multiply in bf16, which this CPU has, and scores in fp32 (--precision fp32: all of it).")
+        if self.is_fast and self.device.type == "cpu":
+            in_bf16 = ", steps in bf16 (scores in fp32)" if self.precision != self.scoring_precision else ""
+            log.info("Fast: head and loss in tiles, attention without padding%s; --fast off computes plainly.", in_bf16)
 
     def autocast(self) -> AbstractContextManager:
         """The context in which the forward passes of training run."""
