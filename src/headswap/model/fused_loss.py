@@ -37,10 +37,11 @@ class _LinearCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
         (scale,) = grad_outputs
         grad_hidden, grad_weight, grad_bias = ctx.saved_tensors
+        # In place, for the memory of a second gradient: going back twice is an error of PyTorch's own.
         return (
-            grad_hidden * scale.to(grad_hidden.dtype),
-            grad_weight * scale,
-            grad_bias * scale if ctx.has_bias else None,
+            grad_hidden.mul_(scale.to(grad_hidden.dtype)),
+            grad_weight.mul_(scale),
+            grad_bias.mul_(scale) if ctx.has_bias else None,
             None,
         )
 

@@ -14,7 +14,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-CHUNK, TILE = 1024, 2048
+CHUNK, TILE = 512, 2048
 FARTHEST = 60.0
 """Tiles whose logits lie so far below the total (in nats) hold nothing: exp(-60) is lost beside 1 in any dtype here."""
 
@@ -40,9 +40,11 @@ def tiled_cross_entropy(
         torch.zeros(len(weight) if bias_V is not None else 0, dtype=wide),
     )
     total = torch.zeros((), dtype=wide)
+    # One large piece of memory for all chunks: the system takes it back whole, where many small ones would stay.
+    room = torch.empty(min(CHUNK, len(target_T)) * len(weight), dtype=dtype)
     for start in range(0, len(target_T), CHUNK):
         rows = slice(start, start + CHUNK)
-        chunk = _Chunk(hidden[rows], weight, bias_V, target_T[rows], wide=wide, keeps_tiles=True)
+        chunk = _Chunk(hidden[rows], weight, bias_V, target_T[rows], wide=wide, room=room)
         total += chunk.loss
         chunk.add_gradients(gradients, rows)
     return total, gradients
@@ -57,7 +59,7 @@ def tiled_loss(
     total = torch.zeros((), dtype=wide)
     for start in range(0, len(target_T), CHUNK):
         rows = slice(start, start + CHUNK)
-        total += _Chunk(hidden[rows], weight, bias_V, target_T[rows], wide=wide, keeps_tiles=False).loss
+        total += _Chunk(hidden[rows], weight, bias_V, target_T[rows], wide=wide, room=None).loss
     return total
 
 
@@ -65,9 +67,16 @@ class _Chunk:
     """Some targets against the whole vocabulary."""
 
     def __init__(
-        self, hidden_CD: Tensor, weight_VD: Tensor, bias_V: Tensor | None, target_C: Tensor, *, wide: torch.dtype,
-        keeps_tiles: bool,
-    ) -> None:  # fmt: skip
+        self,
+        hidden_CD: Tensor,
+        weight_VD: Tensor,
+        bias_V: Tensor | None,
+        target_C: Tensor,
+        *,
+        wide: torch.dtype,
+        room: Tensor | None,
+    ) -> None:
+        """With `room` for C x V numbers the tiles are kept in it for the gradients."""
         self.hidden_CD, self.weight_VD, self.wide = hidden_CD, weight_VD, wide
         self.places = range(0, len(weight_VD), TILE)
         self.tiles: list[Tensor] = []
@@ -84,7 +93,9 @@ class _Chunk:
         space = torch.empty(count, min(TILE, len(weight_VD)), dtype=wide)
         for number, place in enumerate(self.places):
             words = slice(place, place + TILE)
-            tile_CW = hidden_CD @ weight_VD[words].T
+            size = len(weight_VD[words])
+            kept = None if room is None else room[count * place :][: count * size].view(count, size)
+            tile_CW = torch.mm(hidden_CD, weight_VD[words].T, out=kept)
             logits_CW = tile_CW if tile_CW.dtype == wide else space[:, : tile_CW.shape[1]].copy_(tile_CW)
             if bias_V is not None:
                 logits_CW += bias_V[words]
@@ -93,7 +104,7 @@ class _Chunk:
             before_C1, top_C1 = top_C1, torch.maximum(top_C1, logits_CW.amax(1, keepdim=True))
             logits_CW.sub_(top_C1).exp_()
             total_C1 = total_C1 * (before_C1 - top_C1).exp() + logits_CW.sum(1, keepdim=True)
-            if keeps_tiles:
+            if room is not None:
                 self.tiles.append(tile_CW if tile_CW.dtype == wide else tile_CW.copy_(logits_CW))
                 self.tops.append(top_C1)
         self.log_total_C1 = top_C1 + total_C1.log()
