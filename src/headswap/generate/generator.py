@@ -18,8 +18,11 @@ from headswap.core.seeds import numpy_stream
 from headswap.generate.cache import CacheLayout
 from headswap.generate.config import SamplingSettings
 from headswap.generate.sampling import next_tokens
+from headswap.model.heads import LanguageModelHead
+from headswap.model.kernels import has_cheap_calls
 
 log = logging.getLogger("headswap")
+LEAST_TOKENS_TO_TURN = 24  # fewer do not earn the copy back
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,7 @@ class Generator:
             )
         self.bundle, self.model, self.tokenizer = bundle, bundle.model, bundle.tokenizer
         never = (self.tokenizer.pad_id, self.tokenizer.sos_id, self.tokenizer.mask_id, self.tokenizer.sep_id)
+        self.turned_head_DV: Tensor | None = None
         self.never = torch.tensor([token for token in never if token is not None], device=self.model.device)
 
     def continue_text(self, prompt: str, settings: SamplingSettings) -> Continuation:
@@ -81,6 +85,7 @@ class Generator:
         known = [self._read_prompt(prompt, limit) for prompt in prompts]
         draws = [numpy_stream(settings.seed, "generate") for _ in prompts]
         cache = CacheLayout(shape.num_hidden_layers, len(prompts), limit, device)
+        self.turned_head_DV = self._turned_head(len(prompts), settings.max_new_tokens)
         rows = list(range(len(prompts)))
         logits_BV = torch.stack([self._read(cache, row, known[row][-limit:]) for row in rows]) if rows else None
         for step in range(settings.max_new_tokens):
@@ -124,6 +129,18 @@ class Generator:
         hidden_ND = self.model.base(torch.tensor(ids, device=self.model.device), cache)
         return self._logits(hidden_ND[-1:])[0]
 
+    def _turned_head(self, num_prompts: int, num_tokens: int) -> Tensor | None:
+        """The head's weights as D x V: one vector goes through them up to three times as fast on a CPU."""
+        if num_prompts > 1 or num_tokens < LEAST_TOKENS_TO_TURN or not has_cheap_calls(self.model.device):
+            return None
+        assert isinstance(self.model.head, LanguageModelHead)
+        return self.model.head.projection(self.model.base.embedding.weight).T.contiguous()
+
     def _logits(self, hidden_BD: Tensor) -> Tensor:
-        logits_BV = self.model.read(hidden_BD, (1,) * len(hidden_BD))
+        if self.turned_head_DV is None:
+            logits_BV = self.model.read(hidden_BD, (1,) * len(hidden_BD))
+        else:
+            logits_BV = hidden_BD @ self.turned_head_DV
+            bias_V = self.model.head.bias
+            logits_BV = logits_BV if bias_V is None else logits_BV.add_(bias_V)  # type: ignore[arg-type]
         return logits_BV.index_fill_(1, self.never, float("-inf"))
