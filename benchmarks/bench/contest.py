@@ -61,6 +61,9 @@ def hold(sides: Sequence[Side], *, rounds: int, device: str) -> None:
     for number in range(rounds):
         for side, work in works[number % len(works) :] + works[: number % len(works)]:
             gc.collect()
+            if device == "cuda":  # a side must not pay for the memory that another one keeps
+                torch.cuda.empty_cache()
+                work()
             wait(device)
             start = time.perf_counter()
             amount = work()
@@ -77,6 +80,11 @@ def ratios(sides: Sequence[Side]) -> list[Ratio]:
             each = [mine / theirs for mine, theirs in zip(own, side.rates, strict=True)]
             found.append(Ratio(side.name, statistics.median(each), min(each), max(each)))
     return found
+
+
+def again(work: Work, times: int) -> Work:
+    """The same work several times over: on a GPU one step is too short for a clock."""
+    return work if times == 1 else lambda: sum(work() for _ in range(times))
 
 
 def wait(device: str) -> None:

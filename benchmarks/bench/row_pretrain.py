@@ -5,7 +5,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from .contest import Side, Work
+from headswap.model.config import BaseShape
+
+from .contest import Side, Work, again
 from .floor import Cost, floor_of
 from .memory import peak_bytes
 from .ours import pretraining
@@ -14,6 +16,8 @@ from .row import Measured, Setting, Target, contest
 from .shapes import FIRST_WORD, gpt2_small, lab_shape, random_ids
 
 HIDDEN_SHARE = 0.15
+STEPS = {"cpu": 1, "cuda": 10}
+"""Steps of one turn."""
 
 
 def causal(setting: Setting) -> list[Measured]:
@@ -45,7 +49,7 @@ def gpt2(setting: Setting) -> list[Measured]:
     base = gpt2_small()
     batch, length = 64, 1024
     sides = [
-        Side("headswap", lambda: pretraining(base, objective="causal", batch=batch, length=length, device="cuda"), 3),
+        Side("headswap", lambda: our_gpt2(base, batch, length), 3),
         Side("HF best", lambda: hf_work("causal", base.vocab_size, 16, "cuda", "bf16", True, length, base), 3),
         Side("HF bf16", lambda: hf_work("causal", base.vocab_size, 16, "cuda", "bf16", False, length, base), 3),
     ]
@@ -58,9 +62,16 @@ def gpt2(setting: Setting) -> list[Measured]:
     return [found]
 
 
+def our_gpt2(base: BaseShape, batch: int, length: int) -> Work:
+    """Steps of ours in GPT-2's shape."""
+    return pretraining(base, objective="causal", batch=batch, length=length, device="cuda", steps=STEPS["cuda"])
+
+
 def our_work(vocab_size: int, batch: int, device: str, objective: str = "causal", fast: str = "auto") -> Work:
     """A step of ours in the lab's shape."""
-    return pretraining(lab_shape(vocab_size), objective=objective, batch=batch, length=256, device=device, fast=fast)
+    base = lab_shape(vocab_size)
+    steps = STEPS[device]
+    return pretraining(base, objective=objective, batch=batch, length=256, device=device, fast=fast, steps=steps)
 
 
 def lab_work(vocab_size: int, batch: int, device: str) -> Work:
@@ -73,7 +84,7 @@ def lab_work(vocab_size: int, batch: int, device: str) -> Work:
         step(ids, target)
         return float(ids.numel())
 
-    return work
+    return again(work, STEPS[device])
 
 
 def hf_work(
@@ -99,7 +110,7 @@ def hf_work(
         step(ids, labels)
         return float(ids.numel())
 
-    return work
+    return again(work, STEPS[device])
 
 
 def _causal(setting: Setting, vocab_size: int, on_cpu: list[Target], on_gpu: list[Target]) -> Measured:
