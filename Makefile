@@ -1,12 +1,13 @@
-# make demo, make test, make test-all, make check, make dist. The first of them makes .venv; later ones start at once.
+# make demo, make test, make test-all, make check, make bench, make dist. The first makes .venv; later ones start at once.
 PYTHON ?= python3
 BIN := .venv/bin
 BASE := ./bases/reviews-en
-# The two stamps remember what was installed from which files.
+# The stamps remember what was installed from which files.
 DEMO := .venv/installed-demo
 DEV := .venv/installed-dev
+BENCH := .venv/installed-bench
 
-.PHONY: demo test test-all torture check format dist clean
+.PHONY: demo test test-all torture bench bench-gpu bench-page check format dist clean
 
 demo: $(DEMO)
 	$(BIN)/headswap demo --out runs/demo --overwrite
@@ -20,6 +21,19 @@ test-all: $(DEV)
 # 200 kills and every malformed input, up to half an hour; writes its counts into docs/reliability.md.
 torture: $(DEV)
 	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m reliability.torture
+
+# Against its peers in one run, up to 15 minutes: make bench, make bench ROWS=1,4. Writes benchmarks/results/cpu.json.
+ROWS ?= all
+bench: $(BENCH)
+	PYTHONPATH=benchmarks $(BIN)/python -m bench --device cpu --rows $(ROWS) --json benchmarks/results/cpu.json
+
+# The same on a CUDA device, with the Python that is there: needs torch, transformers and headswap itself.
+bench-gpu:
+	PYTHONPATH=benchmarks:src $(PYTHON) -m bench --device cuda --rows $(ROWS) --json benchmarks/results/gpu.json
+
+# docs/performance.md from the figures of both and benchmarks/performance_notes.md, which is written by hand.
+bench-page: $(DEV)
+	PYTHONPATH=benchmarks $(BIN)/python -m bench.page
 
 check: $(DEV)
 	$(BIN)/ruff format --check src tests benchmarks bases
@@ -60,4 +74,8 @@ $(DEMO): .venv/torch pyproject.toml constraints.txt $(BASE)/pyproject.toml
 
 $(DEV): .venv/torch pyproject.toml constraints.txt $(BASE)/pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' -e $(BASE)
+	touch $@
+
+$(BENCH): $(DEV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,bench]'
 	touch $@

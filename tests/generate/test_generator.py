@@ -77,6 +77,22 @@ def test_generation_goes_on_beyond_the_number_of_positions(tokenizer: Tokenizer,
     assert len(list(Generator(bundle).tokens("the film", SamplingSettings(max_new_tokens=count)))) == count
 
 
+@pytest.mark.parametrize("temperature", [0.0, 1.5])
+@pytest.mark.parametrize("preset", ["lab", "small", "gpt2-small"])
+def test_several_prompts_are_continued_as_each_would_be_alone(
+    tokenizer: Tokenizer, preset: str, temperature: float
+) -> None:
+    """Of different lengths, past the number of positions, some ending before the others."""
+    generator = Generator(bundle_of(tokenizer, preset))
+    prompts = ["", "the film was dull and", "a", "the story " * 30, "the film"]
+    for bundle in (generator.bundle, without_end(bundle_of(tokenizer, preset))):
+        generator = Generator(bundle)
+        settings = SamplingSettings(max_new_tokens=90, temperature=temperature, seed=4)
+        alone = [generator.continue_text(prompt, settings) for prompt in prompts]
+        assert generator.continue_texts(prompts, settings) == alone
+    assert generator.continue_texts([], settings) == []
+
+
 def test_a_prompt_longer_than_the_number_of_positions_is_continued(tokenizer: Tokenizer) -> None:
     bundle = without_end(bundle_of(tokenizer))
     answer = Generator(bundle).continue_text("the film was dull " * 40, SamplingSettings(max_new_tokens=5))

@@ -1,6 +1,7 @@
 """Ways in which a run could go wrong without a word, and does not."""
 
 import json
+import logging
 import re
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from safetensors.torch import load_file, save_file
 
 import headswap as hs
 from headswap.core.errors import HeadswapError, InputError, RunError, SettingError
+from headswap.training.predict import predict_texts
 from tiny import write_labelled
 
 SHAPE = {"preset": "lab", "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
@@ -107,6 +109,21 @@ def test_predict_takes_a_list_of_texts_only(base: hs.Run, train: Path, tmp_path:
     with pytest.raises(InputError, match="1 is a int"):
         classifier.predict([1])  # type: ignore[list-item]
     assert hs.load(classifier.path / "bundle").predict(["a fine film"]) == classifier.predict(["a fine film"])
+
+
+def test_predicting_in_bf16_says_what_it_moved(
+    base: hs.Run, train: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = hs.finetune(base, train=train, out=tmp_path / "run", max_steps=1)
+    texts = ["the film was fine .", "the story was dull .", "the music was warm ."]
+    with caplog.at_level(logging.INFO, logger="headswap"):
+        half = predict_texts(run.bundle, texts, precision="bf16")
+    full = predict_texts(run.bundle, texts)
+    said = [record.getMessage() for record in caplog.records if "moves the scores" in record.getMessage()]
+    assert len(said) == 1
+    assert said[0].startswith("bf16 moves the scores of the first 3 by at most ")
+    gap = max(abs(one.scores["pos"] - other.scores["pos"]) for one, other in zip(half, full, strict=True))
+    assert 0 < gap < 0.01
 
 
 def test_weights_that_are_not_finite_give_no_answer(base: hs.Run, train: Path, tmp_path: Path) -> None:

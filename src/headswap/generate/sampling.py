@@ -1,9 +1,18 @@
 """Choosing the next token: pure functions of logits, settings and a uniform number."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
 from headswap.generate.config import SamplingSettings
+
+
+def next_tokens(logits_BV: Tensor, settings: SamplingSettings, uniforms: Sequence[float]) -> list[int]:
+    """The next token of each row; greedy ones are found together."""
+    if settings.temperature == 0:
+        return logits_BV.argmax(1).tolist()
+    return [next_token(logits_V, settings, uniform) for logits_V, uniform in zip(logits_BV, uniforms, strict=True)]
 
 
 def next_token(logits_V: Tensor, settings: SamplingSettings, uniform: float) -> int:

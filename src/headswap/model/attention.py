@@ -10,7 +10,7 @@ longest sequence.
 import inspect
 import math
 from collections.abc import Sequence
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Any, Protocol
 
 import torch
@@ -18,11 +18,16 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from headswap.model.config import BaseShape
-from headswap.model.kernels import has_ragged_attention
+from headswap.model.kernels import has_cheap_calls, has_fast_products, has_ragged_attention
 from headswap.model.positions import Rotary
 from headswap.text.batch import sent
 
 HEAD_MULTIPLE = 8  # of flash attention
+
+LONGEST_BY_PRODUCTS = 1024
+"""Beyond it the square of scores would take more memory than it saves time."""
+SHORT = 48
+"""Tokens up to which sequences are padded together where each could have a call of its own."""
 
 
 class AttentionLayout(Protocol):
@@ -38,40 +43,71 @@ class SequenceLayout:
     """Sequences end to end; a token sees its own sequence: all of it, or (causal) itself and what is before it."""
 
     def __init__(self, lengths: Sequence[int], *, causal: bool, device: torch.device) -> None:
-        self.causal = causal
-        self.num_sequences, self.longest, num_tokens = len(lengths), max(lengths), sum(lengths)
-        self.is_rectangular = min(lengths) == self.longest
+        self.causal, self.lengths, self.device = causal, tuple(lengths), device
+        self.longest, num_tokens = max(lengths), sum(lengths)
         # Only the lengths travel; what follows from them is computed where it is needed.
-        self.lengths_B = sent(torch.tensor(lengths), device)
-        ends_B = torch.cumsum(self.lengths_B, 0)
+        lengths_B = sent(torch.tensor(lengths), device)
+        ends_B = torch.cumsum(lengths_B, 0)
         self.ends_B1 = F.pad(ends_B, (1, 0)).to(torch.int32)
-        self.sequence_N = torch.repeat_interleave(self.lengths_B, output_size=num_tokens)
-        self.positions_N = torch.arange(num_tokens, device=device) - (ends_B - self.lengths_B)[self.sequence_N]
+        sequence_N = torch.repeat_interleave(lengths_B, output_size=num_tokens)
+        self.positions_N = torch.arange(num_tokens, device=device) - (ends_B - lengths_B)[sequence_N]
 
     @cached_property
-    def slots_N(self) -> Tensor:
-        """Where each token stands when all sequences are padded to the longest."""
-        return self.sequence_N * self.longest + self.positions_N
-
-    @cached_property
-    def key_mask_B11S(self) -> Tensor | None:
-        """Right padding is never seen by a causal query; a bidirectional one must be told."""
-        if self.causal or self.is_rectangular:
-            return None
-        places_S = torch.arange(self.longest, device=self.lengths_B.device)
-        return (places_S.unsqueeze(0) < self.lengths_B.unsqueeze(1))[:, None, None, :]
+    def blocks(self) -> list["PaddedBlock"]:
+        """Neighbours that one call of a plain kernel takes."""
+        parts = alike(self.lengths) if has_cheap_calls(self.device) else [self.lengths]
+        return [PaddedBlock(part, causal=self.causal, device=self.device) for part in parts]
 
     def attend(self, layer: int, query_NHK: Tensor, key_NHK: Tensor, value_NHK: Tensor, *, dropout: float) -> Tensor:
-        """Without padding where a kernel can; else pad, run the fused kernel, take the padding out again."""
+        """Without padding where a kernel can; else block by block."""
         del layer  # every layer sees the same sequences
         if dropout == 0 and has_ragged_attention(query_NHK):
             return ragged_attention(query_NHK, key_NHK, value_NHK, self.ends_B1, self.longest, causal=self.causal)
+        if len(self.blocks) == 1:
+            return self.blocks[0].attend(query_NHK, key_NHK, value_NHK, dropout=dropout)
+        sizes = [block.num_tokens for block in self.blocks]
+        parts = zip(self.blocks, *(part.split(sizes) for part in (query_NHK, key_NHK, value_NHK)), strict=True)
+        return torch.cat([block.attend(query, key, value, dropout=dropout) for block, query, key, value in parts])
+
+
+class PaddedBlock:
+    """Neighbouring sequences that are padded to one length inside the kernel, and only there."""
+
+    def __init__(self, lengths: Sequence[int], *, causal: bool, device: torch.device) -> None:
+        self.causal, self.num_tokens = causal, sum(lengths)
+        self.num_sequences, self.longest = len(lengths), max(lengths)
+        self.is_rectangular = min(lengths) == self.longest
+        self.key_mask_B11S: Tensor | None = None
+        if self.is_rectangular:
+            return
+        lengths_B = torch.tensor(lengths)
+        is_real_BS = torch.arange(self.longest).unsqueeze(0) < lengths_B.unsqueeze(1)
+        self.slots_N = sent(is_real_BS.flatten().nonzero()[:, 0], device)
+        if not causal:  # right padding is never seen by a causal query; a bidirectional one must be told
+            self.key_mask_B11S = sent(is_real_BS[:, None, None, :], device)
+
+    def attend(self, query_NHK: Tensor, key_NHK: Tensor, value_NHK: Tensor, *, dropout: float) -> Tensor:
+        """Pad, run the fused kernel, take the padding out again."""
         query, key, value = (self._pad(part) for part in (query_NHK, key_NHK, value_NHK))
-        mixed_BHSK = F.scaled_dot_product_attention(
-            query, key, value, attn_mask=self.key_mask_B11S, dropout_p=dropout, is_causal=self.causal
-        )
+        if has_fast_products(query) and self.longest <= LONGEST_BY_PRODUCTS:
+            mixed_BHSK = self._by_products(query, key, value, dropout)
+        else:
+            mixed_BHSK = F.scaled_dot_product_attention(
+                query, key, value, attn_mask=self.key_mask_B11S, dropout_p=dropout, is_causal=self.causal
+            )
         mixed = mixed_BHSK.transpose(1, 2).flatten(0, 1)
         return mixed if self.is_rectangular else mixed.index_select(0, self.slots_N)
+
+    def _by_products(self, query_BHSK: Tensor, key_BHSK: Tensor, value_BHSK: Tensor, dropout: float) -> Tensor:
+        """Attention as two plain products and a softmax."""
+        scores_BHSS = (query_BHSK * query_BHSK.shape[-1] ** -0.5) @ key_BHSK.transpose(-1, -2)
+        if self.causal:
+            scores_BHSS = scores_BHSS + _square_mask(self.longest, scores_BHSS.dtype)
+        elif self.key_mask_B11S is not None:
+            hidden_B11S = torch.zeros(self.key_mask_B11S.shape, dtype=scores_BHSS.dtype)
+            scores_BHSS = scores_BHSS + hidden_B11S.masked_fill_(~self.key_mask_B11S, float("-inf"))
+        weights_BHSS = torch.softmax(scores_BHSS, dim=-1)
+        return F.dropout(weights_BHSS, dropout) @ value_BHSK if dropout else weights_BHSS @ value_BHSK
 
     def _pad(self, part_NHK: Tensor) -> Tensor:
         num_heads, dim = part_NHK.shape[1:]
@@ -79,6 +115,23 @@ class SequenceLayout:
             empty = part_NHK.new_zeros(self.num_sequences * self.longest, num_heads, dim)
             part_NHK = empty.index_copy(0, self.slots_N, part_NHK)
         return part_NHK.view(self.num_sequences, self.longest, num_heads, dim).transpose(1, 2)
+
+
+@lru_cache(maxsize=8)
+def _square_mask(length: int, dtype: torch.dtype) -> Tensor:
+    """0 on and below the diagonal, -inf above it, as the lab has it."""
+    return torch.full((length, length), float("-inf"), dtype=dtype).triu_(1)
+
+
+def alike(lengths: Sequence[int]) -> list[tuple[int, ...]]:
+    """Neighbours that one call takes: of equal length, or so short that a call each would cost more than padding."""
+    groups: list[list[int]] = []
+    for length in lengths:
+        if groups and (length == groups[-1][-1] or max(length, groups[-1][0]) <= SHORT):
+            groups[-1].append(length)
+        else:
+            groups.append([length])
+    return [tuple(group) for group in groups]
 
 
 def ragged_attention(

@@ -12,7 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from headswap.model.kernels import has_softmax_errors
+from headswap.model.kernels import has_softmax_errors, has_tiled_loss
+from headswap.model.tiled_loss import tiled_cross_entropy, tiled_loss
 
 ALIGNED = 64
 CHUNK_ELEMENTS = {"cpu": 1 << 24, "cuda": 1 << 29}
@@ -29,16 +30,18 @@ class _LinearCrossEntropy(torch.autograd.Function):
         device = hidden_TD.device.type
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight_VD.dtype
         with torch.autocast(device, enabled=False):
-            return _forward(ctx, hidden_TD, weight_VD, bias_V, target_T, dtype)
+            forward = _forward_in_tiles if has_tiled_loss(device) else _forward
+            return forward(ctx, hidden_TD, weight_VD, bias_V, target_T, dtype)
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
         (scale,) = grad_outputs
         grad_hidden, grad_weight, grad_bias = ctx.saved_tensors
+        # In place, for the memory of a second gradient: going back twice is an error of PyTorch's own.
         return (
-            grad_hidden * scale.to(grad_hidden.dtype),
-            grad_weight * scale,
-            grad_bias * scale if ctx.has_bias else None,
+            grad_hidden.mul_(scale.to(grad_hidden.dtype)),
+            grad_weight.mul_(scale),
+            grad_bias.mul_(scale) if ctx.has_bias else None,
             None,
         )
 
@@ -77,6 +80,17 @@ def _forward(
         ctx.has_bias = bias_V is not None
         grad_weight = grad_weight[:vocab_size]
         ctx.save_for_backward(grad_hidden.to(hidden_TD.dtype), grad_weight.to(weight_VD.dtype), grad_bias)
+    return total
+
+
+def _forward_in_tiles(
+    ctx: Any, hidden_TD: Tensor, weight_VD: Tensor, bias_V: Tensor | None, target_T: Tensor, dtype: torch.dtype
+) -> Tensor:
+    if not any(ctx.needs_input_grad[:3]):
+        return tiled_loss(hidden_TD, weight_VD, bias_V, target_T, dtype=dtype)
+    total, found = tiled_cross_entropy(hidden_TD, weight_VD, bias_V, target_T, dtype=dtype)
+    ctx.has_bias = bias_V is not None
+    ctx.save_for_backward(found.hidden_TD.to(hidden_TD.dtype), found.weight_VD.to(weight_VD.dtype), found.bias_V)
     return total
 
 

@@ -36,6 +36,21 @@ def has_softmax_errors(device: str, dtype: torch.dtype) -> bool:
     return _allowed and device == "cuda" and dtype == torch.bfloat16 and _has_triton()
 
 
+def has_tiled_loss(device: str) -> bool:
+    """Whether head and loss run in tiles that fit the caches: on a CPU."""
+    return _allowed and device == "cpu"
+
+
+def has_cheap_calls(device: torch.device) -> bool:
+    """Whether attention is called once a sequence: on a CPU a call costs less than the padding it saves."""
+    return _allowed and device.type == "cpu"
+
+
+def has_fast_products(query_BHSK: Tensor) -> bool:
+    """Whether plain products beat the fused attention kernel: in bf16 on a CPU, by a half in a training step."""
+    return _allowed and query_BHSK.device.type == "cpu" and query_BHSK.dtype == torch.bfloat16
+
+
 @cache
 def _has_triton() -> bool:
     try:

@@ -42,6 +42,7 @@ def measure(sections: Mapping[str, Any]) -> dict[str, Any]:
     machine = Machine(recipe.machine)
     training = recipe.training.changed(learning_rate=1e-9)
     base = start.model.shape.base
+    machine.settle_precision(base.hidden_size)
     length = training.max_length or base.max_position_embeddings
     state = TaskState(max_length=length, long=training.long, doc_stride=training.doc_stride)
     encoded = task.encode(some, Bundle(start.model, start.tokenizer, labels, task=state))
@@ -60,9 +61,9 @@ def measure(sections: Mapping[str, Any]) -> dict[str, Any]:
         steps, tokens = steps + 1, tokens + int(record.num_tokens)
     step_seconds = (time.perf_counter() - begin) / steps
     records.close()
-    outputs_of(model, encoded.rows[:8], autocast=machine.autocast())
+    outputs_of(model, encoded.rows[:8], autocast=machine.scoring())
     begin = time.perf_counter()
-    outputs_of(model, encoded.rows, autocast=machine.autocast())
+    outputs_of(model, encoded.rows, autocast=machine.scoring())
     if machine.device.type == "cuda":
         torch.cuda.synchronize()
     return {

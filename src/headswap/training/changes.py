@@ -25,7 +25,7 @@ WITHOUT_EFFECT = {
 ROUNDING = {
     "machine.device": "rounding",
     "machine.deterministic": "rounding",
-    "machine.fast": "rounding",
+    "machine.fast": "rounding and the dropout drawn",
     "training.gradient_accumulation_steps": "rounding and the dropout drawn",
 }
 LIMITS = ("max_steps", "num_train_epochs", "max_tokens", "max_minutes")

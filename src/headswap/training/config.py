@@ -38,7 +38,8 @@ class MachineSettings(Settings):
     device: DeviceName = "auto"
     """Where to compute: auto takes a CUDA device if there is one."""
     precision: PrecisionName = "auto"
-    """Number format of the large products: auto is bf16 on a CUDA device that has it, else fp32."""
+    """Number format of the large products: auto is bf16 on a CUDA device that has it, and for the training steps (not
+    the scores) of a base of width 128 or more on a CPU that has it; else fp32."""
     threads: Steps | None = None
     """CPU threads; by default all cores. Results are bit-equal for equal thread counts."""
     deterministic: bool = False

@@ -102,6 +102,7 @@ class _Finetuning:
         self.splits, self.start, self.run, self.task = splits, start, run, splits.task
         self.machine, self.processes, self.observer = machine, processes, observer
         base = start.model.shape.base
+        machine.settle_precision(base.hidden_size)
         training = recipe.training
         self.max_length = training.max_length or base.max_position_embeddings
         training = training.changed(
@@ -204,7 +205,7 @@ class _Finetuning:
         return self.task.encode(examples, self.bundle)
 
     def _outputs(self, bundle: Bundle, encoded: EncodedSet) -> list[Any]:
-        return outputs_of(bundle.model, encoded.rows, autocast=self.machine.autocast())
+        return outputs_of(bundle.model, encoded.rows, autocast=self.machine.scoring())
 
     def _evaluate(self, step: int) -> dict[str, Any]:
         """Validation if there is one; else how well the training set itself is fitted."""

@@ -17,6 +17,8 @@ from headswap.model.kernels import allow_fast_kernels
 from headswap.training.config import MachineSettings
 
 log = logging.getLogger("headswap")
+LEAST_WIDTH_FOR_BF16 = 128
+"""Narrower bases lose to the conversions what the products gain (docs/decisions/0004-bf16-on-a-cpu.md)."""
 RECORDED = ("headswap", "torch", "numpy", "tokenizers", "safetensors", "scikit-learn", "pydantic")
 
 
@@ -44,10 +46,27 @@ class Machine:
         allow_fast_kernels(self.is_fast)
         can_bf16 = name == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
         self.precision = settings.precision if settings.precision != "auto" else ("bf16" if can_bf16 else "fp32")
+        self.scoring_precision = self.precision
+        self.is_precision_open = settings.precision == "auto" and name == "cpu" and self.is_fast
+
+    def settle_precision(self, hidden_size: int) -> None:
+        """What `auto` is for training a base of some width on a CPU: bf16 where that pays off. Scores stay in fp32.
+
+        Says in one line which fast paths are taken there.
+        """
+        if self.is_precision_open and hidden_size >= LEAST_WIDTH_FOR_BF16 and has_native_bf16():
+            self.precision = "bf16"
+        if self.is_fast and self.device.type == "cpu":
+            in_bf16 = ", steps in bf16 (scores in fp32)" if self.precision != self.scoring_precision else ""
+            log.info("Fast: head and loss in tiles, attention without padding%s; --fast off computes plainly.", in_bf16)
 
     def autocast(self) -> AbstractContextManager:
-        """The context in which forward passes run."""
+        """The context in which the forward passes of training run."""
         return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.precision == "bf16")
+
+    def scoring(self) -> AbstractContextManager:
+        """The context in which held-out text and labelled sets are scored."""
+        return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.scoring_precision == "bf16")
 
     def peak_memory(self) -> int | None:
         """Most bytes held so far: of the device if there is one, else of this process; None where none can be read."""
@@ -92,6 +111,14 @@ class Machine:
             "git_revision": _git_revision(),
             "command": sys.argv,
         }
+
+
+def has_native_bf16() -> bool:
+    """Whether the CPU multiplies bf16 itself (AVX512-BF16 or AMX); elsewhere it is emulated, and slower than fp32."""
+    try:
+        return bool(torch.cpu._is_avx512_bf16_supported())
+    except (AttributeError, RuntimeError):
+        return False
 
 
 def use_deterministic_kernels() -> None:

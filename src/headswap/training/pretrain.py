@@ -130,6 +130,7 @@ class _Pretraining:
         self.origin = processes.first_then_all(lambda: origin(recipe, sources))
         self.tokenizer, self.store, self.objective = self.origin.tokenizer, self.origin.store, self.origin.objective
         self.shape = self.origin.model.shape
+        machine.settle_precision(self.shape.base.hidden_size)
         self.max_length = recipe.training.max_length or self.shape.base.max_position_embeddings
         train_documents, held_out = split_documents(self.store, recipe.training.held_out_fraction)
         self.rows = self._rows(train_documents)
@@ -217,7 +218,7 @@ class _Pretraining:
         _, chosen = split_documents(store, 0.5)  # at most as many tokens as are held out
         rows = self._rows(chosen if len(chosen) else np.arange(store.num_documents), store)
         num_bytes = int(store.byte_counts.sum())
-        autocast = self.machine.autocast()
+        autocast = self.machine.scoring()
         return held_out_metrics(model, self.objective, rows, num_bytes=num_bytes, autocast=autocast)["loss"]
 
     def _rows(self, documents: np.ndarray, store: TokenStore | None = None) -> RowSource:
@@ -307,7 +308,7 @@ class _Pretraining:
                 self.objective,
                 self.held_out,
                 num_bytes=self.held_out_bytes,
-                autocast=self.machine.autocast(),
+                autocast=self.machine.scoring(),
             )
             line = {f"eval_{name}": value for name, value in metrics.items()}
             self.plateau.look(metrics["loss"], step, self.total_steps, self.recipe.training.learning_rate)

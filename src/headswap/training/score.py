@@ -42,7 +42,7 @@ def score_task(
     if max_length is not None:
         bundle = with_state(bundle, max_length=checked_length(bundle, max_length))
     encoded = task.encode(examples, bundle)
-    outputs = outputs_of(bundle.model, encoded.rows, autocast=machine.autocast())
+    outputs = outputs_of(bundle.model, encoded.rows, autocast=machine.scoring())
     metrics = task.measure(outputs, encoded, bundle, is_final=True)
     task.warn(metrics, role=data)
     for note in encoded.notes:
@@ -60,7 +60,7 @@ def score_language_model(
     store = cached_store([data], settings, bundle.tokenizer, side=objective.sides)
     rows = objective.rows(store, np.arange(store.num_documents), max_length=length, layout="packed")
     num_bytes = int(store.byte_counts.sum())
-    metrics = held_out_metrics(bundle.model, objective, rows, num_bytes=num_bytes, autocast=machine.autocast())
+    metrics = held_out_metrics(bundle.model, objective, rows, num_bytes=num_bytes, autocast=machine.scoring())
     return {**metrics, "num_tokens": rows.num_tokens, "num_documents": store.num_documents, "num_bytes": num_bytes}
 
 

@@ -1,0 +1,85 @@
+"""The floor: how many operations and bytes a row cannot do without, and what this machine does of them in a second."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+
+from headswap.model.config import BaseShape
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """Operations and bytes a second, measured."""
+
+    flops_fp32: float
+    flops_bf16: float
+    bytes_copied: float
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Operations of a piece of work, and the bytes of weights that it must touch."""
+
+    flops: float
+    bytes: float
+
+    @classmethod
+    def of_step(cls, base: BaseShape, tokens: int, *, length: int, targets: int, causal: bool = True) -> "Cost":
+        """A training step: 6 operations a weight and token, attention, and AdamW's 28 bytes a weight."""
+        dim, inner = base.hidden_size, base.intermediate_size
+        layer = 4 * dim**2 + 2 * dim * inner
+        attention = 12 * dim * length * (0.5 if causal else 1.0) * base.num_hidden_layers
+        flops = tokens * (6 * layer * base.num_hidden_layers + attention) + 6 * targets * base.vocab_size * dim
+        weights = layer * base.num_hidden_layers + base.vocab_size * dim * (1 if base.tied_head else 2)
+        return cls(flops, 28.0 * weights)
+
+    @classmethod
+    def of_reading(cls, base: BaseShape, lengths: list[int]) -> "Cost":
+        """A forward pass without a head, each sequence once."""
+        dim, layers = base.hidden_size, base.num_hidden_layers
+        layer = 4 * dim**2 + 2 * dim * base.intermediate_size
+        flops = sum(length * (2 * layer + 2 * dim * length) * layers for length in lengths)
+        return cls(float(flops), 4.0 * layer * layers)
+
+    def sentence(self, device: str, units: int, unit: str = "tokens") -> str:
+        """The floor in words, with the rate that it would allow."""
+        ceiling = floor_of(device)
+        seconds = {name: self.flops / rate for name, rate in _rates(ceiling).items()}
+        moved = self.bytes / ceiling.bytes_copied
+        rates = ", ".join(f"{units / (each + moved):,.0f} {unit}/s in {name}" for name, each in seconds.items())
+        return f"{self.flops / 1e9:,.1f} GFLOP and {self.bytes / 1e6:,.0f} MB: at most {rates}"
+
+
+def _rates(ceiling: Ceiling) -> dict[str, float]:
+    return {"fp32": ceiling.flops_fp32, "bf16": ceiling.flops_bf16}
+
+
+@cache
+def floor_of(device: str) -> Ceiling:
+    """Measured once a run: square products in both formats, and a copy of 256 MB (1 GB on a GPU)."""
+    size = 8192 if device == "cuda" else 1536
+    flops = {}
+    for dtype in (torch.float32, torch.bfloat16):
+        one, other = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
+        flops[dtype] = 2 * size**3 / _seconds(lambda one=one, other=other: one @ other, device)
+    numbers = torch.empty(1 << (28 if device == "cuda" else 26), device=device)
+    into = torch.empty_like(numbers)
+    moved = 2 * numbers.numel() * 4 / _seconds(lambda: into.copy_(numbers), device)
+    return Ceiling(flops[torch.float32], flops[torch.bfloat16], moved)
+
+
+def _seconds(work: Callable[[], object], device: str) -> float:
+    """The best of several: other work on the machine can only slow it down."""
+    from .contest import wait
+
+    found = []
+    for _ in range(8):
+        wait(device)
+        start = time.perf_counter()
+        work()
+        wait(device)
+        found.append(time.perf_counter() - start)
+    return min(found)

@@ -1,0 +1,83 @@
+"""headswap's sides: its own loop, batches, optimizer and choices, as a run has them."""
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+
+from headswap.model.config import BaseShape
+from headswap.model.pretraining import make_objective
+from headswap.model.supervised import ClassificationObjective
+from headswap.model.text_model import TextModel, build_model
+from headswap.text.config import MaskingSettings
+from headswap.text.store import TokenStore
+from headswap.training.compiled import compile_layers
+from headswap.training.config import FinetuneTraining, MachineSettings, PretrainTraining
+from headswap.training.corpus import RowBatches
+from headswap.training.distributed import Processes
+from headswap.training.engine import StepRecord, Trainee, train
+from headswap.training.machine import Machine
+from headswap.training.optimizer import make_optimizer
+from headswap.training.rows import ExampleBatches, Row
+
+from .contest import Work
+from .shapes import model_shape, random_ids
+
+SPECIAL = ("sos_id", "pad_id", "eos_id", "unk_id", "mask_id", "sep_id")
+
+
+def machine_of(device: str, base: BaseShape, *, fast: str = "auto") -> Machine:
+    """Device, threads and number format as `headswap pretrain` without flags chooses them."""
+    machine = Machine(MachineSettings(device=device, fast=fast))
+    machine.settle_precision(base.hidden_size)
+    return machine
+
+
+def pretraining(
+    base: BaseShape, *, objective: str, batch: int, length: int, device: str, fast: str = "auto",
+    num_documents: int = 1, steps: int = 1,
+) -> Work:  # fmt: skip
+    """So many steps of pre-training on windows of one length."""
+    names = dict(zip(SPECIAL, range(6), strict=True))
+    tokenizer: Any = SimpleNamespace(**names, special_ids=frozenset(range(6)), vocab_size=base.vocab_size)
+    task = make_objective(objective, tokenizer, MaskingSettings())
+    machine = machine_of(device, base, fast=fast)
+    model = build_model(model_shape(base, direction=task.direction), seed=0).to(machine.device)
+    if device == "cuda" and fast == "auto":
+        compile_layers(model, machine.device)  # as every run of more than a few minutes
+    documents = random_ids([batch * length * 8] * num_documents, base.vocab_size)
+    store = TokenStore.from_documents(documents, fingerprint="bench")
+    rows = task.rows(store, np.arange(len(documents)), max_length=length, layout="packed")
+    settings = PretrainTraining(batch_size=batch, learning_rate=3e-4)
+    return _steps(model, task, RowBatches(rows, task, batch, 0), settings, machine, steps)
+
+
+def finetuning(base: BaseShape, lengths: list[int], *, batch: int, device: str, fast: str = "auto") -> Work:
+    """An epoch of fine-tuning a classifier on ragged sequences."""
+    machine = machine_of(device, base, fast=fast)
+    model = build_model(model_shape(base, head="classify"), seed=0).to(machine.device)
+    place = np.zeros(1, dtype=np.int64)
+    rows = [
+        Row(number, ids, target_index=place, target_value=np.array([number % 2]))
+        for number, ids in enumerate(random_ids(lengths, base.vocab_size))
+    ]
+    source = ExampleBatches(rows, batch, 0, False)
+    settings = FinetuneTraining(batch_size=batch, learning_rate=1e-4)
+    return _steps(model, ClassificationObjective(), source, settings, machine, -(-len(rows) // batch))
+
+
+def _steps(model: TextModel, objective: Any, source: Any, settings: Any, machine: Machine, count: int) -> Work:
+    records: Iterator[StepRecord] = train(
+        Trainee(model, objective), make_optimizer(model, settings), source, settings=settings, machine=machine,
+        processes=Processes(), first_step=0, total_steps=1_000_000,
+    )  # fmt: skip
+
+    def work() -> float:
+        done = [next(records) for _ in range(count)]
+        if not torch.stack([record.loss for record in done]).isfinite().all():
+            raise RuntimeError("the loss is not finite")
+        return float(sum(int(record.num_tokens) for record in done))
+
+    return work

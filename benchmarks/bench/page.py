@@ -1,0 +1,107 @@
+"""docs/performance.md from the bench's figures: make bench-page.
+
+Figures come from benchmarks/results/cpu.json and gpu.json; what they mean, what was tried and did not help stands in
+benchmarks/performance_notes.md and is taken over as it is.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+RESULTS, NOTES, PAGE = (
+    ROOT / "benchmarks/results",
+    ROOT / "benchmarks/performance_notes.md",
+    ROOT / "docs/performance.md",
+)
+HEAD = """# Speed
+
+Made by `make bench-page` from the figures of `make bench` and `make bench-gpu`; change
+`benchmarks/performance_notes.md` and the bench, not this page.
+
+Every contest runs headswap and its peers in one run, in turn, on the same work, and counts real tokens, never padding.
+A ratio is taken within each round: the median over the rounds, with the least and the most in brackets. Peers are the
+lab's own code (`nn.TransformerEncoder`, float32) and Hugging Face transformers in the same shape: *default* as it runs
+without flags, *best* in its strongest setting.
+"""
+
+
+def main() -> None:
+    """Write the page."""
+    parts = [HEAD]
+    for name in ("cpu", "gpu"):
+        file = RESULTS / f"{name}.json"
+        if file.exists():
+            parts.append(device_part(json.loads(file.read_text(encoding="utf-8"))))
+    parts.append(NOTES.read_text(encoding="utf-8"))
+    PAGE.write_text("\n".join(part.strip() + "\n" for part in parts), encoding="utf-8")
+    print(f"{PAGE.relative_to(ROOT)} is written.")
+
+
+def device_part(content: dict[str, Any]) -> str:
+    """Everything that was measured on one device."""
+    machine = content["machine"]
+    ceiling = machine["ceiling"]
+    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items() if version)
+    lines = [
+        f"## {machine['device']}",
+        "",
+        f"{machine['date']}, {machine['threads']} threads; {versions}. Measured ceilings: "
+        f"{ceiling['flops_fp32'] / 1e9:,.0f} GFLOP/s in fp32, {ceiling['flops_bf16'] / 1e9:,.0f} in bf16, "
+        f"{ceiling['bytes_copied'] / 1e9:,.0f} GB/s copied.",
+        "",
+        *summary(content["rows"]),
+    ]
+    for number, row in content["rows"].items():
+        lines += ["", f"### {number}. {row['title'].capitalize()}", "", f"Measured {row['date']}."]
+        for contest in row["contests"]:
+            lines += ["", *contest_lines(contest)]
+    return "\n".join(lines)
+
+
+def summary(rows: dict[str, Any]) -> list[str]:
+    """All targets in one table."""
+    lines = ["| row | against | wanted | measured | |", "|---|---|---|---|---|"]
+    for number, row in rows.items():
+        for contest in row["contests"]:
+            for target in contest["targets"]:
+                verdict = "met" if target["is_met"] else "**missed**"
+                wanted = f"{'≤' if target['is_most'] else '≥'} {target['wanted']:,g}"
+                measured = shown(contest, target)
+                lines.append(f"| {number} {contest['title']} | {target['what']} | {wanted} | {measured} | {verdict} |")
+    return lines
+
+
+def shown(contest: dict[str, Any], target: dict[str, Any]) -> str:
+    """A measured value, with its range where it is a ratio."""
+    for ratio in contest["ratios"]:
+        if ratio["peer"] == target["what"] and not target["of_rate"]:
+            return f"{ratio['median']:.2f}x [{ratio['least']:.2f}, {ratio['most']:.2f}]"
+    return "not measured" if target["value"] is None else f"{target['value']:,.4g}"
+
+
+def contest_lines(contest: dict[str, Any]) -> list[str]:
+    """One contest: the sides with their rates and ratios, or the plain measures."""
+    lines = [f"**{contest['title']}**", ""]
+    if contest["sides"]:
+        found = {ratio["peer"]: ratio for ratio in contest["ratios"]}
+        lines += [f"| side | {contest['unit']} | headswap is |", "|---|---|---|"]
+        for side in contest["sides"]:
+            if side["failure"]:
+                lines.append(f"| {side['name']} | did not run: {side['failure']} | |")
+                continue
+            ratio = found.get(side["name"])
+            times = f"{ratio['median']:.2f}x [{ratio['least']:.2f}, {ratio['most']:.2f}]" if ratio else ""
+            lines.append(f"| {side['name']} | {side['median']:,.0f} | {times} |")
+        lines.append("")
+    if contest["measures"]:
+        lines += ["| measure | |", "|---|---|"]
+        lines += [f"| {name} | {value:,.4g} |" for name, value in contest["measures"].items()]
+        lines.append("")
+    lines += [f"Floor: {contest['floor']}.", ""] if contest["floor"] else []
+    lines += [contest["note"], ""] if contest["note"] else []
+    return lines[:-1]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""Row 7: 20 MB of text to token ids on disk."""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from headswap.text.config import ReadSettings
+from headswap.text.documents import read_documents
+from headswap.text.store import build_store
+
+from .contest import Side, Work
+from .row import Measured, Setting, Target, contest
+from .texts import text_of, tokenizer
+
+MEGABYTE = 1e6
+
+
+def store(setting: Setting) -> list[Measured]:
+    """A line a document; what counts is megabytes of text a second until everything is on disk."""
+    if setting.device == "cuda":
+        return []
+    size = 0.2 if setting.is_tiny else 20
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "corpus.txt"
+        with file.open("w", encoding="utf-8") as lines:
+            seed = 0
+            while lines.tell() < size * MEGABYTE:
+                lines.write(text_of(300, seed % 3_000) + "\n")
+                seed += 1
+        words = tokenizer(2_000 if setting.is_tiny else 16_000)
+        (Path(folder) / "tokenizer.json").write_text(words._serialised, encoding="utf-8")
+        sides = [
+            Side("headswap", lambda: our_store(file, words), 0),
+            Side("datasets.map", lambda: datasets_store(file), 0),
+        ]
+        return [
+            contest(
+                f"{size:g} MB of text", sides, setting, unit="MB/s", targets=[Target("datasets.map", 1.3)], rounds=3,
+                floor="the tokenizer's own work; ids take 2 bytes a token on disk",
+                note="datasets.map(batched=True, num_proc=2) with the same tokenizer, ids kept alone, saved to disk.",
+            )
+        ]  # fmt: skip
+
+
+def our_store(file: Path, words: object) -> Work:
+    """`headswap store`: read, tokenise, append to flat arrays with their checksums."""
+
+    def work() -> float:
+        out = file.parent / "ours"
+        shutil.rmtree(out, ignore_errors=True)
+        build_store(read_documents([str(file)], ReadSettings(documents="line")), words, out)  # type: ignore[arg-type]
+        return file.stat().st_size / MEGABYTE
+
+    return work
+
+
+def datasets_store(file: Path) -> Work:
+    """`load_dataset` of the text file, `map` in two processes, `save_to_disk`."""
+    import datasets
+    import tokenizers
+
+    datasets.disable_progress_bars()
+    plain = tokenizers.Tokenizer.from_file(str(file.parent / "tokenizer.json"))
+
+    def encode(rows: dict) -> dict:
+        return {"ids": [encoding.ids for encoding in plain.encode_batch_fast(rows["text"], add_special_tokens=False)]}
+
+    def work() -> float:
+        for folder in ("cache", "theirs"):
+            shutil.rmtree(file.parent / folder, ignore_errors=True)
+        text = datasets.load_dataset("text", data_files=str(file), cache_dir=str(file.parent / "cache"), split="train")
+        done = text.map(encode, batched=True, num_proc=2, remove_columns=["text"], load_from_cache_file=False)
+        done.save_to_disk(str(file.parent / "theirs"))
+        return file.stat().st_size / MEGABYTE
+
+    return work

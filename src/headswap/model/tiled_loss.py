@@ -1,0 +1,131 @@
+"""Head and cross entropy on a CPU: tiles of logits that stay in its caches, one exponential a logit, no padding.
+
+A chunk of targets meets the vocabulary a tile at a time. Each tile keeps its exponentials below the highest logit seen
+so far (softmax as it comes, Milakov and Gimelshein 2018); once the chunk's total is known, what is left to multiply is
+a factor a row, and that is cheaper on the small side of the products than on the logits. Products run in the dtype that
+is asked for, sums and exponentials in float32 or more.
+
+Shapes: T targets, D hidden width, V vocabulary, C targets of one chunk, W words of one tile.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+CHUNK, TILE = 512, 2048
+FARTHEST = 60.0
+"""Tiles whose logits lie so far below the total (in nats) hold nothing: exp(-60) is lost beside 1 in any dtype here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gradients:
+    """Of the summed loss."""
+
+    hidden_TD: Tensor
+    weight_VD: Tensor
+    bias_V: Tensor
+
+
+def tiled_cross_entropy(
+    hidden_TD: Tensor, weight_VD: Tensor, bias_V: Tensor | None, target_T: Tensor, *, dtype: torch.dtype
+) -> tuple[Tensor, Gradients]:
+    """The summed loss and its gradients, in float32 or more."""
+    wide = torch.float64 if dtype == torch.float64 else torch.float32
+    hidden, weight = hidden_TD.to(dtype), weight_VD.to(dtype)
+    gradients = Gradients(
+        torch.zeros(hidden.shape, dtype=wide),
+        torch.zeros(weight.shape, dtype=wide),
+        torch.zeros(len(weight) if bias_V is not None else 0, dtype=wide),
+    )
+    total = torch.zeros((), dtype=wide)
+    # One large piece of memory for all chunks: the system takes it back whole, where many small ones would stay.
+    room = torch.empty(min(CHUNK, len(target_T)) * len(weight), dtype=dtype)
+    for start in range(0, len(target_T), CHUNK):
+        rows = slice(start, start + CHUNK)
+        chunk = _Chunk(hidden[rows], weight, bias_V, target_T[rows], wide=wide, room=room)
+        total += chunk.loss
+        chunk.add_gradients(gradients, rows)
+    return total, gradients
+
+
+def tiled_loss(
+    hidden_TD: Tensor, weight_VD: Tensor, bias_V: Tensor | None, target_T: Tensor, *, dtype: torch.dtype
+) -> Tensor:
+    """The summed loss alone."""
+    wide = torch.float64 if dtype == torch.float64 else torch.float32
+    hidden, weight = hidden_TD.to(dtype), weight_VD.to(dtype)
+    total = torch.zeros((), dtype=wide)
+    for start in range(0, len(target_T), CHUNK):
+        rows = slice(start, start + CHUNK)
+        total += _Chunk(hidden[rows], weight, bias_V, target_T[rows], wide=wide, room=None).loss
+    return total
+
+
+class _Chunk:
+    """Some targets against the whole vocabulary."""
+
+    def __init__(
+        self,
+        hidden_CD: Tensor,
+        weight_VD: Tensor,
+        bias_V: Tensor | None,
+        target_C: Tensor,
+        *,
+        wide: torch.dtype,
+        room: Tensor | None,
+    ) -> None:
+        """With `room` for C x V numbers the tiles are kept in it for the gradients."""
+        self.hidden_CD, self.weight_VD, self.wide = hidden_CD, weight_VD, wide
+        self.places = range(0, len(weight_VD), TILE)
+        self.tiles: list[Tensor] = []
+        self.tops: list[Tensor] = []
+        # The targets of each tile: a stretch of the targets in their order.
+        self.order_C = torch.argsort(target_C, stable=True)
+        ends = torch.searchsorted(target_C[self.order_C], torch.tensor([*self.places, len(weight_VD)])).tolist()
+        self.stretches = [slice(begin, end) for begin, end in pairwise(ends)]
+        self.target_C = target_C
+        count = len(target_C)
+        self.picked_C = torch.zeros(count, dtype=wide)
+        top_C1 = torch.full((count, 1), float("-inf"), dtype=wide)
+        total_C1 = torch.zeros(count, 1, dtype=wide)
+        space = torch.empty(count, min(TILE, len(weight_VD)), dtype=wide)
+        for number, place in enumerate(self.places):
+            words = slice(place, place + TILE)
+            size = len(weight_VD[words])
+            kept = None if room is None else room[count * place :][: count * size].view(count, size)
+            tile_CW = torch.mm(hidden_CD, weight_VD[words].T, out=kept)
+            logits_CW = tile_CW if tile_CW.dtype == wide else space[:, : tile_CW.shape[1]].copy_(tile_CW)
+            if bias_V is not None:
+                logits_CW += bias_V[words]
+            rows, columns = self._targets_in(number)
+            self.picked_C[rows] = logits_CW[rows, columns]
+            before_C1, top_C1 = top_C1, torch.maximum(top_C1, logits_CW.amax(1, keepdim=True))
+            logits_CW.sub_(top_C1).exp_()
+            total_C1 = total_C1 * (before_C1 - top_C1).exp() + logits_CW.sum(1, keepdim=True)
+            if room is not None:
+                self.tiles.append(tile_CW if tile_CW.dtype == wide else tile_CW.copy_(logits_CW))
+                self.tops.append(top_C1)
+        self.log_total_C1 = top_C1 + total_C1.log()
+        self.loss = (self.log_total_C1[:, 0] - self.picked_C).sum()
+
+    def add_gradients(self, gradients: Gradients, rows: slice) -> None:
+        """Softmax minus one at the target, against the head and against the vectors."""
+        dtype, hidden = self.hidden_CD.dtype, self.hidden_CD.to(self.wide)
+        for number, place in enumerate(self.places):
+            words, errors_CW = slice(place, place + TILE), self.tiles[number]
+            below_C1 = (self.log_total_C1 - self.tops[number]).clamp_(max=FARTHEST)
+            factor_C1 = below_C1.neg().exp_()
+            at, columns = self._targets_in(number)
+            own = (self.picked_C[at] - self.tops[number][at, 0]).exp_() - below_C1[at, 0].exp_()
+            errors_CW[at, columns] = own.to(dtype)
+            gradients.hidden_TD[rows].add_((errors_CW @ self.weight_VD[words]).to(self.wide).mul_(factor_C1))
+            gradients.weight_VD[words].add_(errors_CW.T @ (hidden * factor_C1).to(dtype))
+            if len(gradients.bias_V):
+                gradients.bias_V[words].add_(torch.mv(errors_CW.T, factor_C1[:, 0].to(dtype)))
+
+    def _targets_in(self, number: int) -> tuple[Tensor, Tensor]:
+        """Rows whose target is in a tile, and where in the tile."""
+        rows = self.order_C[self.stretches[number]]
+        return rows, self.target_C[rows] - self.places[number]

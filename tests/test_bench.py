@@ -1,0 +1,86 @@
+"""The bench's own arithmetic: ratios within rounds, targets, the page. What it measures is not tested here."""
+
+import json
+from pathlib import Path
+
+import pytest
+from bench import page
+from bench.contest import Side, hold, ratios
+from bench.row import Measured, Setting, Target, contest
+from bench.row_finetune import grouped
+from bench.shapes import LENGTHS, random_ids
+
+
+def test_ratios_are_taken_within_rounds() -> None:
+    ours, theirs = Side("headswap", lambda: lambda: 1.0), Side("peer", lambda: lambda: 1.0)
+    ours.rates, theirs.rates = [10.0, 30.0, 8.0], [5.0, 10.0, 8.0]
+    (ratio,) = ratios([ours, theirs])
+    assert (ratio.median, ratio.least, ratio.most) == (2.0, 1.0, 3.0)
+
+
+def test_sides_take_turns_and_a_peer_that_fails_is_told() -> None:
+    turns: list[str] = []
+
+    def side(name: str) -> Side:
+        def make():
+            return lambda: turns.append(name) or 1.0
+
+        return Side(name, make)
+
+    def broken():
+        raise RuntimeError("no such kernel")
+
+    sides = [side("headswap"), side("one"), Side("broken", broken)]
+    hold(sides, rounds=2, device="cpu")
+    assert turns == ["headswap", "one", "headswap", "one", "one", "headswap"]
+    assert [len(each.rates) for each in sides] == [2, 2, 0]
+    assert sides[2].failure == "RuntimeError: no such kernel"
+
+
+def test_a_target_is_judged_by_the_median_and_a_missing_value_is_not_met() -> None:
+    measured = Measured("a row", "tok/s", measures={"memory": 0.3})
+    measured.targets = [Target("memory", 0.25, is_most=True), Target("memory", 0.2), Target("peer", 1.0)]
+    assert [target["is_met"] for target in measured.as_json()["targets"]] == [False, True, False]
+
+
+def test_the_page_holds_every_figure_and_what_is_written_by_hand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sides = [Side("headswap", lambda: lambda: 2.0), Side("peer", lambda: lambda: 1.0)]
+    row = contest("a contest", sides, Setting("cpu", 3), targets=[Target("peer", 1e-9)], floor="the floor")
+    machine = {
+        "date": "2026-01-02", "device": "a machine", "threads": 2, "versions": {"torch": "2"},
+        "ceiling": {"flops_fp32": 1e9, "flops_bf16": 2e9, "bytes_copied": 3e9},
+    }  # fmt: skip
+    rows = {"1": {"title": "first row", "date": "2026-01-02", "contests": [row.as_json()]}}
+    (tmp_path / "cpu.json").write_text(json.dumps({"machine": machine, "rows": rows}))
+    (tmp_path / "notes.md").write_text("## By hand\n")
+    monkeypatch.setattr(page, "ROOT", tmp_path)
+    monkeypatch.setattr(page, "RESULTS", tmp_path)
+    monkeypatch.setattr(page, "NOTES", tmp_path / "notes.md")
+    monkeypatch.setattr(page, "PAGE", tmp_path / "page.md")
+    page.main()
+    text = (tmp_path / "page.md").read_text(encoding="utf-8")
+    for expected in (
+        "a machine",
+        "2026-01-02",
+        "1. First row",
+        "a contest",
+        "Floor: the floor.",
+        "## By hand",
+        "| met |",
+    ):
+        assert expected in text
+
+
+def test_length_grouping_sorts_within_stretches_and_loses_nothing() -> None:
+    lengths = [5, 9, 1, 7]
+    assert grouped([2, 0, 3, 1], lengths, 2) == [1, 3, 0, 2]
+
+
+def test_the_work_is_the_same_for_every_side() -> None:
+    assert len(LENGTHS) == 1_000
+    first, second = (random_ids([5, 700], 900, seed=3) for _ in range(2))
+    assert [len(ids) for ids in first] == [5, 700]
+    assert all((one == other).all() for one, other in zip(first, second, strict=True))
+    assert 6 <= min(ids.min() for ids in first) <= max(ids.max() for ids in first) < 900
