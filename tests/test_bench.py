@@ -52,7 +52,7 @@ def test_the_page_holds_every_figure_and_what_is_written_by_hand(
         "date": "2026-01-02", "device": "a machine", "threads": 2, "versions": {"torch": "2"},
         "ceiling": {"flops_fp32": 1e9, "flops_bf16": 2e9, "bytes_copied": 3e9},
     }  # fmt: skip
-    rows = {"1": {"title": "first row", "date": "2026-01-02", "contests": [row.as_json()]}}
+    rows = {"1": {"title": "first row", "date": "2026-01-02", "threads": 2, "contests": [row.as_json()]}}
     (tmp_path / "cpu.json").write_text(json.dumps({"machine": machine, "rows": rows}))
     (tmp_path / "notes.md").write_text("## By hand\n")
     monkeypatch.setattr(page, "ROOT", tmp_path)

@@ -57,7 +57,8 @@ def main() -> None:
         for measured in found:
             print(in_words(measured), flush=True)
         if given.json and found:
-            entry = {"title": title, "seconds": round(seconds, 1), "date": today(), "contests": _as_json(found)}
+            entry = {"title": title, "seconds": round(seconds, 1), "date": today(), "threads": torch.get_num_threads()}
+            entry["contests"] = _as_json(found)
             save(given.json, setting, number, entry)
 
 

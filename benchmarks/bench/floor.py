@@ -59,12 +59,13 @@ def _rates(ceiling: Ceiling) -> dict[str, float]:
 
 @cache
 def floor_of(device: str) -> Ceiling:
-    """Measured once a run: square products in both formats, and a copy of 256 MB (1 GB on a GPU)."""
-    size = 8192 if device == "cuda" else 1536
-    flops = {}
-    for dtype in (torch.float32, torch.bfloat16):
-        one, other = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
-        flops[dtype] = 2 * size**3 / _seconds(lambda one=one, other=other: one @ other, device)
+    """Measured once a run: the best of square products in both formats, and a copy of 256 MB (1 GB on a GPU)."""
+    flops = {torch.float32: 0.0, torch.bfloat16: 0.0}
+    for size in (4096, 8192) if device == "cuda" else (384, 768, 1536):
+        for dtype in flops:
+            one, other = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
+            seconds = _seconds(lambda one=one, other=other: one @ other, device)
+            flops[dtype] = max(flops[dtype], 2 * size**3 / seconds)
     numbers = torch.empty(1 << (28 if device == "cuda" else 26), device=device)
     into = torch.empty_like(numbers)
     moved = 2 * numbers.numel() * 4 / _seconds(lambda: into.copy_(numbers), device)
@@ -76,7 +77,7 @@ def _seconds(work: Callable[[], object], device: str) -> float:
     from .contest import wait
 
     found = []
-    for _ in range(8):
+    for _ in range(12):
         wait(device)
         start = time.perf_counter()
         work()

@@ -46,14 +46,19 @@ def device_part(content: dict[str, Any]) -> str:
     lines = [
         f"## {machine['device']}",
         "",
-        f"{machine['date']}, {machine['threads']} threads; {versions}. Measured ceilings: "
+        f"{machine['date']}; {versions}. Measured ceilings: "
         f"{ceiling['flops_fp32'] / 1e9:,.0f} GFLOP/s in fp32, {ceiling['flops_bf16'] / 1e9:,.0f} in bf16, "
         f"{ceiling['bytes_copied'] / 1e9:,.0f} GB/s copied.",
         "",
         *summary(content["rows"]),
     ]
     for number, row in content["rows"].items():
-        lines += ["", f"### {number}. {row['title'].capitalize()}", "", f"Measured {row['date']}."]
+        lines += [
+            "",
+            f"### {number}. {row['title'].capitalize()}",
+            "",
+            f"Measured {row['date']}, {row['threads']} threads a side.",
+        ]
         for contest in row["contests"]:
             lines += ["", *contest_lines(contest)]
     return "\n".join(lines)
