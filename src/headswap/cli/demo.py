@@ -12,7 +12,7 @@ DEMO: dict[str, Any] = {
     "tokenizer": {"vocab_size": 4_096, "lowercase": True},
     "model": {"num_hidden_layers": 2, "hidden_size": 128, "num_attention_heads": 4, "intermediate_size": 512},
     "pretrain": {"batch_size": 32, "learning_rate": 2e-3},
-    "finetune": {"num_train_epochs": 10, "early_stopping_patience": 3},
+    "finetune": {"num_train_epochs": 10.0},
 }
 """A study that fits two cores and six minutes."""
 ARMS = ("majority", "tfidf", "scratch", "pretrained")
@@ -63,8 +63,9 @@ def _boxed(*, quiet: bool) -> tuple[str, ...]:
 
     try:
         checked_base(f"{PREFIX}{OWN_BASE}")
-    except HeadswapError as problem:
+    except HeadswapError:
         if not quiet:
-            start_messages(quiet=quiet).print(f"Without the arm '{BOX}': {problem}", markup=False)
+            told = f"The base {PREFIX}{OWN_BASE} cannot be used here, so its arm is left out (headswap bases says why)."
+            start_messages(quiet=quiet).print(told, markup=False)
         return ()
     return (BOX,)
