@@ -101,6 +101,14 @@ def test_a_run_that_crashed_goes_on_bit_for_bit(files: Path, verb: Verb) -> None
 
 
 @pytest.mark.parametrize("verb", VERBS)
+def test_in_bf16_too_a_run_that_crashed_goes_on_bit_for_bit(files: Path, verb: Verb) -> None:
+    whole = verb(files, "whole", precision="bf16")
+    with pytest.raises(MemoryError):
+        verb(files, "cut", precision="bf16", observer=Crash(12))
+    assert_equal_runs(whole, verb(files, "cut", precision="bf16", resume=True))
+
+
+@pytest.mark.parametrize("verb", VERBS)
 def test_ctrl_c_saves_says_how_to_go_on_and_loses_no_step(files: Path, verb: Verb) -> None:
     whole = verb(files, "whole", save_steps=1_000)
     before = signal.getsignal(signal.SIGINT)
