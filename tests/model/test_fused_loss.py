@@ -25,7 +25,7 @@ def test_chunked_loss_and_gradients_equal_the_plain_ones_in_float64(
     has_bias: bool, chunk_elements: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(fused_loss.CHUNK_ELEMENTS, "cpu", chunk_elements)
-    compare_with_the_plain_loss(has_bias)
+    assert_equals_the_plain_loss(has_bias)
 
 
 @pytest.mark.parametrize("has_bias", [True, False])
@@ -35,10 +35,10 @@ def test_tiled_loss_and_gradients_equal_the_plain_ones_in_float64(
 ) -> None:
     monkeypatch.setattr(tiled_loss, "CHUNK", chunk)
     monkeypatch.setattr(tiled_loss, "TILE", tile)
-    compare_with_the_plain_loss(has_bias)
+    assert_equals_the_plain_loss(has_bias)
 
 
-def compare_with_the_plain_loss(has_bias: bool) -> None:
+def assert_equals_the_plain_loss(has_bias: bool) -> None:
     generator = torch.Generator().manual_seed(1)
     leaves = [torch.randn(size, dtype=torch.float64, generator=generator) for size in ((23, 8), (17, 8), (17,))]
     target = torch.randint(0, 17, (23,), generator=generator)

@@ -15,6 +15,16 @@ BLOCK = 4096
 
 
 @triton.jit
+def _values(logits, bias, columns, num_columns, HAS_BIAS: tl.constexpr):
+    """A block of a row's logits in float32, with the bias; -inf beyond the vocabulary."""
+    inside = columns < num_columns
+    values = tl.load(logits + columns, mask=inside, other=float("-inf")).to(tl.float32)
+    if HAS_BIAS:
+        values += tl.load(bias + columns, mask=inside, other=0.0)
+    return values
+
+
+@triton.jit
 def _kernel(
     logits, bias, target, loss, row_stride, num_columns, num_padded,
     HAS_BIAS: tl.constexpr, WRITES: tl.constexpr, BLOCK: tl.constexpr,
@@ -29,11 +39,7 @@ def _kernel(
     largest = float("-inf")
     total = 0.0
     for start in range(0, num_columns, BLOCK):
-        columns = start + tl.arange(0, BLOCK)
-        inside = columns < num_columns
-        values = tl.load(logits + columns, mask=inside, other=float("-inf")).to(tl.float32)
-        if HAS_BIAS:
-            values += tl.load(bias + columns, mask=inside, other=0.0)
+        values = _values(logits, bias, start + tl.arange(0, BLOCK), num_columns, HAS_BIAS)
         larger = tl.maximum(largest, tl.max(values, 0))
         total = total * tl.exp(largest - larger) + tl.sum(tl.exp(values - larger), 0)
         largest = larger
@@ -42,10 +48,7 @@ def _kernel(
     if WRITES:
         for start in range(0, num_padded, BLOCK):
             columns = start + tl.arange(0, BLOCK)
-            inside = columns < num_columns
-            values = tl.load(logits + columns, mask=inside, other=float("-inf")).to(tl.float32)
-            if HAS_BIAS:
-                values += tl.load(bias + columns, mask=inside, other=0.0)
+            values = _values(logits, bias, columns, num_columns, HAS_BIAS)
             error = tl.exp(values - log_total) - tl.where(columns == target_column, 1.0, 0.0)
             tl.store(logits + columns, error.to(logits.dtype.element_ty), mask=columns < num_padded)
 
