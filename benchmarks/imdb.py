@@ -191,7 +191,7 @@ def result_of(run: Path) -> dict:
 
 
 def print_row(name: str, found: Interval) -> None:
-    spread = "one seed" if found.low is None else f"{found.low:.4f} to {found.high:.4f}"
+    spread = "too few seeds" if found.low is None else f"{found.low:.4f} to {found.high:.4f}"
     print(f"| {name} | {found.mean:.4f} | {spread} |")
 
 

@@ -125,25 +125,25 @@ def budgets(
 
 
 @app.command
-def table(data: Path, out: Path, /, *, seeds: int = 3, jobs: Jobs = 8) -> None:
+def table(data: Path, out: Path, /, *, seeds: int = 3, jobs: Jobs = 8, names: str = ",".join(OBJECTIVES)) -> None:
     """Bases x ways to adapt x labels on IMDb."""
-    every, sizes = range(1, seeds + 1), (1_600, 100)
+    every, sizes, chosen = range(1, seeds + 1), (1_600, 100), names.split(",")
     work = {
-        (objective, way, labels, seed): {
-            "base": base_of(out, objective), **imdb_labels(data, labels), **options, "seed": seed,
+        (name, way, labels, seed): {
+            "base": base_of(out, name), **imdb_labels(data, labels), **options, "seed": seed,
         }
         for labels in sizes
         for seed in every
-        for objective in OBJECTIVES
+        for name in chosen
         for way, options in WAYS.items()
     }  # fmt: skip
     found = finetunings(out / "table", work, jobs=jobs)
     print(f"\n| base, way | test accuracy | 95 % interval, {seeds} seeds |\n|---|---|---|")
     for labels in sizes:
-        for objective in OBJECTIVES:
+        for name in chosen:
             for way in WAYS:
-                scores = [found[objective, way, labels, seed] for seed in every]
-                print_row(f"{labels} labels, {objective}, {way}", mean_interval(scores))
+                scores = [found[name, way, labels, seed] for seed in every]
+                print_row(f"{labels} labels, {name}, {way}", mean_interval(scores))
 
 
 def base_of(out: Path, name: str) -> Path:
