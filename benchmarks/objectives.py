@@ -23,7 +23,8 @@ from headswap.study.statistics import mean_interval
 
 app = App(help=__doc__)
 OBJECTIVES = ("causal", "masked", "masked+nsp")
-ROWS = {"masked+nsp": 128}  # a pair is about half as long as a packed window: as many tokens a step as the others
+TOKENS_A_STEP = 32_768
+LONGER = {"masked+nsp": 2}  # a pair is about half as long as a packed window: as many tokens a step as the others
 WAYS: dict[str, dict[str, Any]] = {
     "all": {},
     "head": {"trainable": "head", "learning_rate": 2e-3},
@@ -44,20 +45,29 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "head x30": {**MIDDLE, "head_lr_factor": 30.0},
     "gradual": {**MIDDLE, "unfreeze": "gradual"},
     "gradual, lr 2e-4": {**MIDDLE, "unfreeze": "gradual", "learning_rate": 2e-4},
+    "pooling later": {**MIDDLE, "pooling": "later"},
+    "pooling later, gradual": {**MIDDLE, "pooling": "later", "unfreeze": "gradual"},
+    "dropout 0": {**MIDDLE, "dropout": 0.0},
+    "dropout 0.2": {**MIDDLE, "dropout": 0.2},
+    "batch 8": {**MIDDLE, "batch_size": 8},
 }
 """Changes of the defaults (layers x0.8, head x10), each beside 1e-4 and 20 epochs."""
 VARIANTS: dict[str, dict[str, Any]] = {
     "default": {},
     "head+tail": {"long": "head+tail"},
     "mean+max": {"pooling": "mean+max"},
-    "head+tail, mean+max": {"long": "head+tail", "pooling": "mean+max"},
+    "gradual": {"unfreeze": "gradual"},
+    "later": {"pooling": "later"},
+    "gradual, later": {"unfreeze": "gradual", "pooling": "later"},
+    "length 512": {"max_length": 512},
+    "length 512, head+tail": {"max_length": 512, "long": "head+tail"},
 }
 
 
 @app.command
 def bases(
     data: Path, out: Path, /, *, names: str = ",".join(OBJECTIVES), tokens: float = 250e6, preset: str = "modern",
-    jobs: Jobs = 3,
+    max_length: int = 512, jobs: Jobs = 3,
 ) -> None:  # fmt: skip
     """Pre-train bases on the same text, for the same number of tokens; `causal:0.2` is one with that dropout."""
 
@@ -65,7 +75,9 @@ def bases(
         objective, _, dropout = name.partition(":")
         headswap(
             "pretrain", data / "store", "--objective", objective, "--preset", preset, "--max-tokens", int(tokens),
-            "--batch-size", ROWS.get(objective, 64), "--seed", 1, "--out", base_of(out, name), "--resume",
+            "--max-length", max_length,
+            "--batch-size", TOKENS_A_STEP // max_length * LONGER.get(objective, 1), "--seed", 1,
+            "--out", base_of(out, name), "--resume",
             *(["--dropout", dropout] if dropout else []),
         )  # fmt: skip
         return result_of(base_of(out, name))
@@ -84,22 +96,25 @@ def bases(
 
 
 @app.command
-def settings(data: Path, out: Path, /, *, seeds: int = 5, jobs: Jobs = 8, objective: str = "causal") -> None:
+def settings(
+    data: Path, out: Path, /, *, seeds: int = 5, jobs: Jobs = 8, objective: str = "causal", labels: str = "100,1600"
+) -> None:
     """Fine-tuning settings on Rotten Tomatoes, whose labels no IMDb figure uses."""
-    every, sizes = range(1, seeds + 1), (100, 1_600)
+    every, sizes = range(1, seeds + 1), [int(size) for size in labels.split(",")]
     work = {
-        (name, labels, seed): {
+        (name, size, seed): {
             "base": base_of(out, objective), "train": str(data / "rt-train.jsonl.gz"),
-            "test": str(data / "rt-test.jsonl.gz"), "num_train": labels, "seed": seed, **options,
+            "test": str(data / "rt-test.jsonl.gz"), "num_train": size, "seed": seed, **options,
         }
-        for labels in sizes
+        for size in sizes
         for name, options in SETTINGS.items()
         for seed in every
     }  # fmt: skip
     found = finetunings(out / "settings", work, jobs=jobs)
-    print(f"\n| Rotten Tomatoes, {objective}, test accuracy | 100 labels | 1,600 labels |\n|---|---|---|")
+    columns = " | ".join(f"{size:,} labels" for size in sizes)
+    print(f"\n| Rotten Tomatoes, {objective}, test accuracy | {columns} |\n|---|{'---|' * len(sizes)}")
     for name in SETTINGS:
-        means = [mean_interval([found[name, labels, seed] for seed in every]) for labels in sizes]
+        means = [mean_interval([found[name, size, seed] for seed in every]) for size in sizes]
         print(f"| {name} | {' | '.join(f'{one.mean:.4f}' for one in means)} |", flush=True)
 
 

@@ -18,7 +18,7 @@ from headswap.training.tasks.classify import balanced_weights
 from tiny import random_sequences, tiny_batch, tiny_model_shape, tiny_objective
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-POOLINGS = ("last", "mean", "first", "max", "mean+max")
+POOLINGS = ("last", "mean", "first", "max", "mean+max", "later")
 MODELS = [
     pytest.param(
         tiny_model_shape(preset, head=head, direction=direction, pooling=pooling),
@@ -198,6 +198,7 @@ def test_pooling_reads_each_sequence_alone() -> None:
         "mean": [[2.0, 3.0], [3.0, 5 / 3]],
         "max": [[3.0, 5.0], [7.0, 4.0]],
         "mean+max": [[2.0, 3.0, 3.0, 5.0], [3.0, 5 / 3, 7.0, 4.0]],
+        "later": [[7 / 3, 7 / 3], [16 / 6, 2.0]],
     }
     for pooling, values in expected.items():
         torch.testing.assert_close(pool(hidden, [2, 3], pooling), torch.tensor(values))

@@ -17,7 +17,7 @@ Norm = Literal["pre", "post"]
 Activation = Literal["relu", "gelu", "gelu_tanh", "swiglu"]
 Initialization = Literal["lab", "normal", "normal_scaled"]
 Preset = Literal["lab", "small", "modern", "gpt2-small", "bert-base"]
-Pooling = Literal["last", "mean", "first", "max", "mean+max"]
+Pooling = Literal["last", "mean", "first", "max", "mean+max", "later"]
 HeadKind = Literal["lm", "classify", "tag", "span"]
 HeadName = Literal["none", "lm", "classify", "tag", "span"]
 
@@ -71,7 +71,8 @@ class HeadShape(Settings):
     """How a head reads the base."""
 
     pooling: Pooling = "mean"
-    """How token vectors become one vector: last, mean, first, max, or mean and max side by side. Heads that read token
+    """How token vectors become one vector: last, mean, first, max, mean and max side by side, or later, a mean
+    in which a token weighs as much as its place, since it has read all before it. Heads that read token
     by token (tag, span) have no use for it."""
     head_hidden: Literal["none", "tanh"] = "none"
     """A hidden layer between the vector that is read and the classes: none, or a square layer with tanh (BERT's

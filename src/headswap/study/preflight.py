@@ -18,7 +18,7 @@ from headswap.study.plan import Job
 from headswap.study.prepare import Prepared
 from headswap.training.config import FinetuneRecipe, PretrainRecipe
 from headswap.training.fitted import finetuning_epochs
-from headswap.training.splits import FEWEST_FOR_CHOOSING, VALIDATION_SHARE
+from headswap.training.splits import num_for_choosing
 
 START_SECONDS = {"cpu": 4.0, "cuda": 12.0}
 BASELINE_SECONDS = 3.0
@@ -80,7 +80,7 @@ class Estimator:
         assert probe is not None
         training = recipe.training
         num_labels = job.labels or 0
-        num_chosen_on = 0 if num_labels < FEWEST_FOR_CHOOSING else round(num_labels * VALIDATION_SHARE)
+        num_chosen_on = num_for_choosing(num_labels)
         num_train = max(1, num_labels - num_chosen_on)
         per_epoch = math.ceil(num_train / training.batch_size)
         epochs = training.num_train_epochs or finetuning_epochs(num_train, training.batch_size)

@@ -138,8 +138,8 @@ def _subtitle(results: Values) -> str:
 
 def _methods(material: Material, results: Values) -> list[str]:
     found = [
-        "A budget of n labels holds those used for choosing: a fifth chooses the epoch, the rest is learnt from; under "
-        "200 labels the epochs are fixed and nothing is chosen. TF-IDF learns from all n.",
+        "A budget of n labels holds those used for choosing: a fifth (at most 2,000) chooses the epoch, the rest is "
+        "learnt from; under 200 labels the epochs are fixed and nothing is chosen. TF-IDF learns from all n.",
         "Label subsets are stratified and nested (a larger one holds the smaller), and the same for all arms at a seed."
         " A seed also changes initialisation and order. Test is scored once a run.",
         "Intervals over seeds are Student's t with n - 1 degrees of freedom; differences are paired by seed. The "

@@ -57,7 +57,8 @@ class LabelledSettings(ColumnSettings):
     train: str | None = None
     """Labelled training set: a file, or a named data set such as movies."""
     validation: str | None = None
-    """Labelled set for every choice (epoch, stopping). Without it a stratified fifth of train is held out."""
+    """Labelled set for every choice (epoch, stopping). Without it a stratified fifth of train, at most 2,000,
+    is held out."""
     test: str | None = None
     """Labelled set that is scored once, at the end."""
     task: TaskName | None = None

@@ -1,7 +1,8 @@
 """The labelled sets of a fine-tuning: read, checked, and held apart.
 
 Splits are sacred: the label list comes from train alone, choices are made on validation, test is scored once. Without a
-validation set a stratified fifth of train is held out; under 200 labels nothing is chosen and nothing is held out.
+validation set a stratified fifth of train is held out, at most 2,000; under 200 labels nothing is chosen and nothing is
+held out.
 """
 
 import hashlib
@@ -21,6 +22,7 @@ from headswap.training.tasks.task import Task
 log = logging.getLogger("headswap")
 FEWEST_FOR_CHOOSING = 200
 VALIDATION_SHARE = 0.2
+MOST_FOR_CHOOSING = 2_000
 
 
 @dataclass(frozen=True)
@@ -100,10 +102,15 @@ def read_splits(recipe: FinetuneRecipe) -> LabelledSplits:
             task.check(sets[role], labels, role=role)
     collected.raise_found()
     validation = sets["validation"]
-    if data.validation is None and len(train) >= FEWEST_FOR_CHOOSING:
-        rest, held_out = task.hold_out(train, VALIDATION_SHARE, seed)
+    if data.validation is None and (num_held_out := num_for_choosing(len(train))):
+        rest, held_out = task.hold_out(train, num_held_out / len(train), seed)
         train, validation = [train[index] for index in rest], [train[index] for index in held_out]
     return LabelledSplits(train, validation, sets["test"], labels, task)
+
+
+def num_for_choosing(num_labels: int) -> int:
+    """How many labels are held out to choose on; beyond some thousands more of them choose no better."""
+    return 0 if num_labels < FEWEST_FOR_CHOOSING else min(MOST_FOR_CHOOSING, round(num_labels * VALIDATION_SHARE))
 
 
 def own_test(train: str) -> str | None:
