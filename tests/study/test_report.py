@@ -12,8 +12,9 @@ import pytest
 
 from headswap.core.errors import InputError
 from headswap.core.files import write_json
-from headswap.study.charts import Chart, Point, Series, svg, tick_names, ticks
+from headswap.study.charts import Chart, Point, Series
 from headswap.study.figures import spark_line
+from headswap.study.inline_svg import svg, tick_names, ticks
 from headswap.study.material import read_study
 from headswap.study.report import write_report
 from headswap.training.predictions import Predictions

@@ -14,8 +14,9 @@ from headswap import __version__
 from headswap.core.errors import counted
 from headswap.core.files import atomic_file, read_json, write_json
 from headswap.study import words
-from headswap.study.charts import METRIC_NAMES, Chart, legend, make_charts, svg
+from headswap.study.charts import METRIC_NAMES, Chart, make_charts
 from headswap.study.figures import draw_figures
+from headswap.study.inline_svg import legend, svg
 from headswap.study.material import Material
 from headswap.study.results import analyse
 
