@@ -8,9 +8,10 @@ import torch
 
 import headswap as hs
 from boxed import Box, tiny_base
-from headswap.bundle import Bundle, golden_outputs
+from headswap.bundle import Bundle
 from headswap.cli.app import run
 from headswap.core.errors import InputError
+from headswap.model.golden import golden_outputs
 from headswap.study.arms import read_arms
 from headswap.study.config import StudyRecipe
 from headswap.study.preflight import START_SECONDS, Estimator

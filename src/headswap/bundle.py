@@ -1,39 +1,34 @@
 """The bundle: model, tokenizer, labels and config as one folder in Hugging Face conventions.
 
-`config.json`, `model.safetensors`, `tokenizer.json`, `README.md` (the card), `manifest.json` (checksums) and
-`golden.json`: outputs for token ids drawn from a seed, so that anyone can check that a copy still computes the same;
-the checks are in examine.py. Never pickle. A run folder holds its
-bundle in `bundle/` and works wherever a bundle does.
+`config.json` (bundle_config.py), `model.safetensors`, `tokenizer.json`, `README.md` (the card), `manifest.json`
+(checksums) and `golden.json`: outputs for token ids drawn from a seed, so that anyone can check that a copy still
+computes the same; the checks are in examine.py. Never pickle. A run folder holds its bundle in `bundle/` and works
+wherever a bundle does.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import safetensors
 import torch
-from pydantic import ValidationError
-from safetensors.torch import save_file
 
+from headswap.bundle_config import config_of, shape_of, task_state_of
 from headswap.core.bases import base_folder, checked_base, is_boxed
-from headswap.core.config import problem_sentences, validate
-from headswap.core.errors import InputError, absent, raise_problems
+from headswap.core.config import validate
+from headswap.core.errors import InputError, absent
 from headswap.core.files import atomic_folder, read_json, write_json
 from headswap.core.manifest import write_manifest
-from headswap.core.seeds import numpy_stream
 from headswap.model.account import account_of
-from headswap.model.config import BaseShape, TaskState
+from headswap.model.config import TaskState
+from headswap.model.golden import GOLDEN_TOLERANCE, golden_outputs
 from headswap.model.text_model import ModelShape, TextModel, lay_out
-from headswap.text.batch import flat_batch
+from headswap.model.weights import load_weights, open_weights, save_model
 from headswap.text.config import MaskingSettings
 from headswap.text.tokenizer import Tokenizer
 
-FORMAT_VERSION = 1
 WEIGHTS, CONFIG, GOLDEN, CARD = "model.safetensors", "config.json", "golden.json", "README.md"
-GOLDEN_TOLERANCE = 1e-4
 VERBS = {
     "classify": ("predict", "text-classification"),
     "tag": ("predict", "token-classification"),
@@ -42,17 +37,6 @@ VERBS = {
     "bidirectional": ("fill", "fill-mask"),
 }
 """What a model is for, by its head or its direction: the verb, and Hugging Face's name of the task."""
-ARCHITECTURES = {
-    "lm": "HeadswapForLanguageModelling",
-    "classify": "HeadswapForSequenceClassification",
-    "tag": "HeadswapForTokenClassification",
-    "span": "HeadswapForQuestionAnswering",
-}
-PROBLEM_TYPES = {
-    "classify": "single_label_classification",
-    "multilabel": "multi_label_classification",
-    "regress": "regression",
-}
 
 
 @dataclass(frozen=True)
@@ -99,9 +83,20 @@ class Bundle:
         """Write the files into an existing folder."""
         save_model(self.model, folder / WEIGHTS, dtype=dtype)
         self.tokenizer.save(folder / "tokenizer.json")
-        write_json(folder / CONFIG, config_of(self))
+        write_json(folder / CONFIG, self._config())
         write_json(folder / GOLDEN, golden_outputs(self.model))
         (folder / CARD).write_text(card_text(self), encoding="utf-8")
+
+    def _config(self) -> dict[str, Any]:
+        return config_of(
+            self.model.shape,
+            self.tokenizer,
+            labels=self.labels,
+            objective=self.objective,
+            masking=self.masking,
+            task=self.task,
+            card=self.card,
+        )
 
     @classmethod
     def load(cls, path: str | Path, *, device: torch.device | str = "cpu") -> "Bundle":
@@ -172,174 +167,6 @@ def check_size(shape: ModelShape, folder: Path) -> None:
             f"hidden_size {base.hidden_size:,}, num_hidden_layers {base.num_hidden_layers:,}), and {WEIGHTS} has "
             f"{size:,} bytes: it is damaged or not this model's. Restore both files from a copy."
         )
-
-
-def config_of(bundle: Bundle) -> dict[str, Any]:
-    """What stands in config.json."""
-    model_shape = bundle.model.shape
-    config: dict[str, Any] = {
-        "model_type": "headswap",
-        "architectures": [ARCHITECTURES[model_shape.head]],
-        "headswap_format": FORMAT_VERSION,
-        **model_shape.base.model_dump(),
-        "tie_word_embeddings": model_shape.base.tied_head,
-        "direction": model_shape.direction,
-        "is_decoder": model_shape.direction == "causal",
-        "objective": bundle.objective,
-        **({"masking": bundle.masking.model_dump()} if bundle.objective.startswith("masked") else {}),
-        "head": model_shape.head,
-        "pad_token_id": bundle.tokenizer.pad_id,
-        "bos_token_id": bundle.tokenizer.sos_id,
-        "eos_token_id": bundle.tokenizer.eos_id,
-        "tokenizer_fingerprint": bundle.tokenizer.fingerprint,
-        "card": dict(bundle.card),
-    }
-    if model_shape.pair_head:
-        config["pair_head"] = True
-    if model_shape.lora is not None:
-        config["lora"] = model_shape.lora.model_dump(mode="json")
-    if model_shape.head != "lm":
-        if problem_type := PROBLEM_TYPES.get(bundle.task.task):
-            config["problem_type"] = problem_type
-        config |= {
-            "num_labels": len(bundle.labels),
-            "id2label": {str(index): label for index, label in enumerate(bundle.labels)},
-            "label2id": {label: index for index, label in enumerate(bundle.labels)},
-            "classifier": model_shape.classifier.model_dump(),
-            "task": bundle.task.model_dump(mode="json", exclude_defaults=True) | {"task": bundle.task.task},
-        }
-    return config
-
-
-def task_state_of(config: dict[str, Any], origin: Path) -> TaskState:
-    """How the model is used; a bundle that says nothing of it is a plain classifier, or a language model."""
-    values = config.get("task", {})
-    if not isinstance(values, dict):
-        raise InputError(f"{origin}: task is not an object.")
-    try:
-        state = TaskState(**values)
-    except ValidationError as problems:
-        raise_problems(problem_sentences(problems, TaskState, origin=str(origin)))
-        raise
-    if state.thresholds and len(state.thresholds) != config.get("num_labels"):
-        raise InputError(f"{origin}: {len(state.thresholds)} thresholds for {config.get('num_labels')} labels.")
-    return state
-
-
-def shape_of(config: dict[str, Any], origin: Path) -> ModelShape:
-    """The model shape that a config.json describes."""
-    if not isinstance(config, dict):
-        raise InputError(f"{origin} is JSON, but not an object, so it describes no model. Restore it from a copy.")
-    if config.get("model_type") != "headswap":
-        raise InputError(f"{origin} describes a model of type {config.get('model_type')!r}, not a headswap bundle.")
-    if config.get("headswap_format") != FORMAT_VERSION:
-        raise InputError(
-            f"{origin} has format {config.get('headswap_format')!r}; this version of headswap reads {FORMAT_VERSION}."
-        )
-    has_labels = config.get("head") != "lm"
-    try:
-        shape = ModelShape(
-            base=BaseShape(**{name: config[name] for name in BaseShape.model_fields if name in config}),
-            direction=config.get("direction"),
-            head=config.get("head"),
-            num_labels=config.get("num_labels") if has_labels else None,
-            classifier=config.get("classifier", {}),
-            pair_head=config.get("pair_head", False),
-            lora=config.get("lora"),
-        )
-    except ValidationError as problems:
-        raise_problems(problem_sentences(problems, ModelShape, origin=str(origin)))
-        raise
-    if has_labels and (
-        not isinstance(shape.num_labels, int) or not _are_labels(config.get("id2label"), shape.num_labels)
-    ):
-        raise InputError(f"{origin}: id2label does not name the {shape.num_labels} labels of the head, one for each.")
-    return shape
-
-
-def _are_labels(names: Any, count: int) -> bool:
-    """Whether a config's id2label names each of so many labels once."""
-    if not isinstance(names, dict) or set(names) != {str(index) for index in range(count)}:
-        return False
-    labels = list(names.values())
-    return all(isinstance(label, str) for label in labels) and len(set(labels)) == count
-
-
-def save_model(model: TextModel, path: Path, *, dtype: torch.dtype | None = None) -> None:
-    """Write the weights; a tied head has none of its own, so nothing is stored twice."""
-    state = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
-    if dtype is not None:
-        whole, state = state, {name: tensor.to(dtype) for name, tensor in state.items()}
-        assert all(torch.equal(state[name].to(tensor.dtype), tensor) for name, tensor in whole.items()), "not exact"
-    save_file(state, path, metadata={"format": "pt"})
-
-
-@contextmanager
-def open_weights(path: Path, *, device: torch.device | str = "cpu") -> Iterator[Any]:
-    """A safetensors file, open; one that is missing or damaged is an error that names it."""
-    try:
-        with safetensors.safe_open(path, framework="pt", device=str(device)) as file:
-            yield file
-    except FileNotFoundError:
-        pickles = [name for name in ("pytorch_model.bin", "model.pt", "model.bin") if (path.parent / name).exists()]
-        pickled = f" {pickles[0]} is a pickle, which can run code and is never unpickled." if pickles else ""
-        raise InputError(
-            f"{path} does not exist, so the model has no weights.{pickled} Restore it from a copy."
-        ) from None
-    except (safetensors.SafetensorError, OSError) as problem:
-        raise InputError(f"{path} is damaged or not a safetensors file ({problem}). Restore it from a copy.") from None
-
-
-def load_weights(model: TextModel, path: Path, *, device: torch.device | str) -> None:
-    """Fill a model, which may lie on the meta device, with exactly the tensors of a file.
-
-    Weights that are stored in 16 bits become fp32, exactly: what they are computed in is the machine's matter.
-    """
-    with open_weights(path, device=device) as file:
-        state = {name: _widened(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118 - no mapping
-    wanted = model.state_dict()
-    problems = [f"{path}: the tensor {name} is missing." for name in wanted if name not in state]
-    problems += [f"{path}: the tensor {name} has no place in this model." for name in state if name not in wanted]
-    problems += [
-        f"{path}: {name} holds {str(tensor.dtype).removeprefix('torch.')}, not floating-point numbers."
-        for name, tensor in state.items()
-        if not tensor.is_floating_point()
-    ]
-    problems += [
-        f"{path}: {name} has shape {tuple(state[name].shape)}, wanted is {tuple(wanted[name].shape)}."
-        for name in wanted
-        if name in state and state[name].shape != wanted[name].shape
-    ]
-    raise_problems([*problems[:-1], f"{problems[-1]} Restore the file from a copy."] if problems else [])
-    is_trainable = {name: tensor.requires_grad for name, tensor in model.named_parameters()}
-    model.load_state_dict(state, assign=True)
-    for name, tensor in model.named_parameters():
-        tensor.requires_grad_(is_trainable[name])
-
-
-def _widened(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.float() if tensor.dtype in (torch.bfloat16, torch.float16) else tensor
-
-
-@torch.no_grad()
-def golden_outputs(model: TextModel) -> dict[str, Any]:
-    """Outputs on token ids drawn from a seed, never on a user's text."""
-    shape = model.shape.base
-    stream = numpy_stream(0, "golden")
-    lengths = [min(shape.max_position_embeddings, length) for length in (3, 9, 17)]
-    sequences = [stream.integers(0, shape.vocab_size, length) for length in lengths]
-    was_training = model.training
-    model.eval()
-    batch = flat_batch(sequences).to(model.device)
-    logits = model(batch).float().cpu()
-    model.train(was_training)
-    return {"seed": 0, "lengths": lengths, "outputs": logits[:, :8].double().numpy().round(6).tolist()}
-
-
-def largest_gap(first: TextModel, second: TextModel) -> float:
-    """How far the golden outputs of two models are apart."""
-    outputs = [np.array(golden_outputs(model)["outputs"]) for model in (first, second)]
-    return float(np.abs(outputs[0] - outputs[1]).max())
 
 
 def card_text(bundle: Bundle) -> str:

@@ -97,8 +97,8 @@ class Wire:
 
 def lay(wire: Wire) -> None:
     """The wire across everything that writes."""
-    import headswap.bundle
     import headswap.core.files
+    import headswap.model.weights
     import headswap.text.store_writer
     import headswap.training.checkpoint
     import headswap.training.run
@@ -111,7 +111,7 @@ def lay(wire: Wire) -> None:
     wire.after(headswap.core.files, "exchange", "folder replaced")
     wire.after(headswap.training.run.Run, "append_metrics", "line of metrics", lambda _, line: line["step"])
     wire.after(headswap.text.store_writer.StoreWriter, "add", "token store growing")
-    wire.tear(headswap.bundle, "save_file")
+    wire.tear(headswap.model.weights, "save_file")
     wire.tear(headswap.training.checkpoint, "save_file")
 
 

@@ -26,9 +26,10 @@ def merge(
     """
     from dataclasses import replace
 
-    from headswap.bundle import GOLDEN_TOLERANCE, Bundle, largest_gap
+    from headswap.bundle import Bundle
     from headswap.cli.display import print_json, start_messages
     from headswap.core.errors import InputError, RunError, SettingError
+    from headswap.model.golden import GOLDEN_TOLERANCE, largest_gap
     from headswap.model.text_model import merged
 
     console = start_messages(quiet=flags.quiet)

@@ -17,11 +17,12 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from headswap.bundle import WEIGHTS, Bundle, load_weights
+from headswap.bundle import WEIGHTS, Bundle
 from headswap.core.errors import InputError
 from headswap.core.files import atomic_folder, discard_folder, flush_folder, read_json, write_json
 from headswap.core.manifest import manifest_problems, write_manifest
 from headswap.model.text_model import TextModel
+from headswap.model.weights import load_weights
 from headswap.training.optimizer import load_optimizer_tensors, optimizer_tensors
 
 log = logging.getLogger("headswap")

@@ -1,0 +1,36 @@
+"""Golden outputs: what a model computes on token ids drawn from a seed, so that a copy of it can be checked.
+
+Two models that compute the same, or one model now and when it was saved, differ by no more than GOLDEN_TOLERANCE.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from headswap.core.seeds import numpy_stream
+from headswap.model.text_model import TextModel
+from headswap.text.batch import flat_batch
+
+GOLDEN_TOLERANCE = 1e-4
+
+
+@torch.no_grad()
+def golden_outputs(model: TextModel) -> dict[str, Any]:
+    """Outputs on token ids drawn from a seed, never on a user's text."""
+    shape = model.shape.base
+    stream = numpy_stream(0, "golden")
+    lengths = [min(shape.max_position_embeddings, length) for length in (3, 9, 17)]
+    sequences = [stream.integers(0, shape.vocab_size, length) for length in lengths]
+    was_training = model.training
+    model.eval()
+    batch = flat_batch(sequences).to(model.device)
+    logits = model(batch).float().cpu()
+    model.train(was_training)
+    return {"seed": 0, "lengths": lengths, "outputs": logits[:, :8].double().numpy().round(6).tolist()}
+
+
+def largest_gap(first: TextModel, second: TextModel) -> float:
+    """How far the golden outputs of two models are apart."""
+    outputs = [np.array(golden_outputs(model)["outputs"]) for model in (first, second)]
+    return float(np.abs(outputs[0] - outputs[1]).max())

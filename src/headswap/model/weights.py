@@ -1,0 +1,72 @@
+"""The weights of a model as a safetensors file: written, opened, and read back into exactly the places they have.
+
+Never pickle. A file that is missing, damaged or of another model is an error that names it.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import torch
+from safetensors.torch import save_file
+
+from headswap.core.errors import InputError, raise_problems
+from headswap.model.text_model import TextModel
+
+
+def save_model(model: TextModel, path: Path, *, dtype: torch.dtype | None = None) -> None:
+    """Write the weights; a tied head has none of its own, so nothing is stored twice."""
+    state = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+    if dtype is not None:
+        whole, state = state, {name: tensor.to(dtype) for name, tensor in state.items()}
+        assert all(torch.equal(state[name].to(tensor.dtype), tensor) for name, tensor in whole.items()), "not exact"
+    save_file(state, path, metadata={"format": "pt"})
+
+
+@contextmanager
+def open_weights(path: Path, *, device: torch.device | str = "cpu") -> Iterator[Any]:
+    """A safetensors file, open; one that is missing or damaged is an error that names it."""
+    try:
+        with safetensors.safe_open(path, framework="pt", device=str(device)) as file:
+            yield file
+    except FileNotFoundError:
+        pickles = [name for name in ("pytorch_model.bin", "model.pt", "model.bin") if (path.parent / name).exists()]
+        pickled = f" {pickles[0]} is a pickle, which can run code and is never unpickled." if pickles else ""
+        raise InputError(
+            f"{path} does not exist, so the model has no weights.{pickled} Restore it from a copy."
+        ) from None
+    except (safetensors.SafetensorError, OSError) as problem:
+        raise InputError(f"{path} is damaged or not a safetensors file ({problem}). Restore it from a copy.") from None
+
+
+def load_weights(model: TextModel, path: Path, *, device: torch.device | str) -> None:
+    """Fill a model, which may lie on the meta device, with exactly the tensors of a file.
+
+    Weights that are stored in 16 bits become fp32, exactly: what they are computed in is the machine's matter.
+    """
+    with open_weights(path, device=device) as file:
+        state = {name: _widened(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118 - no mapping
+    wanted = model.state_dict()
+    problems = [f"{path}: the tensor {name} is missing." for name in wanted if name not in state]
+    problems += [f"{path}: the tensor {name} has no place in this model." for name in state if name not in wanted]
+    problems += [
+        f"{path}: {name} holds {str(tensor.dtype).removeprefix('torch.')}, not floating-point numbers."
+        for name, tensor in state.items()
+        if not tensor.is_floating_point()
+    ]
+    problems += [
+        f"{path}: {name} has shape {tuple(state[name].shape)}, wanted is {tuple(wanted[name].shape)}."
+        for name in wanted
+        if name in state and state[name].shape != wanted[name].shape
+    ]
+    raise_problems([*problems[:-1], f"{problems[-1]} Restore the file from a copy."] if problems else [])
+    is_trainable = {name: tensor.requires_grad for name, tensor in model.named_parameters()}
+    model.load_state_dict(state, assign=True)
+    for name, tensor in model.named_parameters():
+        tensor.requires_grad_(is_trainable[name])
+
+
+def _widened(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.float() if tensor.dtype in (torch.bfloat16, torch.float16) else tensor
