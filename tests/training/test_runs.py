@@ -21,6 +21,7 @@ from headswap.text.tokenizer import Tokenizer
 from headswap.training import finetune as finetune_module
 from headswap.training import pretrain as pretrain_module
 from headswap.training import probe as probe_module
+from headswap.training import settle as settle_module
 from headswap.training.config import FinetuneRecipe, PretrainRecipe
 from headswap.training.corpus import split_documents, unigram_entropy
 from headswap.training.evaluate import classification_metrics, warn_of_collapse
@@ -383,11 +384,11 @@ def test_minutes_become_steps_once_and_resuming_does_not_probe_again(
 ) -> None:
     probes = []
 
-    def probe(self: Any, model: Any, minutes: float) -> int:
+    def probe(minutes: float, *_: Any, **__: Any) -> int:
         probes.append(minutes)
         return 6
 
-    monkeypatch.setattr(pretrain_module._Pretraining, "_probe", probe)
+    monkeypatch.setattr(settle_module, "_probed_steps", probe)
     given = {"out": tmp_path / "run", "max_minutes": 3.0, "save_steps": 1, "logging_steps": 2, **PRETRAIN}
     with pytest.raises(RuntimeError, match="by the test"):
         hs.pretrain(shared / "corpus.txt", observer=StopAt(4), **given)

@@ -1,5 +1,6 @@
-"""What a tokenised corpus gives to pre-training: batches, held-out documents, and the entropy of its tokens."""
+"""What a tokenised corpus gives to pre-training: batches of rows, held-out rows, and the entropy of its tokens."""
 
+import logging
 import math
 from dataclasses import dataclass
 
@@ -8,10 +9,12 @@ import numpy as np
 from headswap.core.seeds import Draws
 from headswap.model.objectives import PretrainingObjective, RowSource
 from headswap.text.batch import Batch
-from headswap.text.order import rows_of_step, shuffled
+from headswap.text.order import rows_of_step, shuffled, steps_per_epoch
 from headswap.text.store import TokenStore
 from headswap.text.tokenizer import Tokenizer
+from headswap.training.config import PretrainTraining
 
+log = logging.getLogger("headswap")
 MOST_HELD_OUT_TOKENS = 50_000
 
 
@@ -30,6 +33,45 @@ class RowBatches:
         draws = Draws(self.seed, "mask", step)
         parts = [part for part in np.array_split(rows, count) if len(part)]
         return [self.objective.make_batch(self.rows.pieces_of(part, draws), draws) for part in parts]
+
+
+class CorpusParts:
+    """The rows that are trained on and those that are held out, as an objective sees them."""
+
+    def __init__(
+        self, store: TokenStore, objective: PretrainingObjective, settings: PretrainTraining, *, max_length: int
+    ) -> None:
+        self.store, self.objective, self.settings, self.max_length = store, objective, settings, max_length
+        documents, held_out = split_documents(store, settings.held_out_fraction)
+        self.rows = self.rows_of(documents)
+        self.held_out = self.rows_of(held_out) if len(held_out) else None
+        self.held_out_bytes = int(store.byte_counts[held_out].sum()) if len(held_out) else 0
+        if not self.held_out:
+            log.warning("Held-out loss is missing: the corpus has too few documents to hold any out.")
+        if num := num_seen_in_training(store, documents, held_out):
+            log.warning(
+                "%d of the %d held-out documents also stand in the training part (the corpus repeats itself), so the "
+                "held-out loss flatters the model.", num, len(held_out),
+            )  # fmt: skip
+
+    @property
+    def batch_size(self) -> int:
+        """Rows of a step."""
+        return self.settings.batch_size
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Steps in which every training row is seen once."""
+        return steps_per_epoch(len(self.rows), self.batch_size)
+
+    def batches(self) -> RowBatches:
+        """The training rows, batch by batch."""
+        return RowBatches(self.rows, self.objective, self.batch_size, self.settings.seed)
+
+    def rows_of(self, documents: np.ndarray, store: TokenStore | None = None) -> RowSource:
+        """Rows of some documents, of this corpus or of another."""
+        layout = self.settings.layout
+        return self.objective.rows(store or self.store, documents, max_length=self.max_length, layout=layout)
 
 
 def split_documents(store: TokenStore, fraction: float) -> tuple[np.ndarray, np.ndarray]:

@@ -1,10 +1,9 @@
 """Pre-training: a corpus in, a run folder with a base in it out; and going on with a base on new text.
 
-Holds documents out, turns whatever limit was given into a number of steps, and drives the loop. Where text, objective
-and model come from is left to origin.py.
+Puts the parts together, drives the loop, scores held-out text on the way and writes what came out. Where text,
+objective and model come from is left to origin.py, what is held out to corpus.py, for how long is trained to settle.py.
 """
 
-import copy
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -19,36 +18,27 @@ from headswap.core.errors import SettingError
 from headswap.core.seeds import Draws
 from headswap.generate.config import SamplingSettings
 from headswap.generate.generator import Generator
-from headswap.model.config import FITTED_DROPOUT
-from headswap.model.objectives import RowSource
-from headswap.model.text_model import TextModel, build_model
 from headswap.text.cache import cached_store, spooled
 from headswap.text.checks import say_findings
-from headswap.text.order import steps_per_epoch
 from headswap.text.pairs import PairRows
-from headswap.text.store import TokenStore
 from headswap.training.checkpoint import Progress
 from headswap.training.compiled import compile_layers, pays_off
 from headswap.training.config import AdaptRecipe, PretrainRecipe
-from headswap.training.corpus import RowBatches, num_seen_in_training, split_documents, unigram_entropy
+from headswap.training.corpus import CorpusParts, split_documents, unigram_entropy
 from headswap.training.corpus_checks import corpus_findings, num_parameters
 from headswap.training.distributed import Processes, start_processes, stop_processes
 from headswap.training.drive import Plan, drive
-from headswap.training.engine import Trainee
 from headswap.training.failures import explained
-from headswap.training.fitted import adaptation_rate, pretraining_dropout, pretraining_rate
 from headswap.training.held_out import held_out_metrics
 from headswap.training.machine import Machine
 from headswap.training.observer import Observer
 from headswap.training.origin import Origin, carried_origin, new_origin
 from headswap.training.plateau import PlateauAlarm
-from headswap.training.probe import EVALUATION_COST, steps_in
 from headswap.training.run import Run, open_run
+from headswap.training.settle import AnyRecipe, num_evaluations, settle
 from headswap.training.show_inputs import shown_inputs
 
 log = logging.getLogger("headswap")
-AnyRecipe = PretrainRecipe | AdaptRecipe
-MOST_EVALUATIONS = 10
 SAMPLE_TOKENS = 40
 
 
@@ -131,18 +121,8 @@ class _Pretraining:
         self.tokenizer, self.store, self.objective = self.origin.tokenizer, self.origin.store, self.origin.objective
         self.shape = self.origin.model.shape
         machine.settle_precision(self.shape.base.hidden_size)
-        self.max_length = recipe.training.max_length or self.shape.base.max_position_embeddings
-        train_documents, held_out = split_documents(self.store, recipe.training.held_out_fraction)
-        self.rows = self._rows(train_documents)
-        self.held_out = self._rows(held_out) if len(held_out) else None
-        self.held_out_bytes = int(self.store.byte_counts[held_out].sum()) if len(held_out) else 0
-        if not self.held_out:
-            log.warning("Held-out loss is missing: the corpus has too few documents to hold any out.")
-        if num := num_seen_in_training(self.store, train_documents, held_out):
-            log.warning(
-                "%d of the %d held-out documents also stand in the training part (the corpus repeats itself), so the "
-                "held-out loss flatters the model.", num, len(held_out),
-            )  # fmt: skip
+        max_length = recipe.training.max_length or self.shape.base.max_position_embeddings
+        self.parts = CorpusParts(self.store, self.objective, recipe.training, max_length=max_length)
         self.references = {
             "ln_vocabulary": math.log(self.tokenizer.vocab_size),
             "unigram_entropy": unigram_entropy(self.store, self.tokenizer),
@@ -152,32 +132,33 @@ class _Pretraining:
 
     def work(self) -> Run:
         """Train to the end and write what came out."""
-        model, origin = self.origin.model, self.origin
-        self.recipe, steps = self._resolved(model)
+        origin, parts = self.origin, self.parts
+        self.recipe, steps, model = settle(
+            self.recipe, origin, parts, run=self.run, machine=self.machine, processes=self.processes
+        )
         training, self.total_steps = self.recipe.training, steps
-        model = self._with_dropout(model, steps / self._per_epoch())
         self.processes.from_first(
             lambda: self.run.begin(self.recipe, self.machine.environment(training.seed), origin.checksums())
         )
         self._say_what_is_trained(steps)
         if self.processes.is_first:
             say_findings(corpus_findings(self.store, self.tokenizer, num_parameters=num_parameters(model)), log)
-        tokens = steps * self.rows.num_tokens / self._per_epoch()
+        tokens = steps * parts.rows.num_tokens / parts.steps_per_epoch
         if pays_off(model, self.machine, tokens=tokens, minutes=training.max_minutes):
             compile_layers(model, self.machine.device)
         name, masking, card = origin.objective_name, origin.masking, self._card(steps)
         bundle = Bundle(model, self.tokenizer, objective=name, masking=masking, card=card)
         old = self._reference_loss(bundle)
-        every = training.eval_steps or max(1, math.ceil(steps / self._num_evaluations(steps)))
+        every = training.eval_steps or max(1, math.ceil(steps / num_evaluations(steps, parts)))
         plan = Plan(
             bundle=bundle,
             objective=self.objective,
-            source=self._source(),
+            source=parts.batches(),
             settings=training,
             machine=self.machine,
             processes=self.processes,
             total_steps=steps,
-            steps_per_epoch=self._per_epoch(),
+            steps_per_epoch=parts.steps_per_epoch,
             evaluate=lambda step: self._evaluate(bundle, step),
             evaluate_every=every,
             save_every=training.save_steps,
@@ -216,98 +197,19 @@ class _Pretraining:
         model = bundle.model.to(self.machine.device)
         store = cached_store([name], self.recipe.corpus, self.tokenizer, side=self.objective.sides)
         _, chosen = split_documents(store, 0.5)  # at most as many tokens as are held out
-        rows = self._rows(chosen if len(chosen) else np.arange(store.num_documents), store)
+        rows = self.parts.rows_of(chosen if len(chosen) else np.arange(store.num_documents), store)
         num_bytes = int(store.byte_counts.sum())
         autocast = self.machine.scoring()
         return held_out_metrics(model, self.objective, rows, num_bytes=num_bytes, autocast=autocast)["loss"]
 
-    def _rows(self, documents: np.ndarray, store: TokenStore | None = None) -> RowSource:
-        layout = self.recipe.training.layout
-        return self.objective.rows(store or self.store, documents, max_length=self.max_length, layout=layout)
-
-    def _source(self) -> RowBatches:
-        return RowBatches(self.rows, self.objective, self.recipe.training.batch_size, self.recipe.training.seed)
-
-    def _resolved(self, model: TextModel) -> tuple[AnyRecipe, int]:
-        """The recipe with every value that was left to us filled in, and its number of steps.
-
-        Only a probe's steps are written beside the limit that was given: a recipe with two limits cannot be run again.
-        """
-        training = self.recipe.training
-        fitted = pretraining_rate if self.origin.source is None else adaptation_rate
-        rate = training.learning_rate or fitted(self.shape.base.hidden_size)
-        training = training.changed(learning_rate=rate, max_length=self.max_length)
-        recipe = self.recipe.changed(training=training)
-        per_epoch = self._per_epoch()
-        if training.max_steps is not None:
-            steps = training.max_steps
-        elif training.max_tokens is not None:
-            steps = math.ceil(training.max_tokens * per_epoch / self.rows.num_tokens)
-        elif training.max_minutes is not None:
-            self.recipe = recipe
-            steps = self.processes.from_first(lambda: self._planned_steps() or self._probe(model, training.max_minutes))
-            training = training.changed(max_steps=steps)
-        else:
-            training = training.changed(num_train_epochs=training.num_train_epochs or 1.0)
-            steps = math.ceil((training.num_train_epochs or 1.0) * per_epoch)
-        return recipe.changed(training=training), steps
-
-    def _with_dropout(self, model: TextModel, epochs: float) -> TextModel:
-        """The model with the dropout that fits the number of epochs, where none is stated; its weights are the same."""
-        recipe = self.recipe
-        if not isinstance(recipe, PretrainRecipe) or recipe.model.dropout is not None:
-            return model
-        if recipe.model.preset not in FITTED_DROPOUT:
-            return model
-        dropout = pretraining_dropout(epochs, is_causal=self.objective.is_likelihood)
-        self.recipe = recipe.changed(model=recipe.model.changed(dropout=dropout))
-        if not dropout:
-            return model
-        log.info("The corpus is read %.1f times, so %g of the units are dropped (--dropout).", epochs, dropout)
-        shape = model.shape.changed(base=model.shape.base.changed(dropout=dropout))
-        return build_model(shape, seed=recipe.training.seed)
-
-    def _planned_steps(self) -> int | None:
-        """The steps a probe found when this run was first started; as many more as the limit was made longer."""
-        file = self.run.path / "recipe.toml"
-        if not file.exists() or self.run.replaces_another:
-            return None
-        saved, minutes = load_recipe(type(self.recipe), file).training, self.recipe.training.max_minutes
-        if saved.max_steps is None or saved.max_minutes is None or minutes is None:
-            return saved.max_steps
-        return int(saved.max_steps * minutes / saved.max_minutes)
-
-    def _probe(self, model: TextModel, minutes: float | None) -> int:
-        """Turn minutes into steps, once, on a copy of the model; the clock is not read again."""
-        assert minutes is not None
-        trainee = Trainee(copy.deepcopy(model).to(self.machine.device), self.objective)
-        if pays_off(model, self.machine, minutes=minutes):
-            compile_layers(trainee.model, self.machine.device)
-        return steps_in(
-            minutes,
-            trainee,
-            self._source(),
-            settings=self.recipe.training,
-            machine=self.machine,
-            world=self.processes.world,
-            evaluation_tokens=self.held_out.num_tokens if self.held_out else 0,
-            num_evaluations=lambda steps: 1 + self._num_evaluations(steps),
-        )
-
-    def _num_evaluations(self, steps: int) -> int:
-        """Ten, or fewer where they would cost more than a tenth of the training."""
-        tokens = steps * self.rows.num_tokens * self.recipe.training.batch_size / max(1, len(self.rows))
-        affordable = tokens / 10 / EVALUATION_COST / max(1, self.held_out.num_tokens if self.held_out else 1)
-        return int(min(MOST_EVALUATIONS, max(2, affordable)))
-
     def _evaluate(self, bundle: Bundle, step: int) -> dict[str, Any]:
         line: dict[str, Any] = {}
-        if self.held_out:
+        if self.parts.held_out:
             metrics = held_out_metrics(
                 bundle.model,
                 self.objective,
-                self.held_out,
-                num_bytes=self.held_out_bytes,
+                self.parts.held_out,
+                num_bytes=self.parts.held_out_bytes,
                 autocast=self.machine.scoring(),
             )
             line = {f"eval_{name}": value for name, value in metrics.items()}
@@ -317,15 +219,12 @@ class _Pretraining:
             line["sample"] = Generator(bundle).continue_text("", settings).text
         return line
 
-    def _per_epoch(self) -> int:
-        return steps_per_epoch(len(self.rows), self.recipe.training.batch_size)
-
     def _say_what_is_trained(self, steps: int) -> None:
-        training, shape, rows = self.recipe.training, self.shape.base, self.rows
+        training, shape, rows = self.recipe.training, self.shape.base, self.parts.rows
         cut = f", {rows.num_truncated:,} tokens cut off by the limit" if rows.num_truncated else ""
         log.info(
             "Corpus: %s documents, %s tokens in %s rows of at most %d%s; vocabulary %s.",
-            f"{len(rows.documents):,}", f"{rows.num_tokens:,}", f"{len(rows):,}", self.max_length, cut,
+            f"{len(rows.documents):,}", f"{rows.num_tokens:,}", f"{len(rows):,}", self.parts.max_length, cut,
             f"{shape.vocab_size:,}",
         )  # fmt: skip
         log.info(
@@ -345,7 +244,7 @@ class _Pretraining:
             "objective": self.origin.objective_name,
             "preset": self.origin.preset,
             **({"went on from": self.origin.source} if self.origin.source else {}),
-            "training tokens in the corpus": self.rows.num_tokens,
+            "training tokens in the corpus": self.parts.rows.num_tokens,
             "steps": steps,
             "batch size": training.batch_size,
             "learning rate": training.learning_rate,
