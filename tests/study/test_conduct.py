@@ -125,6 +125,12 @@ def test_a_probe_gives_time_memory_and_disk(tmp_path: Path) -> None:
     assert found.memory_bytes == 10**9
     assert found.disk_bytes == 4 * 10**6 * (1 + 12 + 2 * 5)
     assert "26 jobs; about " in found.sentence()
+    base = next(job for job in plan.jobs.values() if job.kind == "pretrain")
+    base.sections["training"] |= {"max_steps": 10, "batch_size": 4, "max_length": 1_000}
+    rows = {"packed": 1_000.0, "documents": prepared.corpus_bytes / 4.0 / prepared.num_rows["corpus"]}
+    for layout, row_tokens in rows.items():
+        base.sections["training"]["layout"] = layout
+        assert estimator.seconds(base) == pytest.approx(4 + 10 * 4 * row_tokens * 0.1 / 200 * 2)
 
 
 def test_every_job_gets_its_part_of_the_cores() -> None:

@@ -63,13 +63,16 @@ class Estimator:
         assert probe is not None
         if training.max_minutes is not None:
             return training.max_minutes * 60 + 10
-        length = training.max_length or probe["max_length"]
+        corpus_tokens = self.prepared.corpus_bytes / probe["bytes_a_token"]
         if training.max_steps is not None:
-            tokens = float(training.max_steps * training.batch_size * length)
+            row_tokens = float(training.max_length or probe["max_length"])
+            if training.layout == "documents" and (num_documents := self.prepared.num_rows.get("corpus")):
+                row_tokens = min(row_tokens, corpus_tokens / num_documents)
+            tokens = training.max_steps * training.batch_size * row_tokens
         elif training.max_tokens is not None:
             tokens = float(training.max_tokens)
         else:
-            tokens = (training.num_train_epochs or 1) * self.prepared.corpus_bytes / probe["bytes_a_token"]
+            tokens = (training.num_train_epochs or 1) * corpus_tokens
         # A token's cost goes with the parameters that it meets; pre-training also meets the vocabulary on its way out.
         met = max(1, probe["num_parameters"] - probe["num_embedding_parameters"])
         a_token = probe["step_seconds"] / max(1, probe["tokens_a_step"])
