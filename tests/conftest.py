@@ -4,19 +4,15 @@ import logging
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
 from boxed import Box
-from headswap.bundle import Bundle
 from headswap.text.config import TokenizerSettings
 from headswap.text.records import Document
 from headswap.text.tokenizer import Tokenizer
 from headswap.text.train_tokenizer import train_tokenizer
-from headswap.training import reload
-from headswap.training.evaluate import outputs_of
-from headswap.training.rows import Row
+from reloading import reload_here
 from tiny import sentences
 
 
@@ -43,13 +39,8 @@ def _reload_here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 
     Commands that tests start in a process of their own, and tests marked `fresh_process`, do the real thing.
     """
-    if "fresh_process" in request.keywords:
-        return
-
-    def here(folder: Path, rows: list[Row]) -> list[np.ndarray]:
-        return outputs_of(Bundle.load(folder).model, rows)
-
-    monkeypatch.setattr(reload, "fresh_process", here)
+    if "fresh_process" not in request.keywords:
+        reload_here(monkeypatch)
 
 
 @pytest.fixture

@@ -29,6 +29,7 @@ from headswap.text.config import MaskingSettings
 from headswap.text.tokenizer import Tokenizer
 
 WEIGHTS, CONFIG, GOLDEN, CARD = "model.safetensors", "config.json", "golden.json", "README.md"
+TOKENS_READ = "tokens read"  # on the card
 VERBS = {
     "classify": ("predict", "text-classification"),
     "tag": ("predict", "token-classification"),
@@ -53,6 +54,11 @@ class Bundle:
     """How a masked objective hid its tokens."""
     task: TaskState = field(default_factory=TaskState)
     """How a fine-tuned model is used."""
+
+    @property
+    def tokens_read(self) -> int | None:
+        """Tokens that the base was trained on, repetitions counted; None where the card does not tell."""
+        return self.card.get(TOKENS_READ)
 
     @property
     def max_length(self) -> int:

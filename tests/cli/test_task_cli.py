@@ -9,8 +9,7 @@ import pytest
 
 import headswap as hs
 from headswap.cli.app import run
-from headswap.training import reload
-from headswap.training.evaluate import outputs_of
+from reloading import reload_here
 from task_data import ROWS, assert_close, paired, questions, tagged, write_rows
 
 MACHINE = ["--device=cpu", "--threads=1"]
@@ -44,7 +43,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     files["pair"] = write_rows(folder / "pair.jsonl", paired(400, seed=1))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HEADSWAP_CACHE", str(folder / "cache"))
-        patch.setattr(reload, "fresh_process", lambda path, rows: outputs_of(hs.Bundle.load(path).model, rows))
+        reload_here(patch)
         for name, file in files.items():
             extra = {"text_pair_column": "text_pair"} if name == "pair" else {}
             hs.finetune(train=file, out=folder / name, **settings, **extra)

@@ -226,8 +226,12 @@ def test_a_bundle_that_comes_back_different_fails_the_run(shared: Path, tmp_path
     state = load_file(folder / "model.safetensors")
     bundle = Bundle.load(folder)
     save_file({**state, "head.output.weight": -state["head.output.weight"]}, folder / "model.safetensors")
-    with pytest.raises(RunError, match="does not predict what the model in memory does"):
-        reload.check_reload(bundle, folder, [Row(0, np.arange(6, 16))])
+    rows = [Row(0, np.arange(6, 16))]
+    with (
+        pytest.raises(RunError, match="does not predict what the model in memory does"),
+        reload.FreshProcess() as process,
+    ):
+        reload.check_reload(process, bundle, folder, rows)
     (folder / "model.safetensors").write_bytes(b"nothing")
-    with pytest.raises(RunError, match="cannot be loaded by a fresh process"):
-        reload.check_reload(replace(bundle), folder, [Row(0, np.arange(6, 16))])
+    with pytest.raises(RunError, match="cannot be loaded by a fresh process"), reload.FreshProcess() as process:
+        reload.check_reload(process, replace(bundle), folder, rows)

@@ -23,11 +23,11 @@ from headswap.training.distributed import Processes, start_processes, stop_proce
 from headswap.training.drive import Plan, drive
 from headswap.training.evaluate import outputs_of
 from headswap.training.failures import explained
-from headswap.training.fitted import FINETUNE_PATIENCE, finetuning_epochs, finetuning_rate
+from headswap.training.fitted import FINETUNE_PATIENCE, finetuning_epochs, finetuning_rate, has_little_to_lose
 from headswap.training.machine import Machine
 from headswap.training.observer import Observer
 from headswap.training.predictions import predictions_of
-from headswap.training.reload import check_reload
+from headswap.training.reload import FreshProcess, check_reload
 from headswap.training.rows import EncodedSet, ExampleBatches
 from headswap.training.run import Run, open_run
 from headswap.training.splits import LabelledSplits, read_splits
@@ -105,11 +105,9 @@ class _Finetuning:
         machine.settle_precision(base.hidden_size)
         training = recipe.training
         self.max_length = training.max_length or base.max_position_embeddings
-        training = training.changed(
-            max_length=self.max_length,
-            learning_rate=training.learning_rate
-            or finetuning_rate(base.hidden_size, is_scratch=recipe.model.base == "scratch"),
-        )
+        if training.learning_rate is None:
+            training = training.changed(learning_rate=self._fitted_rate())
+        training = training.changed(max_length=self.max_length)
         card = {"base": recipe.model.base, "training examples": len(splits.train), "seed": training.seed}
         state = TaskState(
             task=self.task.name,
@@ -129,6 +127,17 @@ class _Finetuning:
         self.recipe = recipe.changed(training=training)
         self.latest: dict[str, Any] = {}
         freeze(start.model, recipe.adaptation)
+
+    def _fitted_rate(self) -> float:
+        model, tokens_read = self.start.model, self.start.tokens_read
+        num_parameters = sum(tensor.numel() for tensor in model.base.parameters())
+        is_new = has_little_to_lose(tokens_read, num_parameters)
+        if is_new and tokens_read:
+            log.info(
+                "The base has read %.2g tokens a parameter: it is tuned at the learning rate of a new one.",
+                tokens_read / num_parameters,
+            )
+        return finetuning_rate(model.shape.base.hidden_size, is_new=is_new)
 
     def work(self) -> Run:
         """Train to the end, score test once, write what came out."""
@@ -190,14 +199,15 @@ class _Finetuning:
             "stopped_early": progress.has_stopped_early,
             "history": progress.history,
         }
-        if self.splits.test:
-            result["test"] = self._test(bundle)
-            result["truncated_shares"]["test"] = result["test"]["truncated_share"]
-        elif self.latest:
-            self.task.warn(self.latest, role="validation" if len(self.validation) else "train")
-        bundle.save(self.run.path / "bundle")
-        asked = self.validation if len(self.validation) else self.train
-        result["reload_check"] = check_reload(bundle, self.run.path / "bundle", asked.rows)
+        with FreshProcess() as reader:
+            if self.splits.test:
+                result["test"] = self._test(bundle)
+                result["truncated_shares"]["test"] = result["test"]["truncated_share"]
+            elif self.latest:
+                self.task.warn(self.latest, role="validation" if len(self.validation) else "train")
+            bundle.save(self.run.path / "bundle")
+            asked = self.validation if len(self.validation) else self.train
+            result["reload_check"] = check_reload(reader, bundle, self.run.path / "bundle", asked.rows)
         result |= progress.noted()
         self.run.write("result.json", result | self.machine.cost(progress.step, progress.tokens, progress.seconds))
 

@@ -8,6 +8,7 @@ SCRATCH_RATE_AT_256 = 3e-4
 FINETUNE_STEPS = 3_400
 FINETUNE_EPOCHS = (3, 20)
 FINETUNE_PATIENCE = 5
+LEAST_TOKENS_A_PARAMETER = 1.0
 DROPOUT_FROM_EPOCHS = ((10.0, 0.2), (4.0, 0.1))
 
 
@@ -29,9 +30,14 @@ def adaptation_rate(hidden_size: int) -> float:
     return _two_digits(pretraining_rate(hidden_size) / 2)
 
 
-def finetuning_rate(hidden_size: int, *, is_scratch: bool) -> float:
+def has_little_to_lose(tokens_read: int | None, num_parameters: int) -> bool:
+    """Whether a base has read so little that it is tuned at the rate of a new one; one of unknown past has not."""
+    return tokens_read is not None and tokens_read < LEAST_TOKENS_A_PARAMETER * num_parameters
+
+
+def finetuning_rate(hidden_size: int, *, is_new: bool) -> float:
     """As for pre-training, from values of its own at width 256; wider bases that are carried over want no less."""
-    if is_scratch:
+    if is_new:
         return _two_digits(SCRATCH_RATE_AT_256 * math.sqrt(256 / hidden_size))
     return _two_digits(FINETUNE_RATE_AT_256 * math.sqrt(256 / min(256, hidden_size)))
 
@@ -49,7 +55,8 @@ def behind_pretraining() -> list[float]:
 
 def behind_finetuning() -> list[float]:
     """The same for a fine-tuning."""
-    return [FINETUNE_RATE_AT_256, SCRATCH_RATE_AT_256, FINETUNE_STEPS, *FINETUNE_EPOCHS, FINETUNE_PATIENCE]
+    rates = [FINETUNE_RATE_AT_256, SCRATCH_RATE_AT_256, LEAST_TOKENS_A_PARAMETER]
+    return [*rates, FINETUNE_STEPS, *FINETUNE_EPOCHS, FINETUNE_PATIENCE]
 
 
 def _two_digits(value: float) -> float:

@@ -35,6 +35,8 @@ class Origin:
     preset: str
     source: str | None = None
     """The bundle that goes on; None for a new base."""
+    tokens_read: int | None = 0
+    """How many it has read before; None where its card does not tell."""
 
     def checksums(self) -> dict[str, str]:
         """What identifies the text, the tokenizer and a base that goes on."""
@@ -89,8 +91,9 @@ def carried_origin(recipe: AdaptRecipe, sources: Sequence[str]) -> Origin:
     store = cached_store(sources, recipe.corpus, bundle.tokenizer, side=objective.sides)
     preset = str(bundle.card.get("preset", "not recorded"))
     return Origin(
-        bundle.tokenizer, store, bundle.objective, objective, bundle.masking, bundle.model, preset, source=base
-    )
+        bundle.tokenizer, store, bundle.objective, objective, bundle.masking, bundle.model, preset, source=base,
+        tokens_read=bundle.tokens_read,
+    )  # fmt: skip
 
 
 def _tokenizer(recipe: PretrainRecipe, sources: Sequence[str]) -> Tokenizer:

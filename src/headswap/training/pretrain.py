@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from headswap.bundle import Bundle
+from headswap.bundle import TOKENS_READ, Bundle
 from headswap.core.config import Settings, load_recipe
 from headswap.core.errors import SettingError
 from headswap.core.seeds import Draws
@@ -146,7 +146,7 @@ class _Pretraining:
         tokens = steps * parts.rows.num_tokens / parts.steps_per_epoch
         if pays_off(model, self.machine, tokens=tokens, minutes=training.max_minutes):
             compile_layers(model, self.machine.device)
-        name, masking, card = origin.objective_name, origin.masking, self._card(steps)
+        name, masking, card = origin.objective_name, origin.masking, self._card(steps, round(tokens))
         bundle = Bundle(model, self.tokenizer, objective=name, masking=masking, card=card)
         old = self._reference_loss(bundle)
         every = training.eval_steps or max(1, math.ceil(steps / num_evaluations(steps, parts)))
@@ -238,13 +238,14 @@ class _Pretraining:
         for line in shown_inputs(self.objective.make_batch(rows.pieces_of([0], draws), draws), self.tokenizer):
             log.info("As the model sees it: %s", line)
 
-    def _card(self, steps: int) -> dict[str, Any]:
-        training = self.recipe.training
+    def _card(self, steps: int, tokens: int) -> dict[str, Any]:
+        training, before = self.recipe.training, self.origin.tokens_read
         return {
             "objective": self.origin.objective_name,
             "preset": self.origin.preset,
             **({"went on from": self.origin.source} if self.origin.source else {}),
             "training tokens in the corpus": self.parts.rows.num_tokens,
+            **({TOKENS_READ: before + tokens} if before is not None else {}),
             "steps": steps,
             "batch size": training.batch_size,
             "learning rate": training.learning_rate,

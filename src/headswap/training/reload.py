@@ -1,7 +1,8 @@
 """Saved, then read back by a fresh process: the same predictions, or the run has failed.
 
 Half of all reports of a model that "got worse when saved" are a tokenizer, a head or a label order that stayed behind
-in the old process. So the check does not happen in it.
+in the old process. So the check does not happen in it. The fresh one is started while the old one has work left, since
+most of its time goes into importing.
 """
 
 import json
@@ -25,11 +26,35 @@ MOST_EXAMPLES = 32
 PROGRAM = "from headswap.training.reload import answer; answer()"
 
 
-def check_reload(bundle: Bundle, folder: Path, rows: Sequence[Row]) -> dict[str, Any]:
+class FreshProcess:
+    """A new Python that gets ready to be asked, once."""
+
+    def __enter__(self) -> "FreshProcess":
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        self.process = subprocess.Popen([sys.executable, "-c", PROGRAM], text=True, **pipes)  # type: ignore[call-overload]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+    def scores(self, folder: Path, rows: Sequence[Row]) -> list[Any]:
+        """What it makes of some rows with nothing but the folder."""
+        asked = [
+            {name: None if part is None else part.tolist() for name, part in parts.items()}
+            for parts in ({"ids": row.ids, "segments": row.segments, "wanted": row.wanted} for row in rows)
+        ]
+        found, problem = self.process.communicate(json.dumps({"folder": str(folder), "rows": asked}))
+        if self.process.returncode:
+            raise RunError(f"{folder} cannot be loaded by a fresh process:\n{problem.strip()}")
+        return json.loads(found)
+
+
+def check_reload(process: FreshProcess, bundle: Bundle, folder: Path, rows: Sequence[Row]) -> dict[str, Any]:
     """Compare a saved bundle's scores in a fresh process with those of the model at hand; record it in the bundle."""
     asked = list(rows[:MOST_EXAMPLES])
     here = outputs_of(bundle.model.cpu(), asked)
-    there = [np.array(scores, dtype=np.float32) for scores in fresh_process(folder, asked)]
+    there = [np.array(scores, dtype=np.float32) for scores in process.scores(folder, asked)]
     pairs = list(zip(here, there, strict=True))
     gap = max(float(np.abs(one - other).max()) if one.shape == other.shape else float("inf") for one, other in pairs)
     if not gap <= TOLERANCE:
@@ -41,19 +66,6 @@ def check_reload(bundle: Bundle, folder: Path, rows: Sequence[Row]) -> dict[str,
     write_json(folder / CONFIG, read_json(folder / CONFIG) | {"reload_check": found})
     write_manifest(folder)
     return found
-
-
-def fresh_process(folder: Path, rows: Sequence[Row]) -> list[Any]:
-    """The scores that a new Python makes with nothing but the folder."""
-    asked = [
-        {name: None if part is None else part.tolist() for name, part in parts.items()}
-        for parts in ({"ids": row.ids, "segments": row.segments, "wanted": row.wanted} for row in rows)
-    ]
-    question = json.dumps({"folder": str(folder), "rows": asked})
-    done = subprocess.run([sys.executable, "-c", PROGRAM], input=question, capture_output=True, text=True)
-    if done.returncode:
-        raise RunError(f"{folder} cannot be loaded by a fresh process:\n{done.stderr.strip()}")
-    return json.loads(done.stdout)
 
 
 def answer() -> None:

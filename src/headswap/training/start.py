@@ -25,6 +25,8 @@ class Start:
     tokenizer: Tokenizer
     ledger: Ledger
     objective: str
+    tokens_read: int | None = 0
+    """Tokens that the base was pre-trained on; None where that is not known."""
 
     def checksums(self) -> dict[str, str]:
         """What identifies the tokenizer and the weights that were carried over."""
@@ -97,7 +99,7 @@ class Start:
             lora=recipe.adaptation.lora(),
         )
         model, ledger = swap_head(bundle.model, shape, seed=recipe.training.seed, source=str(recipe.model.base))
-        return cls(model, bundle.tokenizer, ledger, bundle.objective)
+        return cls(model, bundle.tokenizer, ledger, bundle.objective, bundle.tokens_read)
 
 
 def check_untrained(settings: TokenizerSettings, why: str) -> None:
