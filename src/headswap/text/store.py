@@ -214,7 +214,8 @@ def _map(folder: Path, name: str, entry: Mapping[str, Any]) -> np.ndarray:
     if size != length * dtype.itemsize:
         found = "is missing" if size is None else f"has {size:,} bytes"
         raise _damaged(folder, f"{file.name} {found} where {length * dtype.itemsize:,} are expected")
-    return np.memmap(file, dtype=dtype, mode="r") if length else np.zeros(0, dtype=dtype)
+    # A plain view of it: every slice of a memmap would be one too, and cost three times as much.
+    return np.memmap(file, dtype=dtype, mode="r").view(np.ndarray) if length else np.zeros(0, dtype=dtype)
 
 
 def _damaged(folder: Path | None, what: str) -> InputError:

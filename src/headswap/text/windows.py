@@ -86,10 +86,15 @@ class Rows:
         document = int(self.documents[position])
         ids = self.store.document(document)
         last = int(self._inputs[position])  # the stream ends with <eos> here, also where `documents` cut it
-        body = ids[max(start - 1, 0) : min(end, last - 1)].astype(np.int64)
-        parts: list[Sequence[int] | np.ndarray] = [[self.sos_id]] if start == 0 else []
-        parts = [*parts, body, [self.eos_id]] if end == last else [*parts, body]
-        return Piece(document, start, np.concatenate(parts), self._words(document, start, end))
+        body = ids[max(start - 1, 0) : min(end, last - 1)]
+        begin = 1 if start == 0 else 0
+        stream = np.empty(begin + len(body) + (end == last), dtype=np.int64)
+        stream[begin : begin + len(body)] = body
+        if begin:
+            stream[0] = self.sos_id
+        if end == last:
+            stream[-1] = self.eos_id
+        return Piece(document, start, stream, self._words(document, start, end))
 
     def _words(self, document: int, start: int, end: int) -> np.ndarray | None:
         if self._word_starts is None:
