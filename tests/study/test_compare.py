@@ -70,6 +70,30 @@ def test_the_same_cell_twice_is_refused(finished_study: Path, tmp_path: Path) ->
         read_runs([run, tmp_path / "again"])
 
 
+def test_as_many_labels_and_other_epochs_are_another_arm(finished_study: Path, tmp_path: Path) -> None:
+    first, second = tuned(finished_study, "scratch-220-seed1-", "scratch-220-seed2-")
+    assert read_runs([first, second]).arms == ["scratch"]
+    longer = tmp_path / "longer"
+    shutil.copytree(second, longer)
+    recipe = longer / "recipe.toml"
+    recipe.write_text(recipe.read_text().replace("num_train_epochs = 2.0", "num_train_epochs = 5.0"))
+    assert len(read_runs([first, longer]).arms) == 2
+
+
+def test_without_scratch_the_first_arm_is_what_others_are_held_against(finished_study: Path, tmp_path: Path) -> None:
+    (run,) = tuned(finished_study, "pretrained-220-seed1-")
+    other = tmp_path / "other"
+    shutil.copytree(run, other)
+    recipe = other / "recipe.toml"
+    assert "batch_size = 16" in recipe.read_text()
+    recipe.write_text(recipe.read_text().replace("batch_size = 16", "batch_size = 8"))
+    results = tell(read_runs([run, other]))
+    assert len(results["comparisons"]) == 1
+    (sentence,) = results["headline"]
+    assert "no claim possible with 1 seed, 3 or more are needed. In these runs it is +0.0 points" in sentence
+    assert "by the test sample alone" in sentence
+
+
 def test_what_is_no_fine_tuning_is_refused(finished_study: Path, tmp_path: Path) -> None:
     (run, base) = tuned(finished_study, "scratch-220-seed1-", "base-")
     with pytest.raises(SettingError, match="is a run of headswap pretrain; compare takes fine-tunings"):

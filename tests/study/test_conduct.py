@@ -133,6 +133,53 @@ def test_a_probe_gives_time_memory_and_disk(tmp_path: Path) -> None:
         assert estimator.seconds(base) == pytest.approx(4 + 10 * 4 * row_tokens * 0.1 / 200 * 2)
 
 
+class Stopping(Seen):
+    """Asks this process to stop as soon as the first job begins."""
+
+    def on_start(self, job: Job) -> None:
+        super().on_start(job)
+        if len(self.started) == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_asked_to_stop_nothing_of_a_later_stage_is_begun(tmp_path: Path) -> None:
+    _, prepared, plan = planned(tmp_path / "out", sections(tmp_path))
+    jobs = list(plan.jobs.values())
+    assert len({job.stage for job in jobs}) > 2
+    seen = Stopping()
+    working = scheduler(tmp_path / "out", seen, prepared)
+    outcome = working.run(jobs)
+    assert outcome.was_stopped
+    assert len(seen.started) == 1
+    assert {job.id for job in outcome.left_out} == {job.id for job in jobs}
+    again = working.run(jobs)  # as the study's own run after its probe was stopped
+    assert again.was_stopped
+    assert len(seen.started) == 1
+    assert len(again.left_out) == len(jobs)
+
+
+def test_a_budget_that_cannot_hold_every_class_is_refused_before_anything_is_trained(tmp_path: Path) -> None:
+    given = sections(tmp_path, budgets=("2", "40"))
+    with Path(given["data"]["train"]).open("a", encoding="utf-8") as file:
+        file.writelines(json.dumps({"text": f"neither {number}", "label": "mixed"}) + "\n" for number in range(5))
+    with pytest.raises(SettingError, match=r"budget of 2 labels cannot hold one of each of the 3 classes"):
+        conduct(out=tmp_path / "out", sections=given)
+    assert not (tmp_path / "out" / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("told", "environment", "wanted"), [(None, "", 4), (None, "1", 1), (None, "64", 4), (3, "1", 3)]
+)
+def test_threads_are_those_that_are_told_or_allowed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: int | None, environment: str, wanted: int
+) -> None:
+    monkeypatch.setattr("headswap.study.schedule.cores", lambda: 8)
+    monkeypatch.setenv("OMP_NUM_THREADS", environment)
+    estimator: Any = None
+    one = Scheduler(tmp_path, estimator, parallel=2, threads=told, keep="bundles", watcher=Watcher())
+    assert one.threads_of(2) == wanted
+
+
 def test_every_job_gets_its_part_of_the_cores() -> None:
     assert set(thread_limits(3).values()) == {"3"}
     assert cores() >= 1

@@ -16,7 +16,7 @@ from headswap.study.charts import Chart, Point, Series
 from headswap.study.figures import spark_line
 from headswap.study.inline_svg import svg, tick_names, ticks
 from headswap.study.material import read_study
-from headswap.study.report import write_report
+from headswap.study.report import tell, write_report
 from headswap.training.predictions import Predictions
 
 FILES = ("report.html", "report.md", "results.csv", "results.json")
@@ -97,6 +97,23 @@ def test_numbers_are_computed_and_never_taken_from_an_old_report(copy: Path) -> 
 
 def value(results: dict, arm: str, labels: int, seed: int) -> float:
     return next(c["values"][seed] for c in results["cells"] if (c["arm"], c["labels"]) == (arm, labels))
+
+
+def test_the_learning_rate_of_every_arm_is_told(copy: Path) -> None:
+    write_report(read_study(copy), copy)
+    text = (copy / "report.md").read_text(encoding="utf-8")
+    line = next(line for line in text.splitlines() if "Learning rates, which fit the start" in line)
+    assert "scratch 0.00085; pretrained 0.00085, each layer 0.8 of the one above it, the head 10 times." in line, line
+
+
+def test_intervals_of_shares_end_at_0_and_1(copy: Path) -> None:
+    material = read_study(copy)
+    for number, run in enumerate(run for run in material.runs if run.arm == "scratch"):
+        run.predictions.probabilities[:] = np.eye(2)[
+            run.predictions.targets if number % 3 else 1 - run.predictions.targets
+        ]
+    cells = [cell for cell in tell(material)["cells"] if cell["arm"] == "scratch"]
+    assert all((cell["low"], cell["high"]) == (0.0, 1.0) for cell in cells), cells
 
 
 def test_a_run_that_is_missing_is_named_and_the_rest_is_reported(copy: Path) -> None:

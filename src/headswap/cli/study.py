@@ -98,8 +98,9 @@ def run_study_verb(out: Path, flags: StudyFlags, sections: dict[str, Any]) -> in
     if not any(done.plan.jobs[entry.job].is_done for entry in done.plan.entries):
         if outcome.was_stopped:
             return 130
-        what = "All jobs failed" if outcome.failed else "No job fits into the time that was given"
-        raise RunError(f"{what}, so there is nothing to report. See {out}/logs, or give more time.")
+        if outcome.failed:
+            raise RunError(f"All jobs failed, so there is nothing to report. See {out}/logs.")
+        raise RunError("No job fits into the time that was given, so there is nothing to report. Give more time.")
     material = read_study(out)
     results = write_report(material, out, with_texts=not flags.no_texts)
     if flags.json:

@@ -89,7 +89,7 @@ def print_results(results: dict[str, Any], *, out: Path | None) -> None:
     columns += ["by epoch"] if curves else []
     rows = []
     for arm in results["arms"]:
-        told = [_cell(cells.get((arm, budget["labels"]))) for budget in results["budgets"]]
+        told = [_cell(cells.get((arm, budget["labels"])), results["metric"]) for budget in results["budgets"]]
         rows.append([arm, *told, *([curves.get(arm, "")] if curves else [])])
     metric = {"macro_f1": "macro-F1"}.get(results["metric"], results["metric"])
     seeds = counted(len(results["seeds"]), "seed")
@@ -101,10 +101,15 @@ def print_results(results: dict[str, Any], *, out: Path | None) -> None:
         print(f"Report: {out}/report.html (also report.md, results.csv, results.json, figures/).")
 
 
-def _cell(cell: dict[str, Any] | None) -> str:
+def _cell(cell: dict[str, Any] | None, metric: str) -> str:
+    """Mean and interval over seeds; of a single seed the error of the test sample, which is known for accuracy."""
     if cell is None:
         return "not run"
-    span = f" ({cell['low']:.3f} to {cell['high']:.3f})" if cell["low"] is not None else ""
+    span = ""
+    if cell["low"] is not None:
+        span = f" ({cell['low']:.3f} to {cell['high']:.3f})"
+    elif metric == "accuracy":
+        span = f" (test sample {cell['test_low']:.3f} to {cell['test_high']:.3f})"
     return f"{cell['mean']:.3f}{span}"
 
 

@@ -18,7 +18,7 @@ from headswap.core.errors import SettingError, listed
 from headswap.core.files import read_json, remove_folder, write_json
 from headswap.core.lock import FolderLock
 from headswap.study.arms import read_arms
-from headswap.study.config import StudyRecipe
+from headswap.study.config import ALL, StudyRecipe
 from headswap.study.plan import Job, Plan, make_plan, usable_budgets
 from headswap.study.preflight import Estimator, Preflight, look_ahead
 from headswap.study.prepare import Prepared, prepare
@@ -74,6 +74,7 @@ def conduct(
             log.warning(
                 "Left out the budget of %s labels: the training set has %d.", budget, prepared.num_rows["train"]
             )
+        _check_budgets(recipe, prepared)
         plan = make_plan(recipe, arms, prepared, out)
         recipe.save(out / RECIPE)
         write_json(out / PLAN, plan.as_json())
@@ -100,6 +101,16 @@ def _with_limit(recipe: StudyRecipe, max_minutes: float | None) -> StudyRecipe:
         return recipe
     share = round(max_minutes * PRETRAINING_SHARE / recipe.study.base_seeds, 2)
     return recipe.changed(pretrain=pretrain.changed(max_minutes=max(0.05, share)))
+
+
+def _check_budgets(recipe: StudyRecipe, prepared: Prepared) -> None:
+    """Told before anything is trained: with fewer labels than classes no job could be done."""
+    least = len(prepared.labels)
+    if small := [budget for budget in recipe.study.budgets if budget != ALL and int(budget) < least]:
+        raise SettingError(
+            f"A budget of {small[0]} labels cannot hold one of each of the {least} classes. "
+            f"Use --budgets with {least} or more."
+        )
 
 
 def _check_folder(out: Path, *, overwrite: bool) -> None:
@@ -141,11 +152,12 @@ def _probe(jobs: list[Job], scheduler: Scheduler, out: Path) -> dict[str, Any] |
     tokenizers = [job for job in jobs if job.id in chosen.needs]
     if scheduler.run(tokenizers).failed:
         return None  # told when its turn comes
-    probe = Job(
-        f"probe-{chosen.id}", "probe", "probe", str(out.resolve() / "logs" / f"probe-{chosen.id}"), chosen.sections
-    )
-    if scheduler.run([probe], sharing=scheduler.parallel).failed:
+    name = f"probe-{chosen.id}-{scheduler.threads_of(scheduler.parallel)}"  # another number of threads, other times
+    probe = Job(name, "probe", "probe", str(out.resolve() / "logs" / name), chosen.sections)
+    outcome = scheduler.run([probe], sharing=scheduler.parallel)
+    if outcome.failed:
         log.warning("The probe failed, so times are not estimated.")
+    if outcome.failed or outcome.was_stopped:
         return None
     return read_json(Path(probe.folder) / "result.json")
 

@@ -24,6 +24,9 @@ from headswap.text.open_text import extension_of
 from headswap.training.config import FinetuneRecipe
 from headswap.training.predictions import Predictions, text_ids
 
+FREE = {"training.seed", "data.num_train", "machine.threads", "machine.device"}
+"""Settings in which runs of one arm may differ."""
+
 
 @dataclass(frozen=True)
 class Scored:
@@ -116,13 +119,13 @@ def read_study(out: Path) -> Material:
 def read_runs(paths: Sequence[Path]) -> Material:
     """Fine-tunings made one by one: arms are told apart by the settings in which they differ."""
     recipes = {path: _finetune_recipe(path) for path in paths}
-    flat = {path: _flat(recipe) for path, recipe in recipes.items()}
-    names = _arm_names(flat)
-    runs = []
-    for path in paths:
-        result = read_json(path / "result.json")
-        labels = result["num_train"] + result["num_validation"]
-        runs.append(_scored(path, names[path], str(labels), labels, recipes[path].training.seed))
+    results = {path: read_json(path / "result.json") for path in paths}
+    sizes = {path: result["num_train"] + result["num_validation"] for path, result in results.items()}
+    # Epochs that are fitted to the number of labels make no other arm; other epochs with as many labels do.
+    epochs = {(sizes[path], recipe.training.num_train_epochs) for path, recipe in recipes.items()}
+    leave = FREE | ({"training.num_train_epochs"} if len(epochs) == len({size for size, _ in epochs}) else set())
+    names = _arm_names({path: _flat(recipe, leave=leave) for path, recipe in recipes.items()})
+    runs = [_scored(path, names[path], str(sizes[path]), sizes[path], recipes[path].training.seed) for path in paths]
     seen: dict[tuple[str, int, int], Path] = {}
     for run in runs:
         cell = (run.arm, run.labels, run.seed)
@@ -196,8 +199,7 @@ def _finetune_recipe(path: Path) -> FinetuneRecipe:
     return recipe
 
 
-def _flat(recipe: FinetuneRecipe) -> dict[str, Any]:
-    leave = {"training.seed", "data.num_train", "training.num_train_epochs", "machine.threads", "machine.device"}
+def _flat(recipe: FinetuneRecipe, *, leave: set[str]) -> dict[str, Any]:
     values = {
         f"{section}.{name}": value
         for section, part in recipe.model_dump(mode="json").items()

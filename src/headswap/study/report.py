@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from headswap import __version__
+from headswap.core.config import load_recipe
 from headswap.core.errors import counted
 from headswap.core.files import atomic_file, read_json, write_json
 from headswap.study import words
@@ -19,6 +20,7 @@ from headswap.study.figures import draw_figures
 from headswap.study.inline_svg import legend, svg
 from headswap.study.material import Material
 from headswap.study.results import analyse
+from headswap.training.config import FinetuneRecipe
 
 Values = dict[str, Any]
 VERDICTS = {"better": "better", "worse": "WORSE", "none": "no", "no claim": "too few seeds"}
@@ -143,13 +145,16 @@ def _methods(material: Material, results: Values) -> list[str]:
         "learnt from; under 200 labels the epochs are fixed and nothing is chosen. TF-IDF learns from all n.",
         "Label subsets are stratified and nested (a larger one holds the smaller), and the same for all arms at a seed."
         " A seed also changes initialisation and order. Test is scored once a run.",
-        "Intervals over seeds are Student's t with n - 1 degrees of freedom; differences are paired by seed. The "
+        "Intervals over seeds are Student's t with n - 1 degrees of freedom, cut at 0 and 1; differences are paired by "
+        "seed. The "
         "bootstrap over test texts (2,000 draws) is another source of error and stands apart.",
         "TF-IDF: word 1-2-grams, sublinear, logistic regression, C chosen by cross-validation on its labels. With the "
         "budget all it sees the same labels at every seed, so it has no spread there.",
         "Seeds to show a difference: for the mean and spread seen here, with power 80 %, at .05 divided by the number "
         "of comparisons.",
     ]
+    if paces := _paces(material):
+        found.insert(0, f"Learning rates, which fit the start where none is given: {'; '.join(paces)}.")
     if material.recipe is not None:
         recipe = material.recipe
         rows = material.prepared.get("num_rows", {})
@@ -157,6 +162,23 @@ def _methods(material: Material, results: Values) -> list[str]:
         documents = f" ({rows['corpus']:,} documents)" if "corpus" in rows else ""
         sizes = ", ".join(f"{rows[name]:,} {name}" for name in ("train", "validation", "test") if name in rows)
         found.insert(0, f"Corpus: {corpus}{documents}. Labelled: {sizes}. Leaks: {recipe.study.on_leak}.")
+    return found
+
+
+def _paces(material: Material) -> list[str]:
+    """How fast each fine-tuned arm learns, as its runs recorded it."""
+    found = []
+    for arm in material.arms:
+        folders = [run.folder for run in material.runs if run.arm == arm and (run.folder / "recipe.toml").exists()]
+        if not folders:
+            continue
+        recipe = load_recipe(FinetuneRecipe, folders[-1] / "recipe.toml")
+        told = f"{arm} {recipe.training.learning_rate:g}"
+        if (decay := recipe.adaptation.layer_lr_decay) not in (None, 1.0):
+            told += f", each layer {decay:g} of the one above it"
+        if (factor := recipe.adaptation.head_lr_factor) not in (None, 1.0):
+            told += f", the head {factor:g} times"
+        found.append(told)
     return found
 
 

@@ -65,13 +65,16 @@ class Scheduler:
         self.out, self.estimator, self.parallel, self.threads = out.resolve(), estimator, parallel, threads
         self.keep, self.watcher = keep, watcher
         self.deadline: float | None = None
+        self.was_stopped = False
 
     def run(self, jobs: Iterable[Job], *, deadline: float | None = None, sharing: int | None = None) -> Outcome:
         """Run the jobs that are not done yet, stage by stage; `deadline` is in time.monotonic().
 
+        Once it was asked to stop it begins nothing more, in no later call either.
+
         The cores are shared among as many jobs as run side by side, or as if there were `sharing` of them.
         """
-        outcome = Outcome()
+        outcome = Outcome(was_stopped=self.was_stopped)
         self.deadline = deadline
         waiting = [job for job in jobs if not job.is_done]
         stages = sorted({job.stage for job in waiting})
@@ -83,11 +86,17 @@ class Scheduler:
 
     def _run_stage(self, waiting: list[Job], outcome: Outcome, request: threading.Event, sharing: int | None) -> None:
         width = min(self.parallel, len(waiting))
-        threads = self.threads or max(1, cores() // (sharing or width))
+        threads = self.threads_of(sharing or width)
         running: list[_Running] = []
         is_closing = False
         while waiting or running:
-            while waiting and len(running) < width and not request.is_set():
+            if request.is_set() and not self.was_stopped:
+                self.was_stopped = outcome.was_stopped = True
+                self._ask_to_stop(running)
+            if self.was_stopped:
+                outcome.left_out += waiting
+                waiting = []
+            while waiting and len(running) < width:
                 job = waiting.pop(0)
                 if missing := self._missing(job, outcome):
                     self._refuse(job, missing, outcome)
@@ -95,11 +104,6 @@ class Scheduler:
                     outcome.left_out.append(job)
                 else:
                     running.append(self._start(job, threads))
-            if request.is_set() and not outcome.was_stopped:
-                outcome.was_stopped = True
-                outcome.left_out += waiting
-                waiting = []
-                self._ask_to_stop(running)
             if self.deadline is not None and time.monotonic() > self.deadline and not is_closing:
                 is_closing = True
                 self._ask_to_stop(running)
@@ -107,6 +111,14 @@ class Scheduler:
             self.watcher.on_wait([item.job for item in running])
             if running:
                 time.sleep(POLL_SECONDS)
+
+    def threads_of(self, num_jobs: int) -> int:
+        """Threads of each of some jobs: as told, else a part of the cores, within what the environment allows."""
+        if self.threads:
+            return self.threads
+        allowed = os.environ.get("OMP_NUM_THREADS", "")
+        part = max(1, cores() // num_jobs)
+        return min(part, int(allowed)) if allowed.isdecimal() and int(allowed) else part
 
     def _missing(self, job: Job, outcome: Outcome) -> str | None:
         left = {late.id for late in outcome.left_out}

@@ -60,9 +60,11 @@ class ScoreTable:
                     name: float(np.mean([self.measured[run.folder][name] for run in ordered]))
                     for name in ("accuracy", "macro_f1", "loss", "ece")
                 }
+                spread = mean_interval(self.values(arm, labels))
                 found.append(
                     {"arm": arm, "labels": labels}
-                    | asdict(mean_interval(self.values(arm, labels)))
+                    | asdict(spread)
+                    | {"low": _share(spread.low), "high": _share(spread.high)}
                     | {"values": dict(zip(sorted(runs), self.values(arm, labels), strict=True))}
                     | {"test_low": low, "test_high": high}
                     | {f"mean_{name}": value for name, value in more.items()}
@@ -81,14 +83,16 @@ class ScoreTable:
         return sorted(has_same)
 
     def comparisons(self) -> list[Values]:
-        """Every arm against scratch and TF-IDF, paired by seed, with Holm's correction over all of them."""
+        """Every arm against scratch and TF-IDF (against the first arm where there are neither), paired by seed, with
+        Holm's correction over all of them."""
         found = []
+        references = [arm for arm in REFERENCES if arm in self.material.arms] or self.material.arms[:1]
         for labels in self.budgets:
             for arm in self.material.arms:
-                for other in REFERENCES:
+                for other in references:
                     if arm == "majority" or arm == other or (arm == "tfidf" and other == SCRATCH):
                         continue
-                    if other in self.material.arms and (seeds := self.paired(arm, other, labels)):
+                    if seeds := self.paired(arm, other, labels):
                         found.append(self._comparison(arm, other, labels, seeds))
         adjusted = holm([comparison["p"] for comparison in found])
         for comparison, p in zip(found, adjusted, strict=True):
@@ -179,3 +183,8 @@ def _verdict(comparison: Values) -> str:
     if comparison["p_holm"] >= ALPHA:
         return "none"
     return "better" if comparison["mean"] > 0 else "worse"
+
+
+def _share(bound: float | None) -> float | None:
+    """The end of an interval of a share: Student's t knows nothing of 0 and 1."""
+    return None if bound is None else min(1.0, max(0.0, bound))

@@ -29,7 +29,10 @@ def headline(results: Values) -> list[str]:
         if against and (told := _gain_sentence(arm, against)) not in sentences:
             sentences.append(told)
     sentences += _baseline_sentences(results)
-    return sentences or ["No two arms of this study can be compared yet."]
+    if sentences:
+        return sentences
+    single = [comparison_sentence(row) for row in results["comparisons"]]
+    return single or ["Nothing can be compared: no two arms have runs with the same seed and the same labels."]
 
 
 def _subject(arm: str) -> str:
@@ -89,7 +92,11 @@ def comparison_sentence(row: Values) -> str:
     versus = {"scratch": "scratch", "tfidf": "TF-IDF"}.get(row["other"], row["other"])
     where = f"at {_labels(row)}"
     if row["verdict"] == "no claim":
-        return f"{row['arm']} against {versus} {where}: no claim possible with {counted(row['count'], 'seed')}."
+        return (
+            f"{row['arm']} against {versus} {where}: no claim possible with {counted(row['count'], 'seed')}, "
+            f"{FEWEST_SEEDS_FOR_A_CLAIM} or more are needed. In these runs it is {row['mean'] * 100:+.1f} points "
+            f"({row['test_low'] * 100:+.1f} to {row['test_high'] * 100:+.1f} by the test sample alone)."
+        )
     if row["verdict"] == "none":
         more = row["seeds_needed"]
         power = (
