@@ -103,7 +103,7 @@ def test_the_learning_rate_of_every_arm_is_told(copy: Path) -> None:
     write_report(read_study(copy), copy)
     text = (copy / "report.md").read_text(encoding="utf-8")
     line = next(line for line in text.splitlines() if "Learning rates, which fit the start" in line)
-    assert "scratch 0.00085; pretrained 0.00085, each layer 0.8 of the one above it, the head 10 times." in line, line
+    assert "scratch 0.00085; pretrained 0.0017, each layer 0.8 of the one above it, the head 10 times." in line, line
 
 
 def test_intervals_of_shares_end_at_0_and_1(copy: Path) -> None:

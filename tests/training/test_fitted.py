@@ -8,18 +8,23 @@ import headswap as hs
 from headswap.bundle import Bundle
 from headswap.core.config import load_recipe
 from headswap.training.config import FinetuneRecipe
-from headswap.training.fitted import finetuning_rate, has_little_to_lose
+from headswap.training.fitted import finetuning_rate
 from tiny import sentences
 
 SHAPE = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16, "max_length": 24}
 RUN = {"device": "cpu", "threads": 1}
 
 
-@pytest.mark.parametrize(("tokens_read", "wanted"), [(0, True), (999, True), (1_000, False), (None, False)])
-def test_a_base_that_has_read_less_than_a_token_a_parameter_has_little_to_lose(
-    tokens_read: int | None, wanted: bool
-) -> None:
-    assert has_little_to_lose(tokens_read, 1_000) == wanted
+@pytest.mark.parametrize(
+    ("tokens_a_parameter", "at_128"), [(0.0, 4.2e-4), (0.99, 8.5e-4), (1.0, 1.4e-4), (20.0, 1.4e-4), (None, 1.4e-4)]
+)
+def test_the_rate_fits_what_the_base_has_read(tokens_a_parameter: float | None, at_128: float) -> None:
+    assert finetuning_rate(128, tokens_a_parameter=tokens_a_parameter) == at_128
+
+
+def test_wider_bases_that_have_read_enough_take_no_smaller_steps() -> None:
+    assert [finetuning_rate(width, tokens_a_parameter=5.0) for width in (256, 512)] == [1e-4, 1e-4]
+    assert finetuning_rate(512, tokens_a_parameter=0.0) == 2.1e-4
 
 
 def test_a_base_says_how_much_it_has_read_and_is_tuned_accordingly(
@@ -44,6 +49,8 @@ def test_a_base_says_how_much_it_has_read_and_is_tuned_accordingly(
                 base=base, train=tmp_path / "train.jsonl", out=tmp_path / f"tuned-{name}", max_steps=1, **RUN
             )
         rates[name] = load_recipe(FinetuneRecipe, run.path / "recipe.toml").training.learning_rate
-        assert ("tokens a parameter: it is tuned at the learning rate of a new one" in caplog.text) == (name == "weak")
-    assert rates == {name: finetuning_rate(16, is_new=name == "weak") for name in rates}
-    assert rates["weak"] > rates["strong"]
+        assert ("tokens a parameter, so it may move fast" in caplog.text) == (name == "weak")
+    assert rates == {
+        "weak": finetuning_rate(16, tokens_a_parameter=0.5),
+        "strong": finetuning_rate(16, tokens_a_parameter=2),
+    }

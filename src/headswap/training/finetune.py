@@ -23,7 +23,7 @@ from headswap.training.distributed import Processes, start_processes, stop_proce
 from headswap.training.drive import Plan, drive
 from headswap.training.evaluate import outputs_of
 from headswap.training.failures import explained
-from headswap.training.fitted import FINETUNE_PATIENCE, finetuning_epochs, finetuning_rate, has_little_to_lose
+from headswap.training.fitted import FINETUNE_PATIENCE, LEAST_TOKENS_A_PARAMETER, finetuning_epochs, finetuning_rate
 from headswap.training.machine import Machine
 from headswap.training.observer import Observer
 from headswap.training.predictions import predictions_of
@@ -131,13 +131,10 @@ class _Finetuning:
     def _fitted_rate(self) -> float:
         model, tokens_read = self.start.model, self.start.tokens_read
         num_parameters = sum(tensor.numel() for tensor in model.base.parameters())
-        is_new = has_little_to_lose(tokens_read, num_parameters)
-        if is_new and tokens_read:
-            log.info(
-                "The base has read %.2g tokens a parameter: it is tuned at the learning rate of a new one.",
-                tokens_read / num_parameters,
-            )
-        return finetuning_rate(model.shape.base.hidden_size, is_new=is_new)
+        each = None if tokens_read is None else tokens_read / num_parameters
+        if each and each < LEAST_TOKENS_A_PARAMETER:
+            log.info("The base has read only %.2g tokens a parameter, so it may move fast.", each)
+        return finetuning_rate(model.shape.base.hidden_size, tokens_a_parameter=each)
 
     def work(self) -> Run:
         """Train to the end, score test once, write what came out."""

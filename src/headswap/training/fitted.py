@@ -5,6 +5,7 @@ import math
 PRETRAIN_RATE_AT_256 = 1e-3
 FINETUNE_RATE_AT_256 = 1e-4
 SCRATCH_RATE_AT_256 = 3e-4
+LITTLE_READ_RATE_AT_256 = 6e-4
 FINETUNE_STEPS = 3_400
 FINETUNE_EPOCHS = (3, 20)
 FINETUNE_PATIENCE = 5
@@ -30,16 +31,16 @@ def adaptation_rate(hidden_size: int) -> float:
     return _two_digits(pretraining_rate(hidden_size) / 2)
 
 
-def has_little_to_lose(tokens_read: int | None, num_parameters: int) -> bool:
-    """Whether a base has read so little that it is tuned at the rate of a new one; one of unknown past has not."""
-    return tokens_read is not None and tokens_read < LEAST_TOKENS_A_PARAMETER * num_parameters
+def finetuning_rate(hidden_size: int, *, tokens_a_parameter: float | None) -> float:
+    """As for pre-training, from values of its own at width 256, by what the base has read (None: it is not known).
 
-
-def finetuning_rate(hidden_size: int, *, is_new: bool) -> float:
-    """As for pre-training, from values of its own at width 256; wider bases that are carried over want no less."""
-    if is_new:
-        return _two_digits(SCRATCH_RATE_AT_256 * math.sqrt(256 / hidden_size))
-    return _two_digits(FINETUNE_RATE_AT_256 * math.sqrt(256 / min(256, hidden_size)))
+    A base that has read little has little to lose and much to learn, also beside one from scratch; of those that have
+    read enough, wider ones want no smaller steps.
+    """
+    if tokens_a_parameter is None or tokens_a_parameter >= LEAST_TOKENS_A_PARAMETER:
+        return _two_digits(FINETUNE_RATE_AT_256 * math.sqrt(256 / min(256, hidden_size)))
+    rate = LITTLE_READ_RATE_AT_256 if tokens_a_parameter else SCRATCH_RATE_AT_256
+    return _two_digits(rate * math.sqrt(256 / hidden_size))
 
 
 def finetuning_epochs(num_examples: int, batch_size: int) -> float:
@@ -55,7 +56,7 @@ def behind_pretraining() -> list[float]:
 
 def behind_finetuning() -> list[float]:
     """The same for a fine-tuning."""
-    rates = [FINETUNE_RATE_AT_256, SCRATCH_RATE_AT_256, LEAST_TOKENS_A_PARAMETER]
+    rates = [FINETUNE_RATE_AT_256, SCRATCH_RATE_AT_256, LITTLE_READ_RATE_AT_256, LEAST_TOKENS_A_PARAMETER]
     return [*rates, FINETUNE_STEPS, *FINETUNE_EPOCHS, FINETUNE_PATIENCE]
 
 
