@@ -188,9 +188,10 @@ def _described(one: dict[str, Any]) -> str:
     if "num_tokens" in one:
         parts.append(f"{one['num_tokens']:,} tokens ({one.get('tokens_per_word', 0):.2f} a word, "
                      f"{one.get('unknown_rate', 0):.2%} unknown)")  # fmt: skip
-    if labels := one.get("labels"):
-        shown = ", ".join(f"{label} {number:,}" for label, number in list(labels.items())[:6])
-        parts.append(f"{len(labels)} labels ({shown}{', ...' if len(labels) > 6 else ''})")
+    for what in ("labels", "tags"):
+        if names := one.get(what):
+            shown = ", ".join(f"{name or '(none)'} {number:,}" for name, number in list(names.items())[:6])
+            parts.append(f"{len(names)} {what} ({shown}{', ...' if len(names) > 6 else ''})")
     if lengths := one.get("lengths"):
         median, most = next(iter(lengths.items())), list(lengths.items())[-1]
         unit = median[0].split("_")[0]
