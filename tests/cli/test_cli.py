@@ -12,6 +12,7 @@ import pytest
 import headswap as hs
 from headswap.cli.app import VERBS, run
 from headswap.cli.main import main
+from headswap.training.embed import embed_texts
 from tiny import sentences, write_labelled
 
 SHAPE = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
@@ -201,6 +202,12 @@ def test_predict_answers_one_object_a_line_in_input_order(
     assert "both given" in call_wrong(capsys, "predict", shared / "classifier", "x", "--file", "y")
     monkeypatch.setattr("sys.stdin", io.StringIO("one\n\nthree\n"))
     assert "line 2" in call_wrong(capsys, "predict", shared / "classifier")
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(texts) + "\n\n \n"))
+    assert call(capsys, "predict", shared / "classifier", "--json", "--file", "-") == given, "blank lines at the end"
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n\n"))
+    assert "has no text" in call_wrong(capsys, "predict", shared / "classifier")
+    (tmp_path / "texts.csv").write_text('text\n"one"\n" "\n')
+    assert "line 2" in call_wrong(capsys, "predict", shared / "classifier", "--file", tmp_path / "texts.csv")
 
 
 def test_generate_continues_a_prompt(capsys: pytest.CaptureFixture[str], shared: Path) -> None:
@@ -210,6 +217,31 @@ def test_generate_continues_a_prompt(capsys: pytest.CaptureFixture[str], shared:
     plain = call(capsys, "generate", shared / "base", "the film", "--max-new-tokens", "5")
     assert plain == f"the film{found['text']}\n"
     assert "--temperature" in call_wrong(capsys, "generate", shared / "base", "x", "--temperature", "-1")
+
+
+def test_generate_reads_prompts_from_standard_input(
+    capsys: pytest.CaptureFixture[str], shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prompts = ["the film", "the story was"]
+    expected = "".join(call(capsys, "generate", shared / "base", one, "--max-new-tokens", "5") for one in prompts)
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(prompts) + "\n"))
+    assert call(capsys, "generate", shared / "base", "-", "--max-new-tokens", "5") == expected
+
+
+def test_a_file_called_dash_is_standard_input_for_every_reader_of_texts(
+    capsys: pytest.CaptureFixture[str], shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for verb, code in (("embed", 0), ("fill", 2)):
+        monkeypatch.setattr("sys.stdin", io.StringIO("a <mask> film\n"))
+        assert run([verb, str(shared / "base"), "--file", "-"]) == code
+    assert "masked language model" in capsys.readouterr().err, "the text was read, the model is another"
+
+
+def test_nothing_asked_is_nothing_answered(shared: Path) -> None:
+    classifier = hs.load(shared / "classifier")
+    assert classifier.predict([]) == []
+    assert classifier.predict_scores(()) == []
+    assert embed_texts(classifier.bundle, []).shape == (0, 32)
 
 
 def test_pretrain_prints_its_result_and_speaks_on_standard_error(
