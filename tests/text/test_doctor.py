@@ -265,6 +265,15 @@ def test_the_json_holds_everything_and_no_text_of_the_user(tmp_path: Path, capsy
     assert "neighbour of number" not in out
 
 
+@pytest.mark.parametrize(("name", "flag"), [("train.csv", "--train"), ("a.conll", "--train"), ("a.txt", "--corpus")])
+def test_a_file_of_data_without_its_flag_is_told_the_flag(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, flag: str
+) -> None:
+    (tmp_path / name).write_text("text,label\n")
+    assert run(["doctor", str(tmp_path / name)]) == 2
+    assert f"To examine data pass {flag} {tmp_path / name}." in capsys.readouterr().err
+
+
 def test_a_file_that_is_broken_is_a_problem_of_its_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     train = write(tmp_path / "train.jsonl", clean(80))
     (tmp_path / "test.jsonl").write_bytes(b'{"text": "\xe9t\xe9", "label": "yes"}\n')

@@ -73,10 +73,18 @@ def doctor(
 def _examine_folder(name: str) -> dict[str, Any]:
     from pathlib import Path
 
-    from headswap.core.errors import HeadswapError
+    from headswap.core.errors import HeadswapError, SettingError
     from headswap.examine import Check, examine_bundle
+    from headswap.text.columns import COLUMN_EXTENSIONS
+    from headswap.text.open_text import extension_of
     from headswap.text.store import TokenStore, is_store
+    from headswap.text.tagged import CONLL_EXTENSIONS
 
+    if Path(name).is_file():
+        flag = "train" if extension_of(Path(name)) in COLUMN_EXTENSIONS | CONLL_EXTENSIONS else "corpus"
+        raise SettingError(
+            f"{name} is a file, neither a bundle nor a token store. To examine data pass --{flag} {name}."
+        )
     if not is_store(name):
         return {"bundle": name, "checks": [check.as_json() for check in examine_bundle(name)]}
     try:

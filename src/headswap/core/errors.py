@@ -43,13 +43,15 @@ class RunError(HeadswapError):
     exit_code = 1
 
 
-def raise_problems(problems: Sequence[str], *, error: type[HeadswapError] = InputError) -> None:
-    """Raise all that was found wrong with one input at once; do nothing if that is nothing."""
+def raise_problems(problems: Sequence[str], *, error: type[HeadswapError] = InputError, hint: str = "") -> None:
+    """Raise all that was found wrong with one input at once, a hint last; do nothing if that is nothing."""
     if not problems:
         return
     shown = list(problems[:MOST_PROBLEMS_SHOWN])
     if len(problems) > len(shown):
         shown.append(f"... and {len(problems) - len(shown)} more.")
+    if hint:
+        shown.append(hint)
     raise error("\n".join(shown))
 
 
