@@ -12,6 +12,7 @@ import pytest
 import headswap as hs
 from headswap.cli.app import VERBS, run
 from headswap.cli.main import main
+from headswap.text.store import TokenStore
 from headswap.training.embed import embed_texts
 from tiny import sentences, write_labelled
 
@@ -404,6 +405,48 @@ def test_a_tokenizer_is_replaced_only_when_asked(
     assert (tmp_path / "tokenizer.json").read_bytes() == before
     call(capsys, *given, "--vocab-size=280", "--overwrite")
     assert (tmp_path / "tokenizer.json").read_bytes() != before
+
+
+def test_a_store_is_replaced_only_when_asked(capsys: pytest.CaptureFixture[str], shared: Path, tmp_path: Path) -> None:
+    rest = ("--tokenizer", shared / "base", "--out", tmp_path / "store")
+    before = call_json(capsys, "store", shared / "corpus.txt", *rest)["num_documents"]
+    (tmp_path / "less.txt").write_text("a good film\n")
+    said = call_wrong(capsys, "store", tmp_path / "less.txt", *rest)
+    assert "exists already. Choose another name, or replace it with --overwrite." in said
+    assert TokenStore.open(tmp_path / "store").num_documents == before
+    assert call_json(capsys, "store", tmp_path / "less.txt", *rest, "--overwrite")["num_documents"] == 1
+    assert TokenStore.open(tmp_path / "store").num_documents == 1
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("of my own")
+    said = call_wrong(capsys, "store", tmp_path / "less.txt", *rest[:3], tmp_path / "mine", "--overwrite")
+    assert "which is no token store" in said
+    assert (tmp_path / "mine" / "notes.txt").exists()
+
+
+def test_vectors_are_replaced_only_when_asked(capsys: pytest.CaptureFixture[str], shared: Path, tmp_path: Path) -> None:
+    given = ("embed", shared / "base", "--out", tmp_path / "vectors.npy")
+    assert call_json(capsys, *given, "a good film")["num_texts"] == 1
+    assert "or replace it with --overwrite." in call_wrong(capsys, *given, "a film", "two films")
+    assert call_json(capsys, *given, "a film", "two films", "--overwrite")["num_texts"] == 2
+    assert "--overwrite is for a file" in call_wrong(capsys, *given[:2], "a film", "--overwrite")
+    (tmp_path / "folder.npy").mkdir()
+    said = call_wrong(capsys, *given[:3], tmp_path / "folder.npy", "a film", "--overwrite")
+    assert "folder.npy is a folder" in said
+
+
+def test_the_chosen_epoch_is_said_where_one_is_chosen(
+    capsys: pytest.CaptureFixture[str], shared: Path, tmp_path: Path
+) -> None:
+    given = ["finetune", "--base", shared / "base", "--train", shared / "train.jsonl", "--num-train-epochs=2", *MACHINE]
+    chosen_on = ("--validation", shared / "test.jsonl")
+    assert run([str(part) for part in (*given, *chosen_on, "--out", tmp_path / "a")]) == 0
+    best = hs.load(tmp_path / "a").result["best_epoch"]
+    said = capsys.readouterr().err
+    assert f"Best epoch {best:g} of 2 by validation accuracy: its weights are kept." in said
+    assert run([str(part) for part in (*given, "--out", tmp_path / "b")]) == 0, "too few labels to choose on"
+    said = capsys.readouterr().err
+    assert "the last weights are kept" in said
+    assert "Best epoch" not in said
 
 
 def test_settings_of_reading_are_refused_where_nothing_is_read_by_them(
