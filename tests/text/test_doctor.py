@@ -136,6 +136,18 @@ def test_tags_are_counted_one_by_one_and_a_sequence_of_them_is_no_class() -> Non
     assert "B-PER" not in json.dumps(finding.as_json())
 
 
+def test_several_labels_of_a_text_are_counted_one_by_one() -> None:
+    sets = [("film",), ("story",), ("film", "story"), ()]
+    examples = [
+        Example(f"text number {at}", ", ".join(sets[at % 4]), "set.csv", at, labels=sets[at % 4]) for at in range(16)
+    ]
+    assert describe((one.text for one in examples), examples).labels == {"": 4, "film": 8, "story": 8}
+    assert found(cheap_findings("train", examples, is_train=True), "label counts") == []
+    examples.append(Example("text number 17", "film, rare", "set.csv", 17, labels=("film", "rare")))
+    (finding,) = found(cheap_findings("train", examples, is_train=True), "label counts")
+    assert "1 label with fewer than 5 texts ('rare')" in finding.message
+
+
 def test_texts_without_a_label_are_called_so() -> None:
     examples = [
         Example(f"{one.text} {'spam' if one.label == 'no' else ''}", one.label.replace("no", ""), one.source, one.line)

@@ -68,6 +68,13 @@ def has_classes(examples: Sequence[Labelled]) -> bool:
     return 2 <= len({one.label for one in examples}) <= max(2, len(examples) // 2)
 
 
+def label_counts(examples: Sequence[Labelled]) -> Counter[str]:
+    """How many texts have each label; several labels of a text count one by one, and '' stands for none."""
+    if not any(getattr(one, "labels", ()) for one in examples):
+        return Counter(one.label for one in examples)
+    return Counter(name for one in examples for name in getattr(one, "labels", ()) or ("",))
+
+
 def _named(label: str) -> str:
     """A label inside a sentence; that of a multi-label text without one is empty."""
     return f"'{label}'" if label else "no label"
@@ -142,16 +149,15 @@ def damaged_finding(role: str, number: int, total: int, first: str) -> Finding:
 
 
 def _label_counts(role: str, examples: Sequence[Labelled]) -> Iterator[Finding]:
-    counts = Counter(one.label for one in examples)
-    if small := sorted(label for label, number in counts.items() if number < FEWEST_A_LABEL):
-        names = listed((label or "(none)" for label in small), most=5)
+    counts = label_counts(examples).items()
+    if small := sorted(label for label, number in counts if label and number < FEWEST_A_LABEL):
         yield Finding(
             "warning", "label counts", role,
-            f"{counted(len(small), 'label')} with fewer than {FEWEST_A_LABEL} texts ({names}): too few "
+            f"{counted(len(small), 'label')} with fewer than {FEWEST_A_LABEL} texts ({listed(small, most=5)}): too few "
             "to learn from or to hold any out.",
             {"small_labels": small},
         )  # fmt: skip
-    label, number = counts.most_common(1)[0]
+    label, number = Counter(one.label for one in examples).most_common(1)[0]
     if number > LARGEST_SHARE * len(examples):
         are = f"are '{label}'" if label else "have no label"
         yield Finding(

@@ -18,7 +18,16 @@ from typing import Any
 import numpy as np
 
 from headswap.core.errors import InputError, counted
-from headswap.text.checks import DAMAGED, WORD, Finding, Labelled, cheap_findings, damaged_finding, has_classes
+from headswap.text.checks import (
+    DAMAGED,
+    WORD,
+    Finding,
+    Labelled,
+    cheap_findings,
+    damaged_finding,
+    has_classes,
+    label_counts,
+)
 from headswap.text.labelled import check_labels, label_names
 from headswap.text.overlap import NEAR, Overlap, find_overlap, normalised
 from headswap.text.records import TaggedExample
@@ -148,7 +157,7 @@ def describe(
             unknown += sum(int((ids == tokenizer.unk_id).sum()) for ids in encoded)
     result = Description(num_texts=len(words), num_words=sum(words), scripts=_scripts(letters))
     if has_classes(examples):
-        result.labels = dict(sorted(Counter(one.label for one in examples).items()))
+        result.labels = dict(sorted(label_counts(examples).items()))
     tags = Counter(tag for one in examples if isinstance(one, TaggedExample) for tag in one.tags)
     result.tags = dict(sorted(tags.items()))
     if tokenizer is not None:
