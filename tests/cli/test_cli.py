@@ -12,6 +12,8 @@ import pytest
 import headswap as hs
 from headswap.cli.app import VERBS, run
 from headswap.cli.main import main
+from headswap.text.store import TokenStore
+from headswap.training.embed import embed_texts
 from tiny import sentences, write_labelled
 
 SHAPE = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
@@ -201,6 +203,12 @@ def test_predict_answers_one_object_a_line_in_input_order(
     assert "both given" in call_wrong(capsys, "predict", shared / "classifier", "x", "--file", "y")
     monkeypatch.setattr("sys.stdin", io.StringIO("one\n\nthree\n"))
     assert "line 2" in call_wrong(capsys, "predict", shared / "classifier")
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(texts) + "\n\n \n"))
+    assert call(capsys, "predict", shared / "classifier", "--json", "--file", "-") == given, "blank lines at the end"
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n\n"))
+    assert "has no text" in call_wrong(capsys, "predict", shared / "classifier")
+    (tmp_path / "texts.csv").write_text('text\n"one"\n" "\n')
+    assert "line 2" in call_wrong(capsys, "predict", shared / "classifier", "--file", tmp_path / "texts.csv")
 
 
 def test_generate_continues_a_prompt(capsys: pytest.CaptureFixture[str], shared: Path) -> None:
@@ -210,6 +218,31 @@ def test_generate_continues_a_prompt(capsys: pytest.CaptureFixture[str], shared:
     plain = call(capsys, "generate", shared / "base", "the film", "--max-new-tokens", "5")
     assert plain == f"the film{found['text']}\n"
     assert "--temperature" in call_wrong(capsys, "generate", shared / "base", "x", "--temperature", "-1")
+
+
+def test_generate_reads_prompts_from_standard_input(
+    capsys: pytest.CaptureFixture[str], shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prompts = ["the film", "the story was"]
+    expected = "".join(call(capsys, "generate", shared / "base", one, "--max-new-tokens", "5") for one in prompts)
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(prompts) + "\n"))
+    assert call(capsys, "generate", shared / "base", "-", "--max-new-tokens", "5") == expected
+
+
+def test_a_file_called_dash_is_standard_input_for_every_reader_of_texts(
+    capsys: pytest.CaptureFixture[str], shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for verb, code in (("embed", 0), ("fill", 2)):
+        monkeypatch.setattr("sys.stdin", io.StringIO("a <mask> film\n"))
+        assert run([verb, str(shared / "base"), "--file", "-"]) == code
+    assert "masked language model" in capsys.readouterr().err, "the text was read, the model is another"
+
+
+def test_nothing_asked_is_nothing_answered(shared: Path) -> None:
+    classifier = hs.load(shared / "classifier")
+    assert classifier.predict([]) == []
+    assert classifier.predict_scores(()) == []
+    assert embed_texts(classifier.bundle, []).shape == (0, 32)
 
 
 def test_pretrain_prints_its_result_and_speaks_on_standard_error(
@@ -372,6 +405,48 @@ def test_a_tokenizer_is_replaced_only_when_asked(
     assert (tmp_path / "tokenizer.json").read_bytes() == before
     call(capsys, *given, "--vocab-size=280", "--overwrite")
     assert (tmp_path / "tokenizer.json").read_bytes() != before
+
+
+def test_a_store_is_replaced_only_when_asked(capsys: pytest.CaptureFixture[str], shared: Path, tmp_path: Path) -> None:
+    rest = ("--tokenizer", shared / "base", "--out", tmp_path / "store")
+    before = call_json(capsys, "store", shared / "corpus.txt", *rest)["num_documents"]
+    (tmp_path / "less.txt").write_text("a good film\n")
+    said = call_wrong(capsys, "store", tmp_path / "less.txt", *rest)
+    assert "exists already. Choose another name, or replace it with --overwrite." in said
+    assert TokenStore.open(tmp_path / "store").num_documents == before
+    assert call_json(capsys, "store", tmp_path / "less.txt", *rest, "--overwrite")["num_documents"] == 1
+    assert TokenStore.open(tmp_path / "store").num_documents == 1
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("of my own")
+    said = call_wrong(capsys, "store", tmp_path / "less.txt", *rest[:3], tmp_path / "mine", "--overwrite")
+    assert "which is no token store" in said
+    assert (tmp_path / "mine" / "notes.txt").exists()
+
+
+def test_vectors_are_replaced_only_when_asked(capsys: pytest.CaptureFixture[str], shared: Path, tmp_path: Path) -> None:
+    given = ("embed", shared / "base", "--out", tmp_path / "vectors.npy")
+    assert call_json(capsys, *given, "a good film")["num_texts"] == 1
+    assert "or replace it with --overwrite." in call_wrong(capsys, *given, "a film", "two films")
+    assert call_json(capsys, *given, "a film", "two films", "--overwrite")["num_texts"] == 2
+    assert "--overwrite is for a file" in call_wrong(capsys, *given[:2], "a film", "--overwrite")
+    (tmp_path / "folder.npy").mkdir()
+    said = call_wrong(capsys, *given[:3], tmp_path / "folder.npy", "a film", "--overwrite")
+    assert "folder.npy is a folder" in said
+
+
+def test_the_chosen_epoch_is_said_where_one_is_chosen(
+    capsys: pytest.CaptureFixture[str], shared: Path, tmp_path: Path
+) -> None:
+    given = ["finetune", "--base", shared / "base", "--train", shared / "train.jsonl", "--num-train-epochs=2", *MACHINE]
+    chosen_on = ("--validation", shared / "test.jsonl")
+    assert run([str(part) for part in (*given, *chosen_on, "--out", tmp_path / "a")]) == 0
+    best = hs.load(tmp_path / "a").result["best_epoch"]
+    said = capsys.readouterr().err
+    assert f"Best epoch {best:g} of 2 by validation accuracy: its weights are kept." in said
+    assert run([str(part) for part in (*given, "--out", tmp_path / "b")]) == 0, "too few labels to choose on"
+    said = capsys.readouterr().err
+    assert "the last weights are kept" in said
+    assert "Best epoch" not in said
 
 
 def test_settings_of_reading_are_refused_where_nothing_is_read_by_them(

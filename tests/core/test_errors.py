@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from headswap.core.errors import Collected, InputError, absent
+from headswap.api import sort_into_sections
+from headswap.core.errors import Collected, InputError, SettingError, absent, did_you_mean
+from headswap.training.config import FinetuneRecipe
 
 
 def test_a_file_that_is_absent_is_told_with_the_one_beside_it(tmp_path: Path) -> None:
@@ -20,6 +22,16 @@ def test_a_file_that_is_absent_is_told_with_the_one_beside_it(tmp_path: Path) ->
 
 def test_a_folder_that_is_absent_is_named(tmp_path: Path) -> None:
     assert absent(tmp_path / "data" / "a.txt").endswith(f"a.txt does not exist; there is no folder {tmp_path}/data.")
+
+
+def test_a_word_of_a_setting_is_enough_to_be_told_what_was_meant() -> None:
+    names = ["num_train_epochs", "hidden_size", "batch_size", "seed"]
+    assert did_you_mean("epochs", names) == " Did you mean 'num_train_epochs'?"
+    assert did_you_mean("size", names) == " Did you mean 'hidden_size' or 'batch_size'?"
+    assert did_you_mean("sed", names) == " Did you mean 'seed'?", "what is alike comes first"
+    assert did_you_mean("epo", names) == "", "a part is a whole word"
+    with pytest.raises(SettingError, match=r"epochs is not a setting\. Did you mean 'num_train_epochs'\?"):
+        sort_into_sections({"epochs": 3}, FinetuneRecipe)
 
 
 def test_problems_of_several_inputs_are_raised_together() -> None:

@@ -11,9 +11,10 @@ from headswap.core.errors import InputError
 from headswap.text.checks import Finding, cheap_findings, shortcuts
 from headswap.text.config import TokenizerSettings
 from headswap.text.doctor import describe, examine_data
-from headswap.text.records import Document, Example
+from headswap.text.records import Answer, Document, Example, SpanExample, TaggedExample
 from headswap.text.tokenizer import Tokenizer
 from headswap.text.train_tokenizer import train_tokenizer
+from task_data import questions, tagged, write_rows
 
 VERBS = ["walks", "sleeps", "reads", "waits", "sings", "cooks", "paints", "swims"]
 NAMES = ["Ada", "Ben", "Cleo", "Dan", "Eve", "Finn", "Gus", "Hal", "Ida", "Jan"]
@@ -103,6 +104,63 @@ def test_texts_that_were_decoded_wrongly_are_counted() -> None:
 def test_numbers_are_not_taken_for_classes() -> None:
     examples = [Example(f"text {number}", str(number / 7), "set.csv", number) for number in range(40)]
     assert cheap_findings("train", examples, is_train=True) == []
+
+
+def answered(number: int, answer: str) -> SpanExample:
+    return SpanExample(f"question {number}", f"a context {number}", (Answer(answer, 0),), "set.jsonl", number + 1)
+
+
+def test_answers_are_not_taken_for_classes() -> None:
+    """Few answers, in runs, some of them rare, and one that a word gives away: as labels each would be told."""
+    examples = [answered(number, ["oslo", "rome", "paris"][number // 20]) for number in range(58)]
+    examples += [answered(2, "rome"), answered(60, "a secret")]
+    assert cheap_findings("train", examples, is_train=True) == []
+    one = describe((example.text for example in examples), examples)
+    assert "labels" not in one.as_json()
+    diagnosis = examine_data(
+        None, {"train": examples}, labels_of=lambda _: ("start", "end"), check=lambda *_, **__: None
+    )
+    assert not any(word in json.dumps(diagnosis.as_json()) for word in ("oslo", "rome", "secret"))
+
+
+def test_tags_are_counted_one_by_one_and_a_sequence_of_them_is_no_class() -> None:
+    tags = [("B-PER", "O"), ("O", "O")]
+    examples = [
+        TaggedExample((f"word{number}", "walks"), tags[number // 25], "set.jsonl", number + 1) for number in range(50)
+    ]
+    assert cheap_findings("train", examples, is_train=True) == []
+    assert describe((one.text for one in examples), examples).as_json()["tags"] == {"B-PER": 25, "O": 75}
+    examples.append(TaggedExample(examples[3].tokens, ("O", "O"), "set.jsonl", 51))
+    (finding,) = cheap_findings("train", examples, is_train=True)
+    assert "1 text with other tags elsewhere (lines 4 and 51)" in finding.message
+    assert "B-PER" not in json.dumps(finding.as_json())
+
+
+def test_several_labels_of_a_text_are_counted_one_by_one() -> None:
+    sets = [("film",), ("story",), ("film", "story"), ()]
+    examples = [
+        Example(f"text number {at}", ", ".join(sets[at % 4]), "set.csv", at, labels=sets[at % 4]) for at in range(16)
+    ]
+    assert describe((one.text for one in examples), examples).labels == {"": 4, "film": 8, "story": 8}
+    assert found(cheap_findings("train", examples, is_train=True), "label counts") == []
+    examples.append(Example("text number 17", "film, rare", "set.csv", 17, labels=("film", "rare")))
+    (finding,) = found(cheap_findings("train", examples, is_train=True), "label counts")
+    assert "1 label with fewer than 5 texts ('rare')" in finding.message
+
+
+def test_texts_without_a_label_are_called_so() -> None:
+    examples = [
+        Example(f"{one.text} {'spam' if one.label == 'no' else ''}", one.label.replace("no", ""), one.source, one.line)
+        for one in clean(100)
+    ]
+    (finding,) = shortcuts("train", examples)
+    assert "of the texts without a label, and" in finding.message
+    most = [Example(f"text number {number}", "yes" if number < 6 else "", "set.csv", number) for number in range(100)]
+    (finding,) = found(cheap_findings("train", most, is_train=True), "label counts")
+    assert "94% of the texts have no label" in finding.message
+    conflict = [*clean(9), Example("a b", "yes", "set.csv", 90), Example("a b", "", "set.csv", 91)]
+    (finding,) = found(cheap_findings("train", conflict), "label conflicts")
+    assert "line 90 says 'yes', line 91 says no label" in finding.message
 
 
 def test_the_description_has_known_numbers(tokenizer: Tokenizer) -> None:
@@ -219,6 +277,15 @@ def test_the_json_holds_everything_and_no_text_of_the_user(tmp_path: Path, capsy
     assert "neighbour of number" not in out
 
 
+@pytest.mark.parametrize(("name", "flag"), [("train.csv", "--train"), ("a.conll", "--train"), ("a.txt", "--corpus")])
+def test_a_file_of_data_without_its_flag_is_told_the_flag(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, flag: str
+) -> None:
+    (tmp_path / name).write_text("text,label\n")
+    assert run(["doctor", str(tmp_path / name)]) == 2
+    assert f"To examine data pass {flag} {tmp_path / name}." in capsys.readouterr().err
+
+
 def test_a_file_that_is_broken_is_a_problem_of_its_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     train = write(tmp_path / "train.jsonl", clean(80))
     (tmp_path / "test.jsonl").write_bytes(b'{"text": "\xe9t\xe9", "label": "yes"}\n')
@@ -237,6 +304,12 @@ def test_other_tasks_are_read_as_their_own(tmp_path: Path, capsys: pytest.Captur
     for name, start in (("train", 0), ("test", 100)):
         rows = [{"text": one.text, "label": number + start / 7} for number, one in enumerate(clean(30, start=start))]
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(tmp_path / "spans.jsonl", questions(80))
+    write_rows(tmp_path / "tags.jsonl", tagged(80))
+    code, out = doctor(capsys, "--train", tmp_path / "spans.jsonl")
+    assert " labels" not in out
+    code, out = doctor(capsys, "--train", tmp_path / "tags.jsonl")
+    assert "5 tags (B-LOC 80, B-PER 80, " in out
     sets = ("--train", tmp_path / "train.jsonl", "--test", tmp_path / "test.jsonl")
     assert doctor(capsys, *sets, "--task", "regress")[0] == 0
     assert doctor(capsys, *sets)[0] == 1, "as classes they are labels that train never saw"

@@ -124,6 +124,20 @@ def test_text_and_label_files_of_different_lengths_are_told_with_both_counts(tmp
         said = problem(tmp_path / text, tmp_path / label).replace(" lines", "")
         assert f"{tmp_path / 'a.txt'} has 3" in said
         assert f"{tmp_path / 'a.label'} has 2" in said
+        assert said.endswith("every text needs its label, so the two files must have as many."), "no line is wrong"
+
+
+def test_labels_that_look_like_numbers_bring_regression_to_mind() -> None:
+    prices = [str(at / 4) for at in range(30)]
+    with pytest.raises(InputError) as raised:
+        check_labels(examples_of(prices), prices[:12], role="test")
+    said = str(raised.value).splitlines()
+    assert said[-1] == "The labels look like numbers. To predict numbers, fine-tune with --task regress."
+    assert sum("look like numbers" in line for line in said) == 1
+    for unseen, labels in ((["6"], "12345"), (["x12"], [f"x{at}" for at in range(12)])):
+        with pytest.raises(InputError) as raised:
+            check_labels(examples_of(unseen), labels, role="test")
+        assert "look like numbers" not in str(raised.value), "stars and names are classes"
 
 
 def test_blank_lines_of_text_and_label_files_are_named(tmp_path: Path) -> None:

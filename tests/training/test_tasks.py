@@ -11,7 +11,7 @@ from headswap.bundle import Bundle
 from headswap.core.errors import InputError, SettingError
 from headswap.model.config import HeadShape, TaskState
 from headswap.model.text_model import build_model
-from headswap.text.config import ColumnSettings, TokenizerSettings
+from headswap.text.config import ColumnSettings, LabelledSettings, TokenizerSettings
 from headswap.text.records import Answer, Document, Example, SpanExample, TaggedExample
 from headswap.text.tokenizer import Tokenizer
 from headswap.text.train_tokenizer import train_tokenizer
@@ -104,6 +104,26 @@ def test_a_tasks_measured_loss_is_its_objectives_over_all_targets(tokenizer: Tok
     assert measured["num_examples"] == 8
     assert set(own.metrics) <= set(measured)
     assert set(own.shown) <= set(measured)
+
+
+def test_a_column_of_another_task_is_told_how_to_choose_that_task() -> None:
+    with pytest.raises(SettingError, match=r"does not read it\. The task multilabel does: pass --task multilabel\.$"):
+        TASKS["classify"].check_columns(LabelledSettings(label_separator=";"))
+    with pytest.raises(SettingError, match=r"does not read it\.$"):
+        TASKS["classify"].check_columns(ColumnSettings(label_separator=";"))  # of a bundle, which has its task
+    with pytest.raises(SettingError, match=r"does not read it\.$"):
+        TASKS["tag"].check_columns(LabelledSettings(text_column="x"))  # three tasks do
+
+
+def test_several_labels_in_one_string_bring_the_separator_to_mind() -> None:
+    task = TASKS["multilabel"]
+    joined = Example("a text", "film;story", "test.csv", 2, labels=("film;story",))
+    with pytest.raises(InputError, match=r"\n'film;story' seems to be several labels: pass --label-separator ';'\.$"):
+        task.check([joined], LABELS["multilabel"], role="test")
+    other = Example("a text", "film;plot", "test.csv", 2, labels=("film;plot",))
+    with pytest.raises(InputError) as raised:
+        task.check([other], LABELS["multilabel"], role="test")
+    assert "separator" not in str(raised.value), "it is not made of known labels"
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -12,11 +12,12 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.table import Column, Table
 
 from headswap.training.observer import Observer
 
 LINES_ON_A_PIPE = 20
+WIDEST = 10_000  # of a table, when it is asked how narrow it can be
 
 
 def is_first_process() -> bool:
@@ -126,17 +127,36 @@ def evaluation_line(line: dict[str, Any]) -> str:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """A table on standard output: drawn on a terminal, tab-separated on a pipe."""
+    """A table on standard output: drawn on a terminal, a block a row where it is too wide, tab-separated on a pipe.
+
+    The first column is what one types next, so it is never cut.
+    """
     if not sys.stdout.isatty():
         for row in (columns, *rows):
             print("\t".join(str(cell) for cell in row))
         return
     table = Table(title=title, title_justify="left", highlight=False)
     for number, column in enumerate(columns):
-        table.add_column(column, justify="left" if number == 0 else "right")
+        table.add_column(column, justify="left" if number == 0 else "right", no_wrap=number == 0)
     for row in rows:
         table.add_row(*(str(cell) for cell in row))
-    Console(highlight=False).print(table)
+    console = Console(highlight=False, markup=False)
+    if table.__rich_measure__(console, console.options.update(max_width=WIDEST)).minimum > console.width:
+        _print_blocks(console, title, columns, rows)
+    else:
+        console.print(table)
+
+
+def _print_blocks(console: Console, title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """A row as its first cell and, below it, a line for each of the others."""
+    console.print(title, style="italic")
+    for first, *rest in rows:
+        console.print(str(first), soft_wrap=True)
+        block = Table.grid("", "", Column(overflow="fold"), padding=(0, 2))
+        for name, cell in zip(columns[1:], rest, strict=True):
+            if str(cell):
+                block.add_row("", name, str(cell))
+        console.print(block)
 
 
 def print_json(value: object) -> None:

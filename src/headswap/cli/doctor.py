@@ -73,10 +73,18 @@ def doctor(
 def _examine_folder(name: str) -> dict[str, Any]:
     from pathlib import Path
 
-    from headswap.core.errors import HeadswapError
+    from headswap.core.errors import HeadswapError, SettingError
     from headswap.examine import Check, examine_bundle
+    from headswap.text.columns import COLUMN_EXTENSIONS
+    from headswap.text.open_text import extension_of
     from headswap.text.store import TokenStore, is_store
+    from headswap.text.tagged import CONLL_EXTENSIONS
 
+    if Path(name).is_file():
+        flag = "train" if extension_of(Path(name)) in COLUMN_EXTENSIONS | CONLL_EXTENSIONS else "corpus"
+        raise SettingError(
+            f"{name} is a file, neither a bundle nor a token store. To examine data pass --{flag} {name}."
+        )
     if not is_store(name):
         return {"bundle": name, "checks": [check.as_json() for check in examine_bundle(name)]}
     try:
@@ -188,9 +196,10 @@ def _described(one: dict[str, Any]) -> str:
     if "num_tokens" in one:
         parts.append(f"{one['num_tokens']:,} tokens ({one.get('tokens_per_word', 0):.2f} a word, "
                      f"{one.get('unknown_rate', 0):.2%} unknown)")  # fmt: skip
-    if labels := one.get("labels"):
-        shown = ", ".join(f"{label} {number:,}" for label, number in list(labels.items())[:6])
-        parts.append(f"{len(labels)} labels ({shown}{', ...' if len(labels) > 6 else ''})")
+    for what in ("labels", "tags"):
+        if names := one.get(what):
+            shown = ", ".join(f"{name or '(none)'} {number:,}" for name, number in list(names.items())[:6])
+            parts.append(f"{len(names)} {what} ({shown}{', ...' if len(names) > 6 else ''})")
     if lengths := one.get("lengths"):
         median, most = next(iter(lengths.items())), list(lengths.items())[-1]
         unit = median[0].split("_")[0]

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from headswap.cli.flags import Output, OutputFlags
+from headswap.cli.flags import Output, OutputFlags, switch
 from headswap.model.config import Pooling
 
 
@@ -16,6 +16,7 @@ def embed(
     text_column: str | None = None,
     pooling: Pooling = "mean",
     out: Path | None = None,
+    overwrite: Annotated[bool, switch("Replace the file if it exists.")] = False,
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
 ) -> None:
     """Turn texts into vectors: the base's own, pooled over the tokens of each text.
@@ -49,8 +50,12 @@ def embed(
     console = start_messages(quiet=flags.quiet)
     if out is not None and out.suffix != ".npy":
         raise SettingError(f"--out {out} must end in .npy: vectors are written as a NumPy array.")
-    if out is not None and out.exists():
-        raise SettingError(f"--out {out} exists already. Choose another name or remove it.")
+    if overwrite and out is None:
+        raise SettingError("--overwrite is for a file. Pass --out F.npy, or leave it out.")
+    if out is not None and out.is_dir():
+        raise SettingError(f"--out {out} is a folder. Give a file name, for example {out / 'vectors.npy'}.")
+    if out is not None and out.exists() and not overwrite:
+        raise SettingError(f"--out {out} exists already. Choose another name, or replace it with --overwrite.")
     texts = texts_to_read(text, file, text_column)
     vectors = embed_texts(Bundle.load(bundle), texts, pooling=pooling)
     if out is None:

@@ -2,13 +2,15 @@
 
 from typing import Annotated
 
+from cyclopts import Parameter
+
 from headswap.cli.flags import Output, OutputFlags
 
 
 def fill(
     bundle: str,
     *text: str,
-    file: str | None = None,
+    file: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,  # - is standard input
     text_column: str | None = None,
     top_k: int = 5,
     flags: Annotated[OutputFlags, Output] = OutputFlags(),

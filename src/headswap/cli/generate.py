@@ -23,17 +23,21 @@ def generate(
     bundle
         Bundle or run folder of a causal language model, or box:NAME (see headswap bases).
     prompt
-        Text to continue; empty starts a document.
+        Text to continue; empty starts a document, - reads one text a line from standard input.
     """
     from headswap.bundle import Bundle
     from headswap.cli.display import print_json, start_messages
+    from headswap.cli.texts import texts_to_read
     from headswap.generate.generator import Generator
 
     start_messages(quiet=flags.quiet)
-    answer = Generator(Bundle.load(bundle)).continue_text(prompt, sampling or SamplingSettings())
-    if flags.json:
-        print_json(
-            {"prompt": answer.prompt, "text": answer.text, "num_tokens": answer.num_tokens, "ended": answer.ended}
-        )
-    else:
-        print(answer.prompt + answer.text)
+    prompts = texts_to_read(["-"], None, None) if prompt == "-" else [prompt]
+    generator = Generator(Bundle.load(bundle))
+    for one in prompts:
+        answer = generator.continue_text(one, sampling or SamplingSettings())
+        if flags.json:
+            print_json(
+                {"prompt": answer.prompt, "text": answer.text, "num_tokens": answer.num_tokens, "ended": answer.ended}
+            )
+        else:
+            print(answer.prompt + answer.text)

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
-from headswap.cli.flags import Output, OutputFlags, Reading
+from headswap.cli.flags import Output, OutputFlags, Reading, switch
 from headswap.text.config import ReadSettings
 
 
@@ -12,6 +12,7 @@ def store(
     tokenizer: str,
     out: Path,
     side: tuple[Literal["word_starts", "sentence_starts"], ...] = (),
+    overwrite: Annotated[bool, switch("Replace the store if it exists.")] = False,
     read: Annotated[ReadSettings | None, Reading] = None,
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
 ) -> None:
@@ -33,14 +34,16 @@ def store(
     from headswap.cli.display import print_json, start_messages
     from headswap.core.errors import SettingError
     from headswap.text.documents import read_documents
-    from headswap.text.store import build_store
+    from headswap.text.store import build_store, is_store
     from headswap.text.tokenizer import Tokenizer
 
     console = start_messages(quiet=flags.quiet)
     if not corpus:
         raise SettingError("No corpus is given. Name files, folders, a data set, or - for standard input.")
-    if out.exists():
-        raise SettingError(f"--out {out} exists already. Choose another name or remove it.")
+    if out.exists() and not overwrite:
+        raise SettingError(f"--out {out} exists already. Choose another name, or replace it with --overwrite.")
+    if out.exists() and not is_store(out):
+        raise SettingError(f"--overwrite would remove {out}, which is no token store. Move it away first.")
     built = build_store(read_documents(corpus, read or ReadSettings()), Tokenizer.load(tokenizer), out, side=side)
     if flags.json:
         print_json({"path": str(out), "num_documents": built.num_documents, "num_tokens": built.num_tokens})

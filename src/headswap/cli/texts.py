@@ -78,6 +78,9 @@ def texts_to_read(given: Sequence[str], file: str | None, text_column: str | Non
         texts, name = _standard_input(), "Standard input"
     else:
         texts, name = read_texts(file, text_column=text_column), file
+    if file is None or extension_of(Path(file)) not in COLUMN_EXTENSIONS:  # blank lines at the end hold no place
+        while texts and not texts[-1].strip():
+            texts.pop()
     blank = [number for number, text in enumerate(texts, 1) if not text.strip()]
     if blank or not texts:
         where = f" at line {blank[0]}" if blank else ""

@@ -12,6 +12,7 @@ from pathlib import Path
 
 MOST_PROBLEMS_SHOWN = 10
 MOST_NEIGHBOURS = 2_000
+MOST_MEANT = 3
 NEAR_FILE = 0.75  # nearer than a setting: every folder has some name that is faintly alike
 
 
@@ -42,13 +43,15 @@ class RunError(HeadswapError):
     exit_code = 1
 
 
-def raise_problems(problems: Sequence[str], *, error: type[HeadswapError] = InputError) -> None:
-    """Raise all that was found wrong with one input at once; do nothing if that is nothing."""
+def raise_problems(problems: Sequence[str], *, error: type[HeadswapError] = InputError, hint: str = "") -> None:
+    """Raise all that was found wrong with one input at once, a hint last; do nothing if that is nothing."""
     if not problems:
         return
     shown = list(problems[:MOST_PROBLEMS_SHOWN])
     if len(problems) > len(shown):
         shown.append(f"... and {len(problems) - len(shown)} more.")
+    if hint:
+        shown.append(hint)
     raise error("\n".join(shown))
 
 
@@ -72,9 +75,12 @@ class Collected:
 
 
 def did_you_mean(given: str, allowed: Iterable[str]) -> str:
-    """` Did you mean 'x'?`, or nothing where no name is near."""
-    near = get_close_matches(given, list(allowed), n=1, cutoff=0.6)
-    return f" Did you mean '{near[0]}'?" if near else ""
+    """` Did you mean 'x'?`, or nothing where no name is near: alike, or with the given word as a part of it."""
+    names = list(allowed)
+    near = get_close_matches(given, names, n=1, cutoff=0.6)
+    near = near or [name for name in names if given in name.replace("-", "_").split("_")][:MOST_MEANT]
+    meant = "' or '".join(near)
+    return f" Did you mean '{meant}'?" if near else ""
 
 
 def absent(path: str | Path, *, names: Iterable[str] = ()) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from headswap.core.errors import counted, listed
 from headswap.text.overlap import normalised
-from headswap.text.records import Labelled
+from headswap.text.records import Labelled, SpanExample, TaggedExample
 
 Level = Literal["problem", "warning", "note"]
 FEWEST_A_LABEL = 5
@@ -62,8 +62,27 @@ def findings_of(sets: Mapping[str, Sequence[Labelled]]) -> list[Finding]:
 
 
 def has_classes(examples: Sequence[Labelled]) -> bool:
-    """Whether the labels are classes: few for the number of texts. Numbers and sequences of tags are not."""
+    """Whether the labels are classes: few for the number of texts. Numbers, sequences of tags and answers are not."""
+    if any(isinstance(one, SpanExample | TaggedExample) for one in examples[:1]):
+        return False
     return 2 <= len({one.label for one in examples}) <= max(2, len(examples) // 2)
+
+
+def label_counts(examples: Sequence[Labelled]) -> Counter[str]:
+    """How many texts have each label; several labels of a text count one by one, and '' stands for none."""
+    if not any(getattr(one, "labels", ()) for one in examples):
+        return Counter(one.label for one in examples)
+    return Counter(name for one in examples for name in getattr(one, "labels", ()) or ("",))
+
+
+def _named(label: str) -> str:
+    """A label inside a sentence; that of a multi-label text without one is empty."""
+    return f"'{label}'" if label else "no label"
+
+
+def _with(label: str) -> str:
+    """Which texts: those of one label."""
+    return f"labelled '{label}'" if label else "without a label"
 
 
 def _key(example: Labelled) -> str:
@@ -91,6 +110,8 @@ def _duplicates(role: str, examples: Sequence[Labelled]) -> Finding | None:
 
 
 def _conflicts(role: str, examples: Sequence[Labelled]) -> Finding | None:
+    if isinstance(examples[0], SpanExample):  # a question may well have several answers
+        return None
     by_text: dict[str, dict[str, Labelled]] = defaultdict(dict)
     for example in examples:
         by_text[_key(example)].setdefault(example.label, example)
@@ -98,10 +119,14 @@ def _conflicts(role: str, examples: Sequence[Labelled]) -> Finding | None:
     if not conflicts:
         return None
     one, other = list(conflicts[0].values())[:2]
+    what = (
+        f"more than one label (line {one.line} says {_named(one.label)}, line {other.line} says {_named(other.label)})"
+    )
+    if isinstance(one, TaggedExample):
+        what = f"other tags elsewhere (lines {one.line} and {other.line})"
     return Finding(
         "problem", "label conflicts", role,
-        f"{counted(len(conflicts), 'text')} with more than one label (line {one.line} says '{one.label}', line "
-        f"{other.line} says '{other.label}'). No model can have both right: correct or remove them.",
+        f"{counted(len(conflicts), 'text')} with {what}. No model can have both right: correct or remove them.",
         {"conflicts": len(conflicts), "lines": [[one.line for one in labels.values()] for labels in conflicts[:20]]},
     )  # fmt: skip
 
@@ -124,19 +149,20 @@ def damaged_finding(role: str, number: int, total: int, first: str) -> Finding:
 
 
 def _label_counts(role: str, examples: Sequence[Labelled]) -> Iterator[Finding]:
-    counts = Counter(one.label for one in examples)
-    if small := sorted(label for label, number in counts.items() if number < FEWEST_A_LABEL):
+    counts = label_counts(examples).items()
+    if small := sorted(label for label, number in counts if label and number < FEWEST_A_LABEL):
         yield Finding(
             "warning", "label counts", role,
             f"{counted(len(small), 'label')} with fewer than {FEWEST_A_LABEL} texts ({listed(small, most=5)}): too few "
             "to learn from or to hold any out.",
             {"small_labels": small},
         )  # fmt: skip
-    label, number = counts.most_common(1)[0]
+    label, number = Counter(one.label for one in examples).most_common(1)[0]
     if number > LARGEST_SHARE * len(examples):
+        are = f"are '{label}'" if label else "have no label"
         yield Finding(
             "warning", "label counts", role,
-            f"{number / len(examples):.0%} of the texts are '{label}': accuracy says little here, look at macro-F1.",
+            f"{number / len(examples):.0%} of the texts {are}: accuracy says little here, look at macro-F1.",
             {"largest_share": number / len(examples)},
         )  # fmt: skip
 
@@ -176,7 +202,7 @@ def shortcuts(role: str, examples: Sequence[Labelled]) -> list[Finding]:
     return [
         Finding(
             "warning", "shortcuts", role,
-            f"the word '{word}' gives the label away: it stands in {coverage:.0%} of the texts labelled '{label}', and "
+            f"the word '{word}' gives the label away: it stands in {coverage:.0%} of the texts {_with(label)}, and "
             f"{precision:.0%} of the texts that have it are. Is it a trace of how the set was made?",
             {"word": word, "label": label, "coverage": round(coverage, 4), "precision": round(precision, 4)},
         )

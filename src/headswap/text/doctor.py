@@ -18,9 +18,19 @@ from typing import Any
 import numpy as np
 
 from headswap.core.errors import InputError, counted
-from headswap.text.checks import DAMAGED, WORD, Finding, Labelled, cheap_findings, damaged_finding, has_classes
+from headswap.text.checks import (
+    DAMAGED,
+    WORD,
+    Finding,
+    Labelled,
+    cheap_findings,
+    damaged_finding,
+    has_classes,
+    label_counts,
+)
 from headswap.text.labelled import check_labels, label_names
 from headswap.text.overlap import NEAR, Overlap, find_overlap, normalised
+from headswap.text.records import TaggedExample
 from headswap.text.tokenizer import Tokenizer
 
 ORDER = ("corpus", "train", "validation", "test")
@@ -40,6 +50,7 @@ class Description:
     num_words: int = 0
     num_tokens: int | None = None
     labels: dict[str, int] = field(default_factory=dict)
+    tags: dict[str, int] = field(default_factory=dict)
     lengths: dict[str, float] = field(default_factory=dict)
     truncated_texts: float | None = None
     truncated_tokens: float | None = None
@@ -146,7 +157,9 @@ def describe(
             unknown += sum(int((ids == tokenizer.unk_id).sum()) for ids in encoded)
     result = Description(num_texts=len(words), num_words=sum(words), scripts=_scripts(letters))
     if has_classes(examples):
-        result.labels = dict(sorted(Counter(one.label for one in examples).items()))
+        result.labels = dict(sorted(label_counts(examples).items()))
+    tags = Counter(tag for one in examples if isinstance(one, TaggedExample) for tag in one.tags)
+    result.tags = dict(sorted(tags.items()))
     if tokenizer is not None:
         result.num_tokens = total = sum(tokens)
         result.tokens_per_word = round(total / result.num_words, 4) if result.num_words else None

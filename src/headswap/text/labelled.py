@@ -7,6 +7,7 @@ columns.py, the named data sets to datasets.py, the choice of examples to strata
 """
 
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
@@ -32,6 +33,10 @@ __all__ = [
     "stratified_split",
     "stratified_subset",
 ]
+
+
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+FEWEST_NUMBERS = 10  # different ones; fewer may well be classes, such as stars
 
 
 class Parsed(NamedTuple):
@@ -152,8 +157,17 @@ def check_labels(examples: Sequence[Example], labels: Sequence[str], *, role: st
             f"{found[0].source}, line {found[0].line}: the label '{label}' of the {role} set was never seen in train "
             f"({counted(len(found), 'example')}; labels in train: {listed(labels)}).{did_you_mean(label, labels)}"
             for label, found in unseen.items()
-        ]
+        ],
+        hint=_number_hint([*labels, *unseen]),
     )
+
+
+def _number_hint(labels: Sequence[str]) -> str:
+    """What to do where classes look like the numbers of a regression: many, and most of them spell one."""
+    numbers = [label for label in labels if NUMBER.fullmatch(label)]
+    if len(numbers) < FEWEST_NUMBERS or 2 * len(numbers) < len(labels):
+        return ""
+    return "The labels look like numbers. To predict numbers, fine-tune with --task regress."
 
 
 def one_file(source: str) -> Path:
@@ -220,7 +234,9 @@ def _paired_lines(path: Path, label_path: Path, parse: Callable[[Any], Parsed]) 
                 continue
             yield Example(text, parsed.label, str(path), num_texts, None, parsed.labels, parsed.value)
     if num_texts != num_labels:
-        problems.found.insert(
-            0, f"{path} has {num_texts:,} lines and {label_path} has {num_labels:,}; every text needs its label."
+        uneven = (
+            f"{path} has {num_texts:,} lines and {label_path} has {num_labels:,}; every text needs its label, so the "
+            "two files must have as many lines."
         )
+        raise_problems([uneven, *problems.found])
     problems.raise_found()

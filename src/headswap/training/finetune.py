@@ -179,6 +179,8 @@ class _Finetuning:
             bundle = self.task.choose(self._outputs(bundle, self.validation), self.validation, bundle)
         chosen_step = progress.best_step or progress.step
         chosen = next(line for line in reversed(progress.history) if line["step"] == chosen_step)
+        if progress.best_step is not None:
+            self._say_what_is_chosen(chosen["epoch"], progress.history[-1]["epoch"])
         result: dict[str, Any] = {
             "verb": "finetune",
             "task": self.task.name,
@@ -242,6 +244,11 @@ class _Finetuning:
             answers = self.task.answers(outputs, test, bundle)
             predictions_of(answers, self.splits.test, bundle.labels).save(self.run.path)
         return metrics | {"truncated_share": test.truncated_share}
+
+    def _say_what_is_chosen(self, epoch: float, num_epochs: float) -> None:
+        assert self.recipe.training.metric_for_best_model is not None
+        metric = self.recipe.training.metric_for_best_model.replace("_", " ").replace("f1", "F1")
+        log.info("Best epoch %.3g of %.3g by validation %s: its weights are kept.", epoch, num_epochs, metric)
 
     def _say_how_it_was_read(self, role: str, encoded: EncodedSet) -> None:
         """What did not fit, or had to be cut, of a set."""

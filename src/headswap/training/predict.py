@@ -32,6 +32,8 @@ def predict_texts(
     task = task_of(bundle)
     if isinstance(texts, str):
         raise InputError("predict takes a list of texts, not one string. Put it in a list: [text].")
+    if not len(texts):
+        return []
     if max_length is not None:
         bundle = with_state(bundle, max_length=max_length)
     encoded = task.layout(task.inputs(texts, bundle), bundle)

@@ -1,6 +1,7 @@
 """Any number of labels a text."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from headswap.training.tasks.task import with_state
 from headswap.training.tasks.texts import TextTask
 
 THRESHOLD = 0.5
+SEPARATORS = ";,|"
 
 
 class MultiLabelTask(TextTask):
@@ -62,7 +64,8 @@ class MultiLabelTask(TextTask):
                 f"train ({counted(len(found), 'example')}; labels in train: {listed(labels)})."
                 f"{did_you_mean(name, labels)}"
                 for name, found in unseen.items()
-            ]
+            ],
+            hint=_separator_hint(list(unseen), known),
         )
 
     def targets(self, examples: Sequence[Example], bundle: Bundle) -> np.ndarray:
@@ -115,6 +118,14 @@ class MultiLabelTask(TextTask):
 
     def _probabilities(self, outputs: Sequence[np.ndarray], encoded: EncodedSet) -> np.ndarray:
         return torch.sigmoid(torch.from_numpy(self.scores(outputs, encoded)).double()).numpy()
+
+
+def _separator_hint(unseen: Sequence[str], known: Container[str]) -> str:
+    """What to do where an unseen label is several known ones in one string."""
+    for name, sign in product(unseen, SEPARATORS):
+        if sign in name and all(part.strip() in known for part in name.split(sign)):
+            return f"'{name}' seems to be several labels: pass --label-separator '{sign}'."
+    return ""
 
 
 def present_labels(names: Sequence[Sequence[str]], labels: Sequence[str]) -> np.ndarray:

@@ -15,7 +15,7 @@ from headswap.bundle import Bundle
 from headswap.core.errors import SettingError, listed
 from headswap.model.config import HeadKind, HeadShape, TaskState
 from headswap.model.supervised import SUPERVISED, SupervisedObjective
-from headswap.text.config import ColumnSettings, TaskName
+from headswap.text.config import ColumnSettings, LabelledSettings, TaskName
 from headswap.text.strata import stratified_split
 from headswap.training.config import FinetuneTraining
 from headswap.training.rows import EncodedSet
@@ -129,7 +129,9 @@ class Task(ABC):
     def check_columns(self, columns: ColumnSettings) -> None:
         """Refuse names of columns that this task does not read."""
         if idle := [name for name in columns.not_default(COLUMNS) if name not in self.columns]:
-            raise SettingError(f"{', '.join(idle)} cannot be set: the task {self.name} does not read it.")
+            raise SettingError(
+                f"{', '.join(idle)} cannot be set: the task {self.name} does not read it.{_reader_hint(idle, columns)}"
+            )
 
     def check_head(self, head: HeadShape) -> None:
         """Refuse settings of a head that this task's does not have."""
@@ -141,6 +143,16 @@ class Task(ABC):
         value = metrics[f"eval_{name}"]
         signed = WORST if value is None else -value if name in LOWER_IS_BETTER else value
         return [signed] if name == "loss" else [signed, -metrics["eval_loss"]]
+
+
+def _reader_hint(idle: Sequence[str], columns: ColumnSettings) -> str:
+    """Which task reads these columns and how to choose it, where one can be chosen: a bundle has its own."""
+    from headswap.training.tasks.table import TASKS  # which imports this file
+
+    readers = [name for name, task in TASKS.items() if set(idle) <= set(task.columns)]
+    if len(readers) != 1 or not isinstance(columns, LabelledSettings):
+        return ""
+    return f" The task {readers[0]} does: pass --task {readers[0]}."
 
 
 def length_of(bundle: Bundle) -> int:
