@@ -12,6 +12,7 @@ import pytest
 import headswap as hs
 from headswap.cli.app import VERBS, run
 from headswap.cli.main import main
+from headswap.core.errors import counted
 from headswap.text.store import TokenStore
 from headswap.training.embed import embed_texts
 from tiny import sentences, write_labelled
@@ -258,6 +259,10 @@ def test_pretrain_prints_its_result_and_speaks_on_standard_error(
     assert (quiet, *capsys.readouterr()) == (0, "", "")
     assert "not empty" in call_wrong(capsys, *given, "--out", tmp_path / "run")
     assert call_json(capsys, *given, "--out", tmp_path / "run", "--resume")["steps"] == 2
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    run([*map(str, given), "--out", str(tmp_path / "run"), "--resume"])
+    size = f"on {counted(result['held_out_documents'], 'document')}, {result['held_out_tokens']:,} tokens (perplexity"
+    assert size in " ".join(capsys.readouterr().err.split())
 
 
 def test_dashes_and_underscores_both_work(capsys: pytest.CaptureFixture[str], shared: Path, tmp_path: Path) -> None:

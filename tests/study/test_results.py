@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from headswap.study import words
 from headswap.study.charts import make_charts
 from headswap.study.material import Base, Material, Scored
 from headswap.study.results import analyse
@@ -173,3 +174,11 @@ def test_permutations_are_there_from_eight_seeds_on() -> None:
     assert row["p_permutation"] == 2 / 2**8
     few = {name: values[:5] for name, values in cells.items()}
     assert analyse(study(few))["comparisons"][0]["p_permutation"] is None
+
+
+def test_equal_scores_are_called_so() -> None:
+    row = {"arm": "lora", "other": "scratch", "labels": 100, "verdict": "none", "mean": 0.0, "low": 0.0, "high": 0.0}
+    row |= {"seeds_needed": None, "num_comparisons": 1, "count": 3}
+    assert words.comparison_sentence(row) == "lora against scratch at 100 labels: the same score with every seed."
+    told = words.comparison_sentence(row | {"low": -0.01, "high": 0.01})
+    assert "a difference this small would need more than 1,000 seeds" in told

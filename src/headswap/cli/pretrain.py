@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from headswap.cli.flags import Machine, Masking, Model, Output, Reading, Tokens, Training, TrainingFlags
+from headswap.core.errors import counted
 from headswap.model.config import ModelSettings
 from headswap.text.config import MaskingSettings, ReadSettings, TokenizerSettings
 from headswap.training.config import MachineSettings, PretrainTraining
@@ -75,10 +76,13 @@ def _print_held_out(console: "Console", result: dict[str, Any]) -> None:
         return
     unigram, nothing = (result["references"][name] for name in ("unigram_entropy", "ln_vocabulary"))
     bits = result["bits_per_byte"]
+    size = ""
+    if "held_out_documents" in result:  # not in older runs
+        size = f" on {counted(result['held_out_documents'], 'document')}, {result['held_out_tokens']:,} tokens"
     more = f", {bits:.3f} bits per byte" if bits is not None else " at the hidden tokens"
     console.print(
-        f"Held-out loss {result['loss']:.3f} (perplexity {result['perplexity']:.1f}{more}); knowing only how often "
-        f"each token occurs gives {unigram:.3f}, knowing nothing {nothing:.3f}."
+        f"Held-out loss {result['loss']:.3f}{size} (perplexity {result['perplexity']:.1f}{more}); knowing only how "
+        f"often each token occurs gives {unigram:.3f}, knowing nothing {nothing:.3f}."
     )
     for name, what in (("nsp", "segments that follow each other"), ("sop", "segments in their order")):
         if (accuracy := result.get(f"{name}_accuracy")) is not None:

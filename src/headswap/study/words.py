@@ -97,6 +97,8 @@ def comparison_sentence(row: Values) -> str:
             f"{FEWEST_SEEDS_FOR_A_CLAIM} or more are needed. In these runs it is {row['mean'] * 100:+.1f} points "
             f"({row['test_low'] * 100:+.1f} to {row['test_high'] * 100:+.1f} by the test sample alone)."
         )
+    if row["verdict"] == "none" and row["low"] == row["high"] == 0:
+        return f"{row['arm']} against {versus} {where}: the same score with every seed."
     if row["verdict"] == "none":
         more = row["seeds_needed"]
         power = (

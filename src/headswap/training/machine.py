@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from headswap.core.errors import SettingError
+from headswap.core.errors import SettingError, counted
 from headswap.model.kernels import allow_fast_kernels
 from headswap.training.config import MachineSettings
 
@@ -92,7 +92,11 @@ class Machine:
 
     def describe(self) -> str:
         """`2 CPU threads, fp32` or the device's name."""
-        where = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else f"{self.threads} CPU threads"
+        where = (
+            torch.cuda.get_device_name(self.device)
+            if self.device.type == "cuda"
+            else counted(self.threads, "CPU thread")
+        )
         return f"{where}, {self.precision}"
 
     def environment(self, seed: int) -> dict[str, Any]:

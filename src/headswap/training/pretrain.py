@@ -182,6 +182,7 @@ class _Pretraining:
             "objective": self.origin.objective_name,
             **dict.fromkeys(("loss", "perplexity", "bits_per_byte")),
             **_held_out(progress.history[-1]),
+            **self._held_out_size(),
             **before,
             "references": self.references,
             "epochs": progress.step / per_epoch,
@@ -237,6 +238,11 @@ class _Pretraining:
         draws = Draws(training.seed, "mask", 0)
         for line in shown_inputs(self.objective.make_batch(rows.pieces_of([0], draws), draws), self.tokenizer):
             log.info("As the model sees it: %s", line)
+
+    def _held_out_size(self) -> dict[str, int]:
+        """How much text the held-out figures rest on."""
+        rows = self.parts.held_out
+        return {} if not rows else {"held_out_documents": len(rows.documents), "held_out_tokens": rows.num_tokens}
 
     def _card(self, steps: int, tokens: int) -> dict[str, Any]:
         training, before = self.recipe.training, self.origin.tokens_read
