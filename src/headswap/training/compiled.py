@@ -9,6 +9,7 @@ import logging
 import torch
 
 from headswap.model.text_model import TextModel
+from headswap.training.corpus_checks import num_parameters
 from headswap.training.machine import Machine
 
 log = logging.getLogger("headswap")
@@ -21,7 +22,7 @@ def pays_off(model: TextModel, machine: Machine, *, tokens: float | None = None,
     """Whether a run of some tokens or minutes is over ten times as long as compiling takes."""
     if not machine.is_fast or machine.is_deterministic or machine.device.type != "cuda":
         return False
-    work = 6 * sum(tensor.numel() for tensor in model.parameters()) * (tokens or 0)
+    work = 6 * num_parameters(model) * (tokens or 0)
     return max((minutes or 0) * 60, work / FLOPS) > TIMES * COST_SECONDS
 
 

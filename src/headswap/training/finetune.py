@@ -19,6 +19,7 @@ from headswap.text.order import steps_per_epoch
 from headswap.training.adaptation import count, freeze, paces_of, say_what_moves
 from headswap.training.checkpoint import Progress, best_folder, load_weights_in_place
 from headswap.training.config import FinetuneRecipe
+from headswap.training.corpus_checks import num_parameters
 from headswap.training.distributed import Processes, start_processes, stop_processes
 from headswap.training.drive import Plan, drive
 from headswap.training.evaluate import outputs_of
@@ -130,8 +131,7 @@ class _Finetuning:
 
     def _fitted_rate(self) -> float:
         model, tokens_read = self.start.model, self.start.tokens_read
-        num_parameters = sum(tensor.numel() for tensor in model.base.parameters())
-        each = None if tokens_read is None else tokens_read / num_parameters
+        each = None if tokens_read is None else tokens_read / num_parameters(model.base)
         if each and each < LEAST_TOKENS_A_PARAMETER:
             log.info("The base has read only %.2g tokens a parameter, so it may move fast.", each)
         return finetuning_rate(model.shape.base.hidden_size, tokens_a_parameter=each)
