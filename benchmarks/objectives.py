@@ -26,15 +26,15 @@ OBJECTIVES = ("causal", "masked", "masked+nsp")
 TOKENS_A_STEP = 32_768
 LONGER = {"masked+nsp": 2}  # a pair is about half as long as a packed window: as many tokens a step as the others
 WAYS: dict[str, dict[str, Any]] = {
-    "all": {},
+    "all": {"unfreeze": "at-once"},
     "head": {"trainable": "head", "learning_rate": 2e-3},
     "lora": {"trainable": "lora", "learning_rate": 1e-3},
     "gradual": {"unfreeze": "gradual"},
 }
-MIDDLE: dict[str, Any] = {"learning_rate": 1e-4, "num_train_epochs": 20}
+MIDDLE: dict[str, Any] = {"learning_rate": 1e-4, "num_train_epochs": 20, "unfreeze": "at-once", "pooling": "mean"}
 SETTINGS: dict[str, dict[str, Any]] = {
     **{
-        f"lr {rate:g}, {epochs} epochs": {"learning_rate": rate, "num_train_epochs": epochs}
+        f"lr {rate:g}, {epochs} epochs": {**MIDDLE, "learning_rate": rate, "num_train_epochs": epochs}
         for rate in (5e-5, 1e-4, 2e-4)
         for epochs in (10, 20, 40)
     },
@@ -45,22 +45,27 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "head x30": {**MIDDLE, "head_lr_factor": 30.0},
     "gradual": {**MIDDLE, "unfreeze": "gradual"},
     "gradual, lr 2e-4": {**MIDDLE, "unfreeze": "gradual", "learning_rate": 2e-4},
+    "pooling last": {**MIDDLE, "pooling": "last"},
     "pooling later": {**MIDDLE, "pooling": "later"},
     "pooling later, gradual": {**MIDDLE, "pooling": "later", "unfreeze": "gradual"},
     "dropout 0": {**MIDDLE, "dropout": 0.0},
     "dropout 0.2": {**MIDDLE, "dropout": 0.2},
     "batch 8": {**MIDDLE, "batch_size": 8},
+    "label smoothing 0.1": {**MIDDLE, "label_smoothing_factor": 0.1},
 }
-"""Changes of the defaults (layers x0.8, head x10), each beside 1e-4 and 20 epochs."""
+"""Changes of what was the default before (layers x0.8, head x10, 1e-4, 20 epochs, all at once, their mean)."""
+AT_ONCE: dict[str, Any] = {"unfreeze": "at-once", "pooling": "mean"}
 VARIANTS: dict[str, dict[str, Any]] = {
     "default": {},
-    "head+tail": {"long": "head+tail"},
-    "mean+max": {"pooling": "mean+max"},
-    "gradual": {"unfreeze": "gradual"},
-    "later": {"pooling": "later"},
+    "at once, mean": AT_ONCE,
+    "gradual, mean": {"unfreeze": "gradual", "pooling": "mean"},
+    "at once, later": {"unfreeze": "at-once", "pooling": "later"},
     "gradual, later": {"unfreeze": "gradual", "pooling": "later"},
+    "at once, mean, head+tail": {**AT_ONCE, "long": "head+tail"},
+    "at once, mean+max": {**AT_ONCE, "pooling": "mean+max"},
+    "at once, mean, length 512": {**AT_ONCE, "max_length": 512},
+    "head+tail": {"long": "head+tail"},
     "length 512": {"max_length": 512},
-    "length 512, head+tail": {"max_length": 512, "long": "head+tail"},
 }
 
 

@@ -50,6 +50,8 @@ def test_the_labs_finetuning_has_the_labs_numbers() -> None:
     assert (training.weight_decay, training.lr_scheduler_type, training.warmup_steps) == (0.0, "constant", 0)
     assert (training.max_grad_norm, training.batch_size, training.num_train_epochs) == (0.5, 8, 15)
     assert (recipe.head.pooling, recipe.head.head_dropout, recipe.model.dropout) == ("last", 0.0, 0.0)
+    adaptation = recipe.adaptation
+    assert (adaptation.unfreeze, adaptation.layer_lr_decay, adaptation.head_lr_factor) == ("at-once", 1.0, 1.0)
 
 
 def test_the_labs_study_trains_as_the_labs_recipes_do() -> None:

@@ -13,15 +13,17 @@ from safetensors.torch import load_file, save_file
 import headswap as hs
 from headswap.bundle import Bundle
 from headswap.cli.app import run
+from headswap.core.config import load_recipe
 from headswap.core.errors import RunError, SettingError
 from headswap.model import swap
 from headswap.model.config import PRESETS, LoraShape
 from headswap.model.text_model import build_model, merged
 from headswap.text.batch import flat_batch
-from headswap.training import reload
+from headswap.training import fitted, reload
 from headswap.training.adaptation import count, depth_of, freeze, paces_of
-from headswap.training.config import AdaptationSettings
+from headswap.training.config import FinetuneRecipe
 from headswap.training.rows import Row
+from headswap.training.swap_config import AdaptationSettings
 from tiny import random_sequences, sentences, tiny_model_shape, write_labelled
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -123,6 +125,35 @@ def test_gradual_unfreezing_lets_one_more_layer_move_each_epoch(shared: Path, tm
         depths = {depth_of(name, 3) for name in moved(shared, run)}
         assert depths == set(range(1, epochs))
     assert any(name.startswith("base.") for name in before)
+
+
+@pytest.mark.parametrize(
+    ("base", "settings", "unfreeze", "pooling"),
+    [
+        ("base", {"num_train_epochs": 8}, "gradual", "later"),
+        ("base", {"num_train_epochs": 7}, "at-once", "later"),
+        ("base", {"num_train_epochs": 8, "unfreeze": "at-once", "pooling": "mean"}, "at-once", "mean"),
+        ("base", {"num_train_epochs": 8, "trainable": "lora"}, "at-once", "later"),
+        ("scratch", {"num_train_epochs": 8}, "at-once", "later"),
+        ("scratch", {"num_train_epochs": 1, "direction": "bidirectional"}, "at-once", "mean"),
+    ],
+)
+def test_what_fits_the_base_and_the_run_is_written_into_the_recipe_and_can_be_run_again(
+    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, base: str, settings: dict[str, Any], unfreeze: str,
+    pooling: str,
+) -> None:  # fmt: skip
+    """Of three layers the last one's turn is in the fourth epoch after the head's."""
+    monkeypatch.setattr(fitted, "LEAST_TOKENS_A_PARAMETER", 0.1)  # the base of these tests has read that
+    start = "scratch" if base == "scratch" else shared / "base"
+    shape = {"vocab_size": 300, "max_length": 32, **SHAPE} if base == "scratch" else {}
+    given = {"device": "cpu", "threads": 1, "learning_rate": 3e-3, "num_train": 32, "train": shared / "train.jsonl"}
+    first = hs.finetune(start, out=tmp_path / "first", **given, **shape, **settings)
+    recipe = load_recipe(FinetuneRecipe, first.path / "recipe.toml")
+    assert (recipe.adaptation.unfreeze, recipe.head.pooling) == (unfreeze, pooling)
+    assert first.bundle.model.shape.classifier.pooling == pooling
+    again = hs.finetune(config=first.path / "recipe.toml", out=tmp_path / "again")
+    weights = [load_file(run.path / "bundle" / "model.safetensors") for run in (first, again)]
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
 
 
 def test_a_gradual_run_that_was_stopped_goes_on_bit_for_bit(shared: Path, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import headswap as hs
 from headswap.bundle import Bundle
 from headswap.core.config import load_recipe
 from headswap.training.config import FinetuneRecipe
-from headswap.training.fitted import finetuning_rate
+from headswap.training.fitted import finetuning_rate, moves_gradually
 from tiny import sentences
 
 SHAPE = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16, "max_length": 24}
@@ -25,6 +25,24 @@ def test_the_rate_fits_what_the_base_has_read(tokens_a_parameter: float | None, 
 def test_wider_bases_that_have_read_enough_take_no_smaller_steps() -> None:
     assert [finetuning_rate(width, tokens_a_parameter=5.0) for width in (256, 512)] == [1e-4, 1e-4]
     assert finetuning_rate(512, tokens_a_parameter=0.0) == 2.1e-4
+
+
+@pytest.mark.parametrize(
+    ("epochs", "layers", "read", "expected"),
+    [
+        (20, 6, 5.0, True),
+        (14, 6, None, True),
+        (13.9, 6, 5.0, False),
+        (3, 6, 5.0, False),
+        (20, 12, 5.0, False),
+        (20, 6, 2.9, False),
+        (20, 6, 0.0, False),
+    ],
+)
+def test_layers_get_their_turn_one_by_one_where_the_run_is_long_enough(
+    epochs: float, layers: int, read: float | None, expected: bool
+) -> None:
+    assert moves_gradually(epochs, layers, tokens_a_parameter=read) == expected
 
 
 def test_a_base_says_how_much_it_has_read_and_is_tuned_accordingly(

@@ -23,7 +23,7 @@ def test_the_golden_run_has_its_golden_losses(corpus_file: Path, tmp_path: Path)
     )  # fmt: skip
     classifier = hs.finetune(
         base, train=train, test=test, out=tmp_path / "classifier", num_train_epochs=2, learning_rate=1e-3, seed=7,
-        layer_lr_decay=1.0, head_lr_factor=1.0, device="cpu", threads=2,
+        pooling="mean", layer_lr_decay=1.0, head_lr_factor=1.0, device="cpu", threads=2,
     )  # fmt: skip
     pretraining = [line["train_loss"] for line in base.metrics() if "train_loss" in line] + [base.result["loss"]]
     finetuning = [line["eval_loss"] for line in classifier.metrics() if "eval_loss" in line]

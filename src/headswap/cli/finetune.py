@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from headswap.cli.flags import Adaptation, Head, Machine, Model, Output, Reading, Tokens, Training, TrainingFlags
-from headswap.model.config import HeadShape
 from headswap.text.config import LabelledSettings, TokenizerSettings
-from headswap.training.config import AdaptationSettings, FinetuneTraining, MachineSettings, StartSettings
+from headswap.training.config import FinetuneTraining, MachineSettings, StartSettings
+from headswap.training.swap_config import AdaptationSettings, HeadSettings
 
 
 def finetune(
@@ -16,7 +16,7 @@ def finetune(
     data: Annotated[LabelledSettings | None, Reading] = None,
     tokenizer: Annotated[TokenizerSettings | None, Tokens] = None,
     model: Annotated[StartSettings | None, Model] = None,
-    head: Annotated[HeadShape | None, Head] = None,
+    head: Annotated[HeadSettings | None, Head] = None,
     adaptation: Annotated[AdaptationSettings | None, Adaptation] = None,
     training: Annotated[FinetuneTraining | None, Training] = None,
     machine: Annotated[MachineSettings | None, Machine] = None,

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from headswap.cli.flags import Adaptation, Model, Output, OutputFlags
 from headswap.model.config import PRESET_VOCAB_SIZES, HeadName, HeadShape, ModelSettings
-from headswap.training.config import AdaptationSettings
+from headswap.training.swap_config import AdaptationSettings
 
 if TYPE_CHECKING:
     from headswap.model.account import Account

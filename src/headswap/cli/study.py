@@ -6,10 +6,11 @@ from typing import Annotated, Any
 from cyclopts import Group, Parameter
 
 from headswap.cli.flags import Adaptation, Head, Machine, Masking, Model, Output, Reading, StudyFlags, Tokens, section
-from headswap.model.config import HeadShape, ModelSettings
+from headswap.model.config import ModelSettings
 from headswap.study.config import StudyFinetune, StudySettings
 from headswap.text.config import LabelledSettings, MaskingSettings, TokenizerSettings
-from headswap.training.config import AdaptationSettings, MachineSettings, PretrainTraining
+from headswap.training.config import MachineSettings, PretrainTraining
+from headswap.training.swap_config import AdaptationSettings, HeadSettings
 
 Pretraining = Parameter(name="pretrain", group=Group("Pre-training", sort_key=2))
 Finetuning = Parameter(name="finetune", group=Group("Fine-tuning", sort_key=2))
@@ -25,7 +26,7 @@ def study(
     data: Annotated[LabelledSettings | None, Reading] = None,
     tokenizer: Annotated[TokenizerSettings | None, Tokens] = None,
     model: Annotated[ModelSettings | None, Model] = None,
-    head: Annotated[HeadShape | None, Head] = None,
+    head: Annotated[HeadSettings | None, Head] = None,
     adaptation: Annotated[AdaptationSettings | None, Adaptation] = None,
     masking: Annotated[MaskingSettings | None, Masking] = None,
     pretrain: Annotated[PretrainTraining | None, Pretraining] = None,

@@ -14,8 +14,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from headswap.core.seeds import Draws
+from headswap.model.config import Direction
 from headswap.model.objectives import ScoreSums, token_loss_sum
-from headswap.model.text_model import Direction, TextModel
+from headswap.model.text_model import TextModel
 from headswap.text.batch import Batch, flat_batch
 from headswap.text.config import MaskingSettings
 from headswap.text.masking import Masker, places_of

@@ -13,9 +13,10 @@ import numpy as np
 from torch import Tensor
 
 from headswap.core.seeds import Draws
+from headswap.model.config import Direction
 from headswap.model.fused_loss import linear_cross_entropy_sum
 from headswap.model.heads import LanguageModelHead
-from headswap.model.text_model import Direction, TextModel
+from headswap.model.text_model import TextModel
 from headswap.text.batch import Batch, flat_batch
 from headswap.text.store import TokenStore
 from headswap.text.tokenizer import Tokenizer

@@ -6,7 +6,7 @@ since a model that was trained to look left must go on looking left.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,13 +15,12 @@ from headswap.core.config import Settings
 from headswap.core.errors import SettingError
 from headswap.model.attention import SequenceLayout
 from headswap.model.base import Base
-from headswap.model.config import BaseShape, HeadKind, HeadShape, LoraShape
+from headswap.model.config import BaseShape, Direction, HeadKind, HeadShape, LoraShape
 from headswap.model.heads import HEADS, ClassificationHead, LanguageModelHead, TaskHead
 from headswap.model.initialize import initialize
 from headswap.model.lora import LoraLinear, add_adapters, is_adapter
 from headswap.text.batch import Batch
 
-Direction = Literal["causal", "bidirectional"]
 PAIR_HEAD = HeadShape(pooling="first", head_hidden="tanh", head_dropout=0.0)
 """BERT's: a square layer with tanh on the first token's vector."""
 

@@ -5,15 +5,15 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator
 
 from headswap.core.config import Recipe, Settings
-from headswap.model.config import HeadShape, ModelSettings, Share
+from headswap.model.config import ModelSettings, Share
 from headswap.text.config import DocumentUnit, LabelledSettings, MaskingSettings, TokenizerSettings
 from headswap.training.config import (
-    AdaptationSettings,
     FinetuneTraining,
     MachineSettings,
     PretrainTraining,
     StartSettings,
 )
+from headswap.training.swap_config import AdaptationSettings, HeadSettings
 
 ALL = "all"
 FEWEST_LABELS = 2
@@ -95,7 +95,7 @@ class StudyRecipe(Recipe):
     data: LabelledSettings = LabelledSettings()
     tokenizer: TokenizerSettings = TokenizerSettings()
     model: ModelSettings = ModelSettings()
-    head: HeadShape = HeadShape()
+    head: HeadSettings = HeadSettings()
     adaptation: AdaptationSettings = AdaptationSettings()
     masking: MaskingSettings = MaskingSettings()
     pretrain: PretrainTraining = PretrainTraining()

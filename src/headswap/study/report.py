@@ -169,15 +169,19 @@ def _paces(material: Material) -> list[str]:
     """How fast each fine-tuned arm learns, as its runs recorded it."""
     found = []
     for arm in material.arms:
-        folders = [run.folder for run in material.runs if run.arm == arm and (run.folder / "recipe.toml").exists()]
-        if not folders:
+        runs = [run for run in material.runs if run.arm == arm and (run.folder / "recipe.toml").exists()]
+        if not runs:
             continue
-        recipe = load_recipe(FinetuneRecipe, folders[-1] / "recipe.toml")
+        recipes = {run.labels: load_recipe(FinetuneRecipe, run.folder / "recipe.toml") for run in runs}
+        recipe = recipes[max(recipes)]
         told = f"{arm} {recipe.training.learning_rate:g}"
         if (decay := recipe.adaptation.layer_lr_decay) not in (None, 1.0):
             told += f", each layer {decay:g} of the one above it"
         if (factor := recipe.adaptation.head_lr_factor) not in (None, 1.0):
             told += f", the head {factor:g} times"
+        if gradual := sorted(labels for labels, one in recipes.items() if one.adaptation.unfreeze == "gradual"):
+            told += ", one more layer moving each epoch"
+            told += "" if len(gradual) == len(recipes) else f" (up to {gradual[-1]:,} labels)"
         found.append(told)
     return found
 

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from headswap.core.errors import SettingError
 from headswap.model.lora import is_adapter
 from headswap.model.text_model import TextModel
-from headswap.training.config import AdaptationSettings
 from headswap.training.optimizer import Pace
+from headswap.training.swap_config import AdaptationSettings
 
 log = logging.getLogger("headswap")
 LAYER = re.compile(r"base\.layers\.(\d+)\.")
@@ -77,7 +77,11 @@ def say_what_moves(model: TextModel, settings: AdaptationSettings, *, num_epochs
     if settings.unfreeze == "gradual":
         num_layers = model.shape.base.num_hidden_layers
         last = max(depth_of(name, num_layers) for name, tensor in model.named_parameters() if tensor.requires_grad)
-        if last + 1 > num_epochs:
+        if last + 1 <= num_epochs:
+            log.info(
+                "Gradual: one more layer moves each epoch, from the head down, and all from epoch %d on.", last + 1
+            )
+        else:
             log.warning(
                 "Gradual unfreezing lets one more layer move each epoch: all of them move from epoch %d on, but the "
                 "run has %g. Ask for more epochs, or leave --unfreeze out.", last + 1, num_epochs,

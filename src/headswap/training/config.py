@@ -6,19 +6,9 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, field_validator
 
 from headswap.core.config import Recipe, Settings, check_exclusive
-from headswap.core.errors import SettingError, did_you_mean
-from headswap.model.config import (
-    DEFAULT_PRESET,
-    LORA_TARGETS,
-    HeadShape,
-    LoraShape,
-    LoraTarget,
-    ModelSettings,
-    Preset,
-    ShapeChanges,
-    Share,
-)
+from headswap.model.config import DEFAULT_PRESET, Direction, ModelSettings, Preset, ShapeChanges, Share
 from headswap.text.config import LabelledSettings, Long, MaskingSettings, ReadSettings, TokenizerSettings
+from headswap.training.swap_config import AdaptationSettings, HeadSettings
 
 Positive = Annotated[float, Field(gt=0)]
 Steps = Annotated[int, Field(ge=1)]
@@ -27,8 +17,6 @@ PrecisionName = Literal["auto", "fp32", "bf16"]
 MetricName = Literal[
     "accuracy", "macro_f1", "micro_f1", "f1", "exact_match", "mse", "mae", "pearson", "spearman", "r2", "loss"
 ]
-LAYER_LR_DECAY, HEAD_LR_FACTOR = 0.8, 10.0
-"""How a carried base moves by default: what is general stays, what is new hurries (docs/results.md has the figures)."""
 ObjectiveName = Literal["causal", "masked", "masked+nsp", "masked+sop"]
 
 
@@ -163,62 +151,6 @@ class FinetuneTraining(TrainingSettings):
     """balanced: every class weighs the same in the loss, however rare it is."""
 
 
-class AdaptationSettings(Settings):
-    """Which weights of a base move in fine-tuning, and how."""
-
-    trainable: str = "all"
-    """What moves beside the new head: all, head (nothing else), top-N (the N upper layers), biases, or lora."""
-    lora_rank: Steps = 8
-    """Rank of the adapters."""
-    lora_alpha: Positive = 16.0
-    """Adapters are scaled by alpha / rank."""
-    lora_targets: tuple[LoraTarget, ...] = LORA_TARGETS
-    """Matrices of a layer that get an adapter: qkv, output, gate, up, down; all of them by default."""
-    unfreeze: Literal["at-once", "gradual"] = "at-once"
-    """Whether all trainable layers move from the start, or one more each epoch, from the head down."""
-    layer_lr_decay: Annotated[float, Field(gt=0, le=1)] | None = None
-    """Each layer's learning rate is this share of that of the layer above it. By default 0.8; 1 from scratch."""
-    head_lr_factor: Positive | None = None
-    """The new head's learning rate as a multiple of the top layer's. By default 10; 1 from scratch."""
-
-    def model_post_init(self, _context: object) -> None:
-        """top-N has a number, so the words cannot be listed as a type."""
-        if not re.fullmatch(r"all|head|biases|lora|top-[1-9]\d*", self.trainable):
-            raise SettingError(
-                f"trainable = '{self.trainable}' is not allowed: it is all, head, biases, lora, or top-N with a number "
-                f"of layers such as top-2.{did_you_mean(self.trainable, ('all', 'head', 'biases', 'lora'))}"
-            )
-
-    @property
-    def top_layers(self) -> int | None:
-        """N of top-N."""
-        return int(self.trainable.removeprefix("top-")) if self.trainable.startswith("top-") else None
-
-    def resolved(self, *, is_scratch: bool) -> Self:
-        """With the paces written out; a base from scratch has nothing to be kept, so all of it moves alike."""
-        if is_scratch and (given := self.not_default(("trainable", "unfreeze"))):
-            raise SettingError(f"{', '.join(given)} cannot be used with --base scratch: there is no base to adapt.")
-        decay, factor = (1.0, 1.0) if is_scratch else (LAYER_LR_DECAY, HEAD_LR_FACTOR)
-        if self.trainable == "head":
-            decay = 1.0  # none of its layers moves
-        return self.changed(layer_lr_decay=self.layer_lr_decay or decay, head_lr_factor=self.head_lr_factor or factor)
-
-    def lora(self) -> LoraShape | None:
-        """The adapters that are asked for."""
-        if self.trainable != "lora":
-            return None
-        return LoraShape(rank=self.lora_rank, alpha=self.lora_alpha, targets=self.lora_targets)
-
-    def check(self) -> None:
-        """Settings that would have no effect are refused."""
-        if self.trainable != "lora" and (given := self.not_default(("lora_rank", "lora_alpha", "lora_targets"))):
-            raise SettingError(f"{', '.join(given)}: there are adapters under --trainable lora only.")
-        idle = {"unfreeze": "at-once", "layer_lr_decay": 1.0}
-        given = [name for name in self.not_default(idle) if getattr(self, name) != idle[name]]
-        if self.trainable == "head" and given:
-            raise SettingError(f"{', '.join(given)}: under --trainable head no layer of the base moves.")
-
-
 class CorpusSettings(ReadSettings):
     """Where the unlabelled text is."""
 
@@ -234,13 +166,13 @@ class StartSettings(ShapeChanges):
     preset: Preset | None = None
     """Shape of a base from scratch: lab (4 layers of 200), small (6 of 256, default), modern (6 of 512), gpt2-small,
     bert-base."""
-    direction: Literal["causal", "bidirectional"] | None = None
+    direction: Direction | None = None
     """Attention direction of a base from scratch; causal by default, bidirectional for the tasks tag and span, which
     need what follows a word. A pre-trained base keeps its own."""
     dropout: Share | None = 0.1
     """Dropout on embeddings, attention and residual branches while fine-tuning."""
 
-    def resolved(self, direction: Literal["causal", "bidirectional"]) -> Self:
+    def resolved(self, direction: Direction) -> Self:
         """With the defaults of a base from scratch written out; one that is carried over has its own."""
         if self.base != "scratch":
             return self
@@ -292,7 +224,7 @@ class FinetuneRecipe(Recipe):
     data: LabelledSettings = LabelledSettings()
     tokenizer: TokenizerSettings = TokenizerSettings()
     model: StartSettings = StartSettings()
-    head: HeadShape = HeadShape()
+    head: HeadSettings = HeadSettings()
     adaptation: AdaptationSettings = AdaptationSettings()
     training: FinetuneTraining = FinetuneTraining()
     machine: MachineSettings = MachineSettings()

@@ -24,7 +24,13 @@ from headswap.training.distributed import Processes, start_processes, stop_proce
 from headswap.training.drive import Plan, drive
 from headswap.training.evaluate import outputs_of
 from headswap.training.failures import explained
-from headswap.training.fitted import FINETUNE_PATIENCE, LEAST_TOKENS_A_PARAMETER, finetuning_epochs, finetuning_rate
+from headswap.training.fitted import (
+    FINETUNE_PATIENCE,
+    finetuning_epochs,
+    finetuning_rate,
+    has_read_enough,
+    moves_gradually,
+)
 from headswap.training.machine import Machine
 from headswap.training.observer import Observer
 from headswap.training.predictions import predictions_of
@@ -104,11 +110,8 @@ class _Finetuning:
         self.machine, self.processes, self.observer = machine, processes, observer
         base = start.model.shape.base
         machine.settle_precision(base.hidden_size)
-        training = recipe.training
-        self.max_length = training.max_length or base.max_position_embeddings
-        if training.learning_rate is None:
-            training = training.changed(learning_rate=self._fitted_rate())
-        training = training.changed(max_length=self.max_length)
+        self.max_length = recipe.training.max_length or base.max_position_embeddings
+        training = recipe.training.changed(max_length=self.max_length)
         card = {"base": recipe.model.base, "training examples": len(splits.train), "seed": training.seed}
         state = TaskState(
             task=self.task.name,
@@ -121,26 +124,36 @@ class _Finetuning:
         state = self.task.begin(state, splits.train)
         self.bundle = Bundle(start.model, start.tokenizer, splits.labels, start.objective, card, task=state)
         self.train, self.validation = self._encoded(splits.train), self._encoded(splits.validation)
+        self.steps_per_epoch = steps_per_epoch(len(self.train.rows), training.batch_size)
+        self.recipe, self.total_steps = self._fitted(recipe.changed(training=training))
+        self.latest: dict[str, Any] = {}
+        freeze(start.model, self.recipe.adaptation)
+
+    def _fitted(self, recipe: FinetuneRecipe) -> tuple[FinetuneRecipe, int]:
+        """The recipe with every value that was left to us filled in, and its number of steps."""
+        training, model, tokens_read = recipe.training, self.start.model, self.start.tokens_read
+        read = None if tokens_read is None else tokens_read / num_parameters(model.base)
+        if training.learning_rate is None:
+            if read and not has_read_enough(read):
+                log.info("The base has read only %.2g tokens a parameter, so it may move fast.", read)
+            rate = finetuning_rate(model.shape.base.hidden_size, tokens_a_parameter=read)
+            training = training.changed(learning_rate=rate)
         if training.max_steps is None and training.num_train_epochs is None:
             epochs = finetuning_epochs(len(self.train.rows), training.batch_size)
             patience = training.early_stopping_patience or FINETUNE_PATIENCE
             training = training.changed(num_train_epochs=epochs, early_stopping_patience=patience)
-        self.recipe = recipe.changed(training=training)
-        self.latest: dict[str, Any] = {}
-        freeze(start.model, recipe.adaptation)
-
-    def _fitted_rate(self) -> float:
-        model, tokens_read = self.start.model, self.start.tokens_read
-        each = None if tokens_read is None else tokens_read / num_parameters(model.base)
-        if each and each < LEAST_TOKENS_A_PARAMETER:
-            log.info("The base has read only %.2g tokens a parameter, so it may move fast.", each)
-        return finetuning_rate(model.shape.base.hidden_size, tokens_a_parameter=each)
+        steps = training.max_steps or math.ceil((training.num_train_epochs or 1) * self.steps_per_epoch)
+        num_epochs, num_layers = steps / self.steps_per_epoch, model.shape.base.num_hidden_layers
+        is_gradual = moves_gradually(num_epochs, num_layers, tokens_a_parameter=read)
+        adaptation, head = recipe.adaptation.fitted(is_gradual=is_gradual), recipe.head
+        if self.task.head == "classify":
+            head = head.changed(pooling=model.shape.classifier.pooling)
+        return recipe.changed(training=training, adaptation=adaptation, head=head), steps
 
     def work(self) -> Run:
         """Train to the end, score test once, write what came out."""
         training = self.recipe.training
-        per_epoch = steps_per_epoch(len(self.train.rows), training.batch_size)
-        total = training.max_steps or math.ceil((training.num_train_epochs or 1) * per_epoch)
+        per_epoch, total = self.steps_per_epoch, self.total_steps
         self.processes.from_first(self._begin)
         self._say_what_is_trained(total)
         say_what_moves(self.start.model, self.recipe.adaptation, num_epochs=total / per_epoch)

@@ -62,7 +62,7 @@ class Start:
             direction=start.direction,
             head=splits.task.head,
             num_labels=len(splits.labels),
-            classifier=recipe.head,
+            classifier=recipe.head.shape(start.direction),
         )
         model = build_model(shape, seed=recipe.training.seed)
         return cls(model, tokenizer, scratch_ledger(model), "none")
@@ -95,7 +95,7 @@ class Start:
             direction=bundle.model.shape.direction,
             head=splits.task.head,
             num_labels=len(splits.labels),
-            classifier=recipe.head,
+            classifier=recipe.head.shape(bundle.model.shape.direction),
             lora=recipe.adaptation.lora(),
         )
         model, ledger = swap_head(bundle.model, shape, seed=recipe.training.seed, source=str(recipe.model.base))

@@ -13,12 +13,13 @@ import numpy as np
 
 from headswap.bundle import Bundle
 from headswap.core.errors import SettingError, listed
-from headswap.model.config import HeadKind, HeadShape, TaskState
+from headswap.model.config import HeadKind, TaskState
 from headswap.model.supervised import SUPERVISED, SupervisedObjective
 from headswap.text.config import ColumnSettings, LabelledSettings, TaskName
 from headswap.text.strata import stratified_split
 from headswap.training.config import FinetuneTraining
 from headswap.training.rows import EncodedSet
+from headswap.training.swap_config import HeadSettings
 
 COLUMNS = tuple(ColumnSettings.model_fields)
 LOWER_IS_BETTER = frozenset({"loss", "mse", "mae"})
@@ -133,9 +134,9 @@ class Task(ABC):
                 f"{', '.join(idle)} cannot be set: the task {self.name} does not read it.{_reader_hint(idle, columns)}"
             )
 
-    def check_head(self, head: HeadShape) -> None:
+    def check_head(self, head: HeadSettings) -> None:
         """Refuse settings of a head that this task's does not have."""
-        if self.head != "classify" and head.not_default(["pooling"]):
+        if self.head != "classify" and head.pooling not in (None, "mean"):
             raise SettingError(f"pooling cannot be set: the head of the task {self.name} reads token by token.")
 
     def score(self, metrics: dict[str, Any], name: str) -> list[float]:
