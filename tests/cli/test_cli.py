@@ -137,7 +137,8 @@ def test_a_wrong_value_is_named_with_its_flag(
 
 
 def test_a_missing_out_is_named(capsys: pytest.CaptureFixture[str], shared: Path) -> None:
-    assert "--out" in call_wrong(capsys, "pretrain", shared / "corpus.txt")
+    assert "--out is missing" in call_wrong(capsys, "pretrain", shared / "corpus.txt")
+    assert "--out needs a value" in call_wrong(capsys, "pretrain", shared / "corpus.txt", "--out")
 
 
 def test_a_missing_corpus_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -102,6 +102,13 @@ def test_a_merged_bundle_is_plain_and_predicts_the_same(
         assert first.scores == pytest.approx(second.scores, abs=1e-5)
     assert run(["merge", str(tmp_path / "plain"), "--out", str(tmp_path / "again")]) == 2
     assert "no adapters" in capsys.readouterr().err
+    again = ["merge", str(made.path), "--out", str(tmp_path / "plain")]
+    assert run(again) == 2
+    assert "replace it with --overwrite" in capsys.readouterr().err
+    assert run([*again, "--overwrite"]) == 0
+    assert run(["merge", str(made.path), "--out", str(shared), "--overwrite"]) == 2
+    assert "is no bundle" in capsys.readouterr().err
+    assert (shared / "train.jsonl").exists()
 
 
 @pytest.mark.parametrize("preset", PRESETS)

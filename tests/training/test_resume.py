@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import headswap as hs
+from headswap.core.errors import SettingError
 from headswap.training.drive import StoppedError
 from headswap.training.observer import Observer
 from reliability import runs
@@ -45,6 +46,30 @@ def test_a_run_that_crashed_goes_on_bit_for_bit(files: Path, verb: Verb) -> None
             verb(files, f"cut-{step}", observer=Crash(step))
         torch.manual_seed(step)  # whatever is drawn in between must not matter
         assert differences(whole.path, verb(files, f"cut-{step}", resume=True).path) == []
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_run_that_is_taken_elsewhere_with_its_files_goes_on_bit_for_bit(tmp_path: Path, verb: Verb) -> None:
+    here, there = write_files(tmp_path / "here"), tmp_path / "there"
+    verb(here, "whole")
+    for name in ("cut", "other"):
+        with pytest.raises(MemoryError):
+            verb(here, name, observer=Crash(12))
+    here.rename(there)
+    assert differences(there / "whole", verb(there, "cut", resume=True).path) == ["recipe.toml"], "which has the places"
+    for name in ("corpus.txt", "train.jsonl"):
+        lines = (there / name).read_text(encoding="utf-8").splitlines(keepends=True)
+        (there / name).write_text("".join(lines[1:]), encoding="utf-8")
+    with pytest.raises(SettingError, match=r"The (corpus|training set).* changed since"):
+        verb(there, "other", resume=True)
+
+
+def test_a_base_is_not_taken_for_one_from_scratch(files: Path) -> None:
+    base = pretrain(files, "base")
+    with pytest.raises(MemoryError):
+        finetune(files, "cut", observer=Crash(12))
+    with pytest.raises(SettingError, match=r"model\.base was 'scratch'"):
+        hs.finetune(base, train=files / "train.jsonl", out=files / "cut", resume=True)
 
 
 @pytest.mark.parametrize("verb", VERBS)

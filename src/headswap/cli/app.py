@@ -7,7 +7,7 @@ interrupted. A user's mistake is a sentence; a traceback is a defect of ours.
 import os
 import sys
 
-from cyclopts import App, CycloptsError, UnknownCommandError, UnusedCliTokensError
+from cyclopts import App, CycloptsError, MissingArgumentError, UnknownCommandError, UnusedCliTokensError
 from pydantic import ValidationError
 
 from headswap import __version__
@@ -101,6 +101,9 @@ def _wording(problem: CycloptsError, argv: list[str]) -> str:
         is_text = bool(argv) and argv[0] in ("predict", "generate", "fill", "embed")
         hint = "Put a text of several words in quotes." if is_text else f"See headswap {argv[0]} --help."
         return f"{listed(unused)} {'is' if len(unused) == 1 else 'are'} too much. {hint}"
+    if isinstance(problem, MissingArgumentError) and problem.argument and not problem.argument.tokens:
+        name = problem.argument.name
+        return f"{name} {'needs a value' if name in argv else 'is missing'}. See headswap {argv[0]} --help."
     if isinstance(problem, UnknownCommandError):
         return f"'{argv[0]}' is not a verb.{did_you_mean(argv[0], VERBS)} The verbs are: {', '.join(VERBS)}."
     cause: BaseException | None = problem

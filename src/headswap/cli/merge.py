@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-from headswap.cli.flags import Output, OutputFlags
+from headswap.cli.flags import Output, OutputFlags, switch
 
 
 def merge(
@@ -11,6 +11,7 @@ def merge(
     /,
     *,
     out: Path,
+    overwrite: Annotated[bool, switch("Replace the bundle if it exists.")] = False,
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
 ) -> None:
     """Add LoRA adapters into the weights: a plain bundle with the same outputs.
@@ -33,8 +34,10 @@ def merge(
     from headswap.model.text_model import merged
 
     console = start_messages(quiet=flags.quiet)
-    if out.exists():
-        raise SettingError(f"--out {out} exists already. Choose another name or remove it.")
+    if out.exists() and not overwrite:
+        raise SettingError(f"--out {out} exists already. Choose another name, or replace it with --overwrite.")
+    if out.exists() and not (out / "config.json").exists():
+        raise SettingError(f"--overwrite would remove {out}, which is no bundle. Move it away first.")
     loaded = Bundle.load(bundle)
     lora = loaded.model.shape.lora
     if lora is None:

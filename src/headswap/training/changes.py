@@ -1,8 +1,8 @@
 """What may change between a run and its resumption.
 
-Settings that change nothing that is computed are taken and said. Those that change it by rounding alone are taken with
-a warning. A longer limit is taken where the steps done so far would have been the same under it. All else is refused,
-by name.
+Settings that change nothing that is computed are taken and said, and so are files that lie elsewhere now: what is read
+from them is compared by its checksum. Settings that change it by rounding alone are taken with a warning. A longer
+limit is taken where the steps done so far would have been the same under it. All else is refused, by name.
 """
 
 import logging
@@ -22,6 +22,18 @@ WITHOUT_EFFECT = {
     "training.save_total_limit",
     "training.eval_steps",
 }
+FILES = {
+    "corpus.corpus",
+    "data.train",
+    "data.validation",
+    "data.test",
+    "data.label_file",
+    "data.validation_label_file",
+    "data.test_label_file",
+    "model.base",
+    "tokenizer.tokenizer",
+}
+"""Where something is read from of which data.json has the checksum."""
 ROUNDING = {
     "machine.device": "rounding",
     "machine.deterministic": "rounding",
@@ -108,7 +120,7 @@ def _say(name: str, old: Any, new: Any) -> None:
 
 def _objection(name: str, before: dict[str, Any], now: dict[str, Any], folder: Path, limits: list[str]) -> str | None:
     """Why a changed setting is refused (to be put behind it), or None where it is harmless."""
-    if name in WITHOUT_EFFECT or name in ROUNDING:
+    if name in WITHOUT_EFFECT or name in ROUNDING or (name in FILES and _may_have_moved(before.get(name), now[name])):
         return None
     if name == "training.on_nan":
         old, new = (TrainingSettings(on_nan=value).most_skipped for value in (before[name], now[name]))
@@ -116,6 +128,11 @@ def _objection(name: str, before: dict[str, Any], now: dict[str, Any], folder: P
     if name in limits:
         return _limit_objection(name, before, now, folder)
     return ""
+
+
+def _may_have_moved(old: Any, new: Any) -> bool:
+    """Whether both name files; a base from scratch is none."""
+    return bool(old) and bool(new) and "scratch" not in (old, new)
 
 
 def _limit_objection(name: str, before: dict[str, Any], now: dict[str, Any], folder: Path) -> str | None:
