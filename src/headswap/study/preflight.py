@@ -21,6 +21,8 @@ from headswap.training.fitted import finetuning_epochs
 from headswap.training.splits import num_for_choosing
 
 START_SECONDS = {"cpu": 4.0, "cuda": 12.0}
+OVERHEAD = {"cpu": 0.8e6, "cuda": 20e6}
+"""As many parameters as take as long as all else that a step does: small models differ less than their sizes."""
 BASELINE_SECONDS = 3.0
 BASELINE_SECONDS_A_TEXT = 4e-3
 BYTES_A_PARAMETER = 4
@@ -55,8 +57,8 @@ class Estimator:
             return BASELINE_SECONDS + (texts * BASELINE_SECONDS_A_TEXT if job.arm == "tfidf" else 0.0)
         if self.probe is None:
             return 60.0
-        start = START_SECONDS["cpu" if "CPU" in self.probe["device"] else "cuda"]
-        return start + (self._pretraining(job) if job.kind == "pretrain" else self._finetuning(job))
+        work = self._pretraining(job) if job.kind == "pretrain" else self._finetuning(job)
+        return START_SECONDS[self._device()] + work
 
     def _pretraining(self, job: Job) -> float:
         probe, training = self.probe, load_recipe(PretrainRecipe, None, job.sections).training
@@ -104,7 +106,12 @@ class Estimator:
         width, inner = config["hidden_size"], config["intermediate_size"]
         products = 4 * width + (3 if config.get("activation") == "swiglu" else 2) * inner
         met = self.probe["num_parameters"] - self.probe["num_embedding_parameters"]
-        return max(1.0, config["num_hidden_layers"] * width * products / max(1, met))
+        beside = OVERHEAD[self._device()]
+        return max(1.0, (config["num_hidden_layers"] * width * products + beside) / (met + beside))
+
+    def _device(self) -> str:
+        assert self.probe is not None
+        return "cpu" if "CPU" in self.probe["device"] else "cuda"
 
 
 @dataclass(frozen=True)
