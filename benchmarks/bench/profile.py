@@ -10,13 +10,14 @@ from collections.abc import Callable
 from torch.profiler import ProfilerActivity, profile
 
 from .contest import Work, wait
-from .row_pretrain import STEPS, our_gpt2, our_work
+from .row import Setting
+from .row_pretrain import STEPS, _rows, our_gpt2, our_work
 from .shapes import gpt2_small
 
 MOST_LINES = 14
 WORKS: dict[int, Callable[[str], Work]] = {
-    1: lambda device: our_work(50_001, _rows(device), device, "causal"),
-    2: lambda device: our_work(50_001, _rows(device), device, "masked"),
+    1: lambda device: our_work(50_001, _rows(Setting(device, 1)), device, "causal"),
+    2: lambda device: our_work(50_001, _rows(Setting(device, 1)), device, "masked"),
     3: lambda device: our_gpt2(gpt2_small(), 64, 1024),
 }
 
@@ -50,10 +51,6 @@ def main() -> None:
     )
     for name, (taken, count) in sorted(times.items(), key=lambda entry: -entry[1][0])[:MOST_LINES]:
         print(f"{100 * taken / total:5.1f} %  {taken / 1e3 / steps:7.3f} ms  {count / steps:6.1f} x  {name[:90]}")
-
-
-def _rows(device: str) -> int:
-    return 256 if device == "cuda" else 16
 
 
 if __name__ == "__main__":

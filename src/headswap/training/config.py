@@ -8,9 +8,8 @@ from pydantic import Field, field_validator
 from headswap.core.config import Recipe, Settings, check_exclusive
 from headswap.model.config import DEFAULT_PRESET, Direction, ModelSettings, Preset, ShapeChanges, Share
 from headswap.text.config import LabelledSettings, Long, MaskingSettings, ReadSettings, TokenizerSettings
-from headswap.training.swap_config import AdaptationSettings, HeadSettings
+from headswap.training.swap_config import AdaptationSettings, HeadSettings, Positive
 
-Positive = Annotated[float, Field(gt=0)]
 Steps = Annotated[int, Field(ge=1)]
 DeviceName = Literal["auto", "cpu", "cuda"]
 PrecisionName = Literal["auto", "fp32", "bf16"]
