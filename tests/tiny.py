@@ -6,8 +6,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import torch
 
 from headswap.core.seeds import Draws, numpy_stream
+from headswap.model.attention import SequenceLayout
 from headswap.model.config import PRESETS, BaseShape, HeadShape
 from headswap.model.objectives import PretrainingObjective
 from headswap.model.pretraining import make_objective
@@ -104,3 +106,8 @@ def write_labelled(file: Path, count: int, *, seed: int = 1) -> Path:
     rows = [json.dumps({"text": text, "label": label}) for text, label in sentences(count, seed=seed)]
     file.write_text("\n".join(rows) + "\n", encoding="utf-8")
     return file
+
+
+def layout_of(lengths: list[int], *, causal: bool) -> SequenceLayout:
+    """How sequences of these lengths stand in a flat batch."""
+    return SequenceLayout(lengths, torch.tensor(lengths), num_tokens=sum(lengths), longest=max(lengths), causal=causal)

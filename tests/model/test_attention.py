@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from headswap.model import kernels
-from headswap.model.attention import SequenceLayout, alike
+from headswap.model.attention import alike
+from tiny import layout_of
 
 LENGTHS = {
     "ragged": [70, 3, 120, 49, 5, 9, 60],
@@ -31,7 +32,7 @@ def mixed(lengths: list[int], *, causal: bool, is_fast: bool, dtype: torch.dtype
         torch.randn(sum(lengths), 2, 12, generator=generator, dtype=torch.float64).to(dtype).requires_grad_()
         for _ in range(3)
     ]
-    layout = SequenceLayout(lengths, causal=causal, device=torch.device("cpu"))
+    layout = layout_of(lengths, causal=causal)
     output = layout.attend(0, *parts, dropout=0.0)
     weights = torch.randn(output.shape, generator=generator, dtype=torch.float64).to(dtype)
     (output * weights).sum().backward()

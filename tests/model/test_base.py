@@ -4,14 +4,13 @@ import pytest
 import torch
 from torch import nn
 
-from headswap.model.attention import SequenceLayout
 from headswap.model.base import Base
 from headswap.model.config import BaseShape, ModelSettings
 from headswap.model.initialize import initialize
 from headswap.model.positions import sinusoidal_table
 from headswap.model.text_model import build_model
 from headswap.text.batch import flat_batch
-from tiny import random_sequences, tiny_model_shape, tiny_shape
+from tiny import layout_of, random_sequences, tiny_model_shape, tiny_shape
 
 
 def torch_encoder_with_weights_of(base: Base, shape: BaseShape) -> nn.TransformerEncoder:
@@ -52,7 +51,7 @@ def test_base_in_the_lab_shape_equals_torch_transformer_encoder_with_a_float_squ
     embedded = base.embedding(ids_BS) * 200**0.5 + sinusoidal_table(512, 200, torch.device("cpu"), torch.float32)[:50]
     square_mask = torch.full((50, 50), float("-inf")).triu(1)
     expected = encoder(embedded, mask=square_mask).flatten(0, 1)
-    ours = base(ids_BS.flatten(), SequenceLayout([50] * 3, causal=True, device=ids_BS.device))
+    ours = base(ids_BS.flatten(), layout_of([50] * 3, causal=True))
     torch.testing.assert_close(ours, expected, atol=1e-5, rtol=0)
 
 
@@ -90,8 +89,8 @@ def test_rotary_scores_see_distances_only() -> None:
     for positions, is_equal in (("rotary", True), ("sinusoidal", False)):
         model = build_model(tiny_model_shape("small", positions=positions), seed=1).double()
         ids = torch.from_numpy(random_sequences([10])[0])
-        layout = SequenceLayout([10], causal=True, device=ids.device)
-        shifted = SequenceLayout([10], causal=True, device=ids.device)
+        layout = layout_of([10], causal=True)
+        shifted = layout_of([10], causal=True)
         shifted.positions_N = shifted.positions_N + 7
         gap = (model.base(ids, layout) - model.base(ids, shifted)).abs().max().item()
         assert (gap < 1e-9) == is_equal

@@ -201,7 +201,7 @@ def test_pooling_reads_each_sequence_alone() -> None:
         "later": [[7 / 3, 7 / 3], [16 / 6, 2.0]],
     }
     for pooling, values in expected.items():
-        torch.testing.assert_close(pool(hidden, [2, 3], pooling), torch.tensor(values))
+        torch.testing.assert_close(pool(hidden, torch.tensor([2, 3]), pooling), torch.tensor(values))
 
 
 @torch.no_grad()

@@ -19,6 +19,7 @@ from headswap.training.distributed import Processes
 from headswap.training.engine import Trainee, train
 from headswap.training.machine import Machine
 from headswap.training.optimizer import guarded_step, make_optimizer
+from headswap.training.recorded import SEEN_BEFORE, _OnTensors
 from tiny import random_sequences, sentences, tiny_batch, tiny_model_shape, tiny_objective
 
 pytestmark = [
@@ -184,12 +185,88 @@ def test_the_host_waits_for_nothing_in_a_step(kind: str) -> None:
     settings = TrainingSettings(learning_rate=1e-3, warmup_steps=0)
     records = train(
         Trainee(model, objective or ClassificationObjective()), make_optimizer(model, settings), OneBatch(batch),
-        settings=settings, machine=Machine(MachineSettings()), processes=Processes(), first_step=0, total_steps=4,
+        settings=settings, machine=Machine(MachineSettings()), processes=Processes(), first_step=0, total_steps=40,
     )  # fmt: skip
-    next(records), next(records)
-    torch.cuda.set_sync_debug_mode("error")
+    for num_before in (2, SEEN_BEFORE + 4):  # steps that are computed plainly, and such that are played back
+        for _ in range(num_before):
+            next(records)
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            next(records)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+        assert next(records).loss.isfinite()
+
+
+@dataclass
+class Changing:
+    """Another batch at every step: other texts, lengths, hidden tokens."""
+
+    kind: str
+
+    def micro_batches(self, step: int, *, count: int) -> list[Batch]:
+        rng = np.random.default_rng(step)
+        if self.kind == "classify":
+            sequences = random_sequences(rng.integers(3, 30, 4).tolist(), seed=step)
+            return [flat_batch(sequences, target_index=np.arange(4), target_value=rng.integers(0, 3, 4))]
+        cuts = np.sort(rng.choice(np.arange(2, 60, 2), 2, replace=False))
+        return [tiny_batch(self.kind, random_sequences(np.diff([0, *cuts, 60]).tolist(), seed=step), step=step)]
+
+
+def losses_of(kind: str, *, fast: str, dropout: float = 0.0) -> list[float]:
+    """Of 30 steps on changing batches."""
+    objective = ClassificationObjective() if kind == "classify" else tiny_objective(kind)
+    shape = tiny_model_shape(
+        head="classify" if kind == "classify" else "lm", direction=getattr(objective, "direction", "causal"),
+        dropout=dropout, attention_dropout=0.0, max_position_embeddings=64,
+    )  # fmt: skip
+    model = build_model(shape, seed=1).cuda()
+    settings = TrainingSettings(learning_rate=1e-3, warmup_steps=0)
+    machine = Machine(MachineSettings(fast=fast, precision="bf16"))
     try:
-        next(records)
+        records = train(
+            Trainee(model, objective), make_optimizer(model, settings), Changing(kind), settings=settings,
+            machine=machine, processes=Processes(), first_step=0, total_steps=30,
+        )  # fmt: skip
+        return [record.loss.item() for record in records]
     finally:
-        torch.cuda.set_sync_debug_mode("default")
-    assert next(records).loss.isfinite()
+        kernels.allow_fast_kernels(True)
+
+
+@pytest.mark.parametrize("kind", ["causal", "masked", "classify"])
+def test_steps_that_are_played_back_learn_what_plain_steps_learn(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", logger="headswap"):
+        played = losses_of(kind, fast="auto")
+    assert "steps are recorded and played back" in caplog.text
+    assert "cannot be recorded" not in caplog.text
+    np.testing.assert_allclose(played, losses_of(kind, fast="off"), rtol=2e-2)
+
+
+def test_dropout_is_drawn_anew_when_a_step_is_played_back() -> None:
+    first, again, without = (losses_of("causal", fast="auto", dropout=dropout) for dropout in (0.3, 0.3, 0.0))
+    np.testing.assert_allclose(first, again, rtol=2e-2)  # the streams are named by the step
+    assert np.abs(np.subtract(first, without)).max() > 0.02
+
+
+def test_a_recording_that_kept_something_of_its_batch_is_found_out(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    forward, kept = _OnTensors.forward, []
+
+    def forgetful(self: _OnTensors, ids_N: torch.Tensor, *rest: torch.Tensor) -> torch.Tensor:
+        kept.append(ids_N.clone())
+        return forward(self, kept[0], *rest)
+
+    monkeypatch.setattr(_OnTensors, "forward", forgetful)
+    with caplog.at_level("INFO", logger="headswap"):
+        losses = losses_of("causal", fast="auto")
+    assert "cannot be recorded here (they lie" in caplog.text
+    np.testing.assert_allclose(losses, losses_of("causal", fast="off"), rtol=2e-2)
+
+
+def test_memory_that_is_missing_for_a_recording_ends_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    monkeypatch.setattr(torch.cuda, "make_graphed_callables", fail)
+    assert np.isfinite(losses_of("masked", fast="auto")).all()

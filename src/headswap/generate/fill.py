@@ -50,7 +50,7 @@ class Filler:
             raise InputError(f"The text has {len(ids)} tokens; the model reads at most {self.max_length}.")
         self.model.eval()
         batch = flat_batch([torch.tensor(ids).numpy()]).to(self.model.device)
-        logits_MV = self.model.read(self.model.hidden(batch)[at], (len(at),)).float()
+        logits_MV = self.model.name_tokens(self.model.hidden(batch)[at]).float()
         logits_MV[:, sorted(tokenizer.special_ids)] = float("-inf")
         top = torch.softmax(logits_MV, dim=1).topk(min(top_k, logits_MV.shape[1]), dim=1)
         masks = tuple(

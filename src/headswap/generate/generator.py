@@ -138,7 +138,7 @@ class Generator:
 
     def _logits(self, hidden_BD: Tensor) -> Tensor:
         if self.turned_head_DV is None:
-            logits_BV = self.model.read(hidden_BD, (1,) * len(hidden_BD))
+            logits_BV = self.model.name_tokens(hidden_BD)
         else:
             logits_BV = hidden_BD @ self.turned_head_DV
             bias_V = self.model.head.bias

@@ -42,15 +42,16 @@ class AttentionLayout(Protocol):
 class SequenceLayout:
     """Sequences end to end; a token sees its own sequence: all of it, or (causal) itself and what is before it."""
 
-    def __init__(self, lengths: Sequence[int], *, causal: bool, device: torch.device) -> None:
-        self.causal, self.lengths, self.device = causal, tuple(lengths), device
-        self.longest, num_tokens = max(lengths), sum(lengths)
-        # Only the lengths travel; what follows from them is computed where it is needed.
-        lengths_B = sent(torch.tensor(lengths), device)
+    def __init__(
+        self, lengths: Sequence[int], lengths_B: Tensor, *, num_tokens: int, longest: int, causal: bool
+    ) -> None:
+        self.causal, self.lengths, self.device = causal, tuple(lengths), lengths_B.device
+        self.longest = longest
+        # What follows from the lengths is computed where it is needed.
         ends_B = torch.cumsum(lengths_B, 0)
         self.ends_B1 = F.pad(ends_B, (1, 0)).to(torch.int32)
         sequence_N = torch.repeat_interleave(lengths_B, output_size=num_tokens)
-        self.positions_N = torch.arange(num_tokens, device=device) - (ends_B - lengths_B)[sequence_N]
+        self.positions_N = torch.arange(num_tokens, device=self.device) - (ends_B - lengths_B)[sequence_N]
 
     @cached_property
     def blocks(self) -> list["PaddedBlock"]:

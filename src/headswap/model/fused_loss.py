@@ -19,19 +19,28 @@ ALIGNED = 64
 CHUNK_ELEMENTS = {"cpu": 1 << 24, "cuda": 1 << 29}
 
 
-def linear_cross_entropy_sum(hidden_TD: Tensor, weight_VD: Tensor, bias_V: Tensor | None, target_T: Tensor) -> Tensor:
-    """The summed cross entropy of `target_T` under the head, in float32 (float64 for float64 inputs)."""
-    return _LinearCrossEntropy.apply(hidden_TD, weight_VD, bias_V, target_T)
+def linear_cross_entropy_sum(
+    hidden_TD: Tensor, weight_VD: Tensor, bias_V: Tensor | None, target_T: Tensor, counts_T: Tensor | None = None
+) -> Tensor:
+    """The summed cross entropy of `target_T` under the head, in float32 (float64 for float64 inputs).
+
+    `counts_T`, where it is given, is 0 for targets that do not count and 1 for all others.
+    """
+    return _LinearCrossEntropy.apply(hidden_TD, weight_VD, bias_V, target_T, counts_T)
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, hidden_TD: Tensor, weight_VD: Tensor, bias_V: Tensor | None, target_T: Tensor) -> Tensor:
+    def forward(
+        ctx: Any, hidden_TD: Tensor, weight_VD: Tensor, bias_V: Tensor | None, target_T: Tensor,
+        counts_T: Tensor | None,
+    ) -> Tensor:  # fmt: skip
         device = hidden_TD.device.type
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight_VD.dtype
         with torch.autocast(device, enabled=False):
-            forward = _forward_in_tiles if has_tiled_loss(device) else _forward
-            return forward(ctx, hidden_TD, weight_VD, bias_V, target_T, dtype)
+            if has_tiled_loss(device) and counts_T is None:
+                return _forward_in_tiles(ctx, hidden_TD, weight_VD, bias_V, target_T, dtype)
+            return _forward(ctx, hidden_TD, weight_VD, bias_V, target_T, counts_T, dtype)
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
@@ -43,12 +52,14 @@ class _LinearCrossEntropy(torch.autograd.Function):
             grad_weight.mul_(scale),
             grad_bias.mul_(scale) if ctx.has_bias else None,
             None,
+            None,
         )
 
 
 def _forward(
-    ctx: Any, hidden_TD: Tensor, weight_VD: Tensor, bias_V: Tensor | None, target_T: Tensor, dtype: torch.dtype
-) -> Tensor:
+    ctx: Any, hidden_TD: Tensor, weight_VD: Tensor, bias_V: Tensor | None, target_T: Tensor, counts_T: Tensor | None,
+    dtype: torch.dtype,
+) -> Tensor:  # fmt: skip
     needs_grad = any(ctx.needs_input_grad[:3])
     wide = torch.float64 if dtype == torch.float64 else torch.float32
     vocab_size, device = weight_VD.shape[0], hidden_TD.device
@@ -66,10 +77,14 @@ def _forward(
         rows = slice(start, start + chunk)
         logits_CV = hidden[rows] @ weight.T
         if has_kernel:
-            loss, error_CV = _errors_by_kernel(logits_CV, bias_V, target_T[rows], needs_grad, vocab_size)
+            loss_C, error_CV = _errors_by_kernel(logits_CV, bias_V, target_T[rows], needs_grad, vocab_size)
         else:
-            loss, error_CV = _errors(logits_CV, bias_V, target_T[rows], needs_grad, wide)
-        total += loss
+            loss_C, error_CV = _errors(logits_CV, bias_V, target_T[rows], needs_grad, wide)
+        if counts_T is not None:
+            counts_C = counts_T[rows].to(wide)
+            loss_C = loss_C * counts_C
+            error_CV *= counts_C.unsqueeze(1).to(error_CV.dtype)
+        total += loss_C.sum()
         if needs_grad:
             if bias_V is not None:
                 grad_bias += error_CV[:, :vocab_size].sum(0, dtype=wide)
@@ -97,17 +112,17 @@ def _forward_in_tiles(
 def _errors(
     logits_CV: Tensor, bias_V: Tensor | None, target_C: Tensor, needs_grad: bool, wide: torch.dtype
 ) -> tuple[Tensor, Tensor]:
-    """The summed loss, and its gradient by the logits (where it is not needed, anything)."""
+    """The loss of each row, and its gradient by the logits (where it is not needed, anything)."""
     logits_CV = logits_CV.to(wide)
     if bias_V is not None:
         logits_CV += bias_V
     target_C1 = target_C.unsqueeze(1)
     log_total_C1 = torch.logsumexp(logits_CV, dim=1, keepdim=True)
-    loss = (log_total_C1 - logits_CV.gather(1, target_C1)).sum()
+    loss_C = (log_total_C1 - logits_CV.gather(1, target_C1)).squeeze(1)
     if needs_grad:
         logits_CV.sub_(log_total_C1).exp_()
         logits_CV.scatter_add_(1, target_C1, logits_CV.new_full(target_C1.shape, -1.0))
-    return loss, logits_CV
+    return loss_C, logits_CV
 
 
 def _errors_by_kernel(
@@ -117,4 +132,4 @@ def _errors_by_kernel(
     from headswap.model.softmax_errors import softmax_errors_
 
     loss_C = softmax_errors_(logits_CP, bias_V, target_C, num_columns=num_columns, writes=needs_grad)
-    return loss_C.sum(), logits_CP
+    return loss_C, logits_CP

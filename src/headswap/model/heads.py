@@ -1,24 +1,21 @@
 """Heads: what is read from the base.
 
-Each head is one class and one line in `HEADS`. It sees `hidden_ND` and the lengths of the sequences, never padding, so
+Each head is one class and one line in `HEADS`. It sees `hidden_ND` and the batch they come from, never padding, so
 an output does not depend on its neighbours in the batch.
 
 Shapes: N tokens of a flat batch, D hidden width, B sequences, C classes, V vocabulary, P pooled width.
 """
-
-from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from headswap.model.config import BaseShape, HeadShape, Pooling
-from headswap.text.batch import sent
+from headswap.text.batch import Batch
 
 
-def pool(hidden_ND: Tensor, lengths: Sequence[int], pooling: Pooling) -> Tensor:
+def pool(hidden_ND: Tensor, lengths_B: Tensor, pooling: Pooling) -> Tensor:
     """One vector a sequence, B x P."""
-    lengths_B = sent(torch.tensor(lengths), hidden_ND.device)
     ends_B = torch.cumsum(lengths_B, 0)
     if pooling == "last":
         return hidden_ND[ends_B - 1]
@@ -82,9 +79,9 @@ class ClassificationHead(ReadingLayers):
         super().__init__(shape.hidden_size * len(head.pooling.split("+")), head, num_labels)
         self.pooling = head.pooling
 
-    def forward(self, hidden_ND: Tensor, lengths: Sequence[int]) -> Tensor:
+    def forward(self, hidden_ND: Tensor, batch: Batch) -> Tensor:
         """Logits, B x C."""
-        return self.score(pool(hidden_ND, lengths, self.pooling))
+        return self.score(pool(hidden_ND, batch.lengths_B, self.pooling))
 
 
 class TokenHead(ReadingLayers):
@@ -95,9 +92,9 @@ class TokenHead(ReadingLayers):
     def __init__(self, shape: BaseShape, head: HeadShape, num_labels: int) -> None:
         super().__init__(shape.hidden_size, head, num_labels)
 
-    def forward(self, hidden_ND: Tensor, lengths: Sequence[int]) -> Tensor:
+    def forward(self, hidden_ND: Tensor, batch: Batch) -> Tensor:
         """Logits, N x C."""
-        del lengths  # a token is read alone
+        del batch  # a token is read alone
         return self.score(hidden_ND)
 
 
@@ -108,11 +105,11 @@ class SpanHead(TokenHead):
     its mass on the first token.
     """
 
-    def forward(self, hidden_ND: Tensor, lengths: Sequence[int]) -> Tensor:
+    def forward(self, hidden_ND: Tensor, batch: Batch) -> Tensor:
         """Log-probabilities, N x 2, each column summing to one over a sequence."""
         logits_N2 = self.score(hidden_ND)
         logits_N2 = logits_N2 if logits_N2.dtype.itemsize >= 4 else logits_N2.float()
-        return torch.cat([part.log_softmax(0) for part in logits_N2.split(list(lengths))])
+        return torch.cat([part.log_softmax(0) for part in logits_N2.split(list(batch.lengths))])
 
 
 TaskHead = ClassificationHead | TokenHead | SpanHead

@@ -135,7 +135,7 @@ class PairObjective(MaskedObjective):
     def _pair_loss(self, model: TextModel, hidden_ND: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         assert model.pair_head is not None
         assert batch.pair_target_B is not None
-        logits_B2 = model.pair_head(hidden_ND, batch.lengths)
+        logits_B2 = model.pair_head(hidden_ND, batch)
         logits_B2 = logits_B2 if logits_B2.dtype.itemsize >= 4 else logits_B2.float()
         sequences = slice(len(batch.pair_target_B))  # none where a process has no rows of its own
         return F.cross_entropy(logits_B2[sequences], batch.pair_target_B, reduction="sum"), logits_B2

@@ -64,20 +64,24 @@ class TextModel(nn.Module):
     def hidden(self, batch: Batch) -> Tensor:
         """The base's vectors for a flat batch, N x D."""
         limit = self.shape.base.max_position_embeddings
-        if max(batch.lengths) > limit:
-            raise SettingError(f"A sequence of {max(batch.lengths)} tokens is longer than the base's limit of {limit}.")
-        layout = SequenceLayout(batch.lengths, causal=self.shape.direction == "causal", device=self.device)
+        longest = max(batch.lengths, default=limit)
+        if longest > limit:
+            raise SettingError(f"A sequence of {longest} tokens is longer than the base's limit of {limit}.")
+        layout = SequenceLayout(
+            batch.lengths, batch.lengths_B, num_tokens=batch.num_tokens, longest=longest,
+            causal=self.shape.direction == "causal",
+        )  # fmt: skip
         return self.base(batch.ids_N, layout, batch.segments_N)
 
     def forward(self, batch: Batch) -> Tensor:
         """The head's scores: a row a sequence for classification, a row a token for the others."""
-        return self.read(self.hidden(batch), batch.lengths)
+        hidden_ND = self.hidden(batch)
+        return self.name_tokens(hidden_ND) if isinstance(self.head, LanguageModelHead) else self.head(hidden_ND, batch)
 
-    def read(self, hidden_ND: Tensor, lengths: tuple[int, ...]) -> Tensor:
-        """The head's scores for vectors that the base has made."""
-        if isinstance(self.head, LanguageModelHead):
-            return self.head(hidden_ND, self.base.embedding.weight)
-        return self.head(hidden_ND, lengths)
+    def name_tokens(self, hidden_ND: Tensor) -> Tensor:
+        """The language model's scores of every token of the vocabulary, for vectors that the base has made."""
+        assert isinstance(self.head, LanguageModelHead)
+        return self.head(hidden_ND, self.base.embedding.weight)
 
 
 def lay_out(shape: ModelShape) -> TextModel:

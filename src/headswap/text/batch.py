@@ -1,10 +1,10 @@
 """The flat batch: all sequences end to end, no padding.
 
-It is one of the three parcels that cross rooms. `lengths` stay on the host, so that layouts are planned without waiting
-for a device. Targets are (index, value) pairs: of a token for language modelling, tagging and spans, of a sequence for
-classification.
+It is one of the three parcels that cross rooms. Its lengths travel to the device, and `lengths` stay on the host, so
+that layouts are planned without waiting for a device. Targets are (index, value) pairs: of a token for language
+modelling, tagging and spans, of a sequence for classification.
 
-Shapes: N tokens of all sequences, T targets.
+Shapes: N tokens of all sequences, B sequences, T targets.
 """
 
 from collections.abc import Sequence
@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 
@@ -21,11 +22,14 @@ class Batch:
 
     ids_N: Tensor
     lengths: tuple[int, ...]
+    lengths_B: Tensor
     target_index_T: Tensor
     target_value_T: Tensor
     segments_N: Tensor | None = None
     pair_target_B: Tensor | None = None
     """Whether the two segments of each sequence belong together, for the objectives that ask it."""
+    counts_T: Tensor | None = None
+    """0 for targets that only fill the batch up, 1 for all others; absent where there are no such."""
     documents: tuple[int, ...] = ()
 
     @property
@@ -50,10 +54,12 @@ class Batch:
         return replace(
             self,
             ids_N=sent(self.ids_N, device),
+            lengths_B=sent(self.lengths_B, device),
             target_index_T=sent(self.target_index_T, device),
             target_value_T=sent(self.target_value_T, device),
             segments_N=None if self.segments_N is None else sent(self.segments_N, device),
             pair_target_B=None if self.pair_target_B is None else sent(self.pair_target_B, device),
+            counts_T=None if self.counts_T is None else sent(self.counts_T, device),
         )
 
     def without_targets(self) -> "Batch":
@@ -83,12 +89,39 @@ def flat_batch(
     """A batch of id arrays, none of them empty; `segments` are as long as these where a base has them."""
     assert sequences
     assert all(len(sequence) for sequence in sequences)
+    lengths = tuple(len(sequence) for sequence in sequences)
     return Batch(
         ids_N=torch.from_numpy(np.concatenate(sequences).astype(np.int64)),
-        lengths=tuple(len(sequence) for sequence in sequences),
+        lengths=lengths,
+        lengths_B=torch.tensor(lengths),
         target_index_T=torch.as_tensor(np.asarray(target_index, dtype=np.int64)),
         target_value_T=torch.as_tensor(np.asarray(target_value)),
         segments_N=None if segments is None else torch.from_numpy(segments.astype(np.int64)),
         pair_target_B=None if pair_target is None else torch.from_numpy(pair_target),
         documents=tuple(documents),
+    )
+
+
+def filled_up(batch: Batch, *, num_tokens: int, num_sequences: int, num_targets: int) -> Batch:
+    """The same batch on the host in given sizes: what fills it up changes none of its losses.
+
+    Tokens that are missing are one sequence more, after which empty ones may follow; targets that are missing do not
+    count.
+    """
+    tokens, targets = num_tokens - batch.num_tokens, num_targets - batch.num_targets
+    lengths = [*batch.lengths, tokens] if tokens else list(batch.lengths)
+    empty = num_sequences - len(lengths)
+    assert min(tokens, targets, empty) >= 0
+    counts_T = None
+    if targets:
+        counts_T = torch.cat((torch.ones(batch.num_targets), torch.zeros(targets)))
+    return replace(
+        batch,
+        ids_N=F.pad(batch.ids_N, (0, tokens)),
+        lengths=tuple(lengths),
+        lengths_B=torch.tensor(lengths + [0] * empty),
+        target_index_T=F.pad(batch.target_index_T, (0, targets)),
+        target_value_T=F.pad(batch.target_value_T, (0, targets)) if targets else batch.target_value_T,
+        segments_N=None if batch.segments_N is None else F.pad(batch.segments_N, (0, tokens)),
+        counts_T=counts_T,
     )

@@ -26,5 +26,5 @@ def embed_texts(bundle: Bundle, texts: Sequence[str], *, pooling: Pooling = "mea
     order = sorted(range(len(texts)), key=lambda index: len(sequences.ids[index]))
     for chosen in token_batches(order, sequences.ids, TOKENS_PER_BATCH[model.device.type]):
         batch = flat_batch([sequences.ids[index] for index in chosen]).to(model.device)
-        vectors[chosen] = pool(model.hidden(batch), batch.lengths, pooling).float().cpu().numpy()
+        vectors[chosen] = pool(model.hidden(batch), batch.lengths_B, pooling).float().cpu().numpy()
     return vectors

@@ -23,6 +23,7 @@ from headswap.training.config import TrainingSettings
 from headswap.training.distributed import Processes
 from headswap.training.machine import Machine
 from headswap.training.optimizer import guarded_step, hold_back
+from headswap.training.recorded import RecordedSteps, can_record
 from headswap.training.schedule import learning_rate_at
 
 
@@ -83,6 +84,8 @@ def train(
     parameters = [tensor for tensor in trainee.parameters() if tensor.requires_grad]
     skipped = torch.full((), float(num_skipped), device=machine.device)
     num_micro = settings.gradient_accumulation_steps * processes.world
+    is_recorded = can_record(trainee.model, machine, num_micro=num_micro)
+    recorded = RecordedSteps(trainee, trainee.model, machine) if is_recorded else None
     for step in range(first_step, total_steps):
         trainee.train()
         everything = source.micro_batches(step, count=num_micro)
@@ -99,7 +102,7 @@ def train(
             torch.manual_seed(derive_seed(settings.seed, "dropout", step, micro))
             with nullcontext() if is_last or processes.world == 1 else parallel.no_sync():  # type: ignore[operator]
                 with machine.autocast():
-                    sums_K = parallel(batch.to(machine.device)).reshape(-1)
+                    sums_K = (recorded(batch) if recorded else parallel(batch.to(machine.device))).reshape(-1)
                 # DDP averages over processes; the sum over all targets is what is wanted.
                 parts = [part * (processes.world / divisor) for part, divisor in zip(sums_K, divisors, strict=True)]
                 torch.stack(parts).sum().backward()
