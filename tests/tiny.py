@@ -1,6 +1,7 @@
 """Small things that tests share: shapes that fit a second, and a language with a known grammar."""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +15,7 @@ from headswap.model.config import PRESETS, BaseShape, HeadShape
 from headswap.model.objectives import PretrainingObjective
 from headswap.model.pretraining import make_objective
 from headswap.model.text_model import ModelShape
-from headswap.text.batch import Batch
+from headswap.text.batch import Batch, flat_batch
 from headswap.text.config import MaskingSettings
 from headswap.text.pairs import Pair, Segment
 from headswap.text.windows import Piece
@@ -111,3 +112,18 @@ def write_labelled(file: Path, count: int, *, seed: int = 1) -> Path:
 def layout_of(lengths: list[int], *, causal: bool) -> SequenceLayout:
     """How sequences of these lengths stand in a flat batch."""
     return SequenceLayout(lengths, torch.tensor(lengths), num_tokens=sum(lengths), longest=max(lengths), causal=causal)
+
+
+@dataclass
+class Changing:
+    """Another batch at every step: other texts, lengths, hidden tokens."""
+
+    kind: str
+
+    def micro_batches(self, step: int, *, count: int) -> list[Batch]:
+        rng = np.random.default_rng(step)
+        if self.kind == "classify":
+            sequences = random_sequences(rng.integers(3, 30, 4).tolist(), seed=step)
+            return [flat_batch(sequences, target_index=np.arange(4), target_value=rng.integers(0, 3, 4))]
+        cuts = np.sort(rng.choice(np.arange(2, 60, 2), 2, replace=False))
+        return [tiny_batch(self.kind, random_sequences(np.diff([0, *cuts, 60]).tolist(), seed=step), step=step)]

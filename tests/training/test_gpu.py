@@ -1,5 +1,6 @@
 """What must hold on a CUDA device; skipped elsewhere."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,13 +15,14 @@ from headswap.model.fused_loss import linear_cross_entropy_sum
 from headswap.model.supervised import ClassificationObjective
 from headswap.model.text_model import build_model
 from headswap.text.batch import Batch, flat_batch
+from headswap.training import recorded
 from headswap.training.config import MachineSettings, TrainingSettings
 from headswap.training.distributed import Processes
 from headswap.training.engine import Trainee, train
 from headswap.training.machine import Machine
 from headswap.training.optimizer import guarded_step, make_optimizer
-from headswap.training.recorded import SEEN_BEFORE, _OnTensors
-from tiny import random_sequences, sentences, tiny_batch, tiny_model_shape, tiny_objective
+from headswap.training.recorded import SEEN_BEFORE
+from tiny import Changing, random_sequences, sentences, tiny_batch, tiny_model_shape, tiny_objective
 
 pytestmark = [
     pytest.mark.gpu,
@@ -198,22 +200,7 @@ def test_the_host_waits_for_nothing_in_a_step(kind: str) -> None:
         assert next(records).loss.isfinite()
 
 
-@dataclass
-class Changing:
-    """Another batch at every step: other texts, lengths, hidden tokens."""
-
-    kind: str
-
-    def micro_batches(self, step: int, *, count: int) -> list[Batch]:
-        rng = np.random.default_rng(step)
-        if self.kind == "classify":
-            sequences = random_sequences(rng.integers(3, 30, 4).tolist(), seed=step)
-            return [flat_batch(sequences, target_index=np.arange(4), target_value=rng.integers(0, 3, 4))]
-        cuts = np.sort(rng.choice(np.arange(2, 60, 2), 2, replace=False))
-        return [tiny_batch(self.kind, random_sequences(np.diff([0, *cuts, 60]).tolist(), seed=step), step=step)]
-
-
-def losses_of(kind: str, *, fast: str, dropout: float = 0.0) -> list[float]:
+def losses_of(kind: str, *, fast: str, dropout: float = 0.0, is_compiled: bool = False) -> list[float]:
     """Of 30 steps on changing batches."""
     objective = ClassificationObjective() if kind == "classify" else tiny_objective(kind)
     shape = tiny_model_shape(
@@ -221,6 +208,8 @@ def losses_of(kind: str, *, fast: str, dropout: float = 0.0) -> list[float]:
         dropout=dropout, attention_dropout=0.0, max_position_embeddings=64,
     )  # fmt: skip
     model = build_model(shape, seed=1).cuda()
+    if is_compiled:
+        model.base.compile_layers()
     settings = TrainingSettings(learning_rate=1e-3, warmup_steps=0)
     machine = Machine(MachineSettings(fast=fast, precision="bf16"))
     try:
@@ -251,22 +240,38 @@ def test_dropout_is_drawn_anew_when_a_step_is_played_back() -> None:
 def test_a_recording_that_kept_something_of_its_batch_is_found_out(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    forward, kept = _OnTensors.forward, []
+    as_recorded, kept = recorded._batch, []
 
-    def forgetful(self: _OnTensors, ids_N: torch.Tensor, *rest: torch.Tensor) -> torch.Tensor:
-        kept.append(ids_N.clone())
-        return forward(self, kept[0], *rest)
+    def forgetful(tensors: Sequence[torch.Tensor], like: Batch) -> Batch:
+        kept.append(tensors[0].clone())
+        return as_recorded((kept[0], *tensors[1:]), like)
 
-    monkeypatch.setattr(_OnTensors, "forward", forgetful)
+    monkeypatch.setattr(recorded, "_batch", forgetful)
     with caplog.at_level("INFO", logger="headswap"):
         losses = losses_of("causal", fast="auto")
     assert "cannot be recorded here (they lie" in caplog.text
     np.testing.assert_allclose(losses, losses_of("causal", fast="off"), rtol=2e-2)
 
 
-def test_memory_that_is_missing_for_a_recording_ends_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise torch.OutOfMemoryError("CUDA out of memory.")
+def test_what_cannot_be_recorded_is_computed_plainly_and_dropout_goes_on(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    as_recorded = recorded._batch
 
-    monkeypatch.setattr(torch.cuda, "make_graphed_callables", fail)
-    assert np.isfinite(losses_of("masked", fast="auto")).all()
+    def waiting(tensors: Sequence[torch.Tensor], like: Batch) -> Batch:
+        torch.cuda.synchronize()
+        return as_recorded(tensors, like)
+
+    monkeypatch.setattr(recorded, "_batch", waiting)
+    with caplog.at_level("INFO", logger="headswap"):
+        losses = losses_of("masked", fast="auto", dropout=0.3)
+    assert "Steps cannot be recorded here" in caplog.text
+    np.testing.assert_allclose(losses, losses_of("masked", fast="off", dropout=0.3), rtol=2e-2)
+
+
+def test_compiled_layers_are_recorded_too(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", logger="headswap"):
+        played = losses_of("causal", fast="auto", is_compiled=True)
+    assert "steps are recorded and played back" in caplog.text
+    assert "cannot be recorded" not in caplog.text
+    np.testing.assert_allclose(played, losses_of("causal", fast="off"), rtol=2e-2)

@@ -1,4 +1,7 @@
-"""Batches that are filled up for recorded steps; the recordings themselves are tested on a GPU (test_gpu.py)."""
+"""Recorded steps, but for the recording, which only a GPU can do (test_gpu.py): here a step is computed again."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -7,12 +10,19 @@ import torch
 from headswap.model.supervised import ClassificationObjective
 from headswap.model.text_model import build_model
 from headswap.text.batch import Batch, filled_up, flat_batch
-from headswap.training.config import MachineSettings
+from headswap.training import engine, recorded
+from headswap.training.adaptation import freeze, paces_of
+from headswap.training.config import MachineSettings, TrainingSettings
+from headswap.training.distributed import Processes
+from headswap.training.engine import Trainee, train
 from headswap.training.machine import Machine
-from headswap.training.recorded import can_record, sizes_of
-from tiny import random_sequences, tiny_batch, tiny_model_shape, tiny_objective
+from headswap.training.optimizer import make_optimizer
+from headswap.training.recorded import SEEN_BEFORE, RecordedSteps, can_record, sizes_of
+from headswap.training.swap_config import AdaptationSettings
+from tiny import Changing, random_sequences, tiny_batch, tiny_model_shape, tiny_objective
 
 LENGTHS = [9, 30, 2, 22]
+as_recorded = recorded._batch
 
 
 def batch_of(kind: str) -> Batch:
@@ -64,3 +74,96 @@ def test_few_sizes_serve_many_batches_and_none_has_an_empty_sequence_that_is_poo
 def test_a_cpu_records_nothing() -> None:
     model = build_model(tiny_model_shape(), seed=1)
     assert not can_record(model, Machine(MachineSettings(device="cpu")), num_micro=1)
+
+
+def with_lengths(tensors: Sequence[torch.Tensor], like: Batch) -> Batch:
+    """Attention on a CPU wants to know them."""
+    batch = as_recorded(tensors, like)
+    return replace(batch, lengths=tuple(length for length in batch.lengths_B.tolist() if length))
+
+
+def play_again(self: RecordedSteps, compute: Callable[[], None]) -> Callable[[], None]:
+    compute()
+    return compute
+
+
+def weights_after(
+    kind: str, *, is_recorded: bool, monkeypatch: pytest.MonkeyPatch, trainable: str = "all", compiled: bool = False
+) -> tuple[list[float], torch.Tensor]:
+    """The losses of 14 steps on changing batches, and the weights after them."""
+    monkeypatch.setattr(engine, "can_record", lambda *_, **__: is_recorded)
+    monkeypatch.setattr(recorded, "_batch", with_lengths)
+    objective = ClassificationObjective() if kind == "classify" else tiny_objective(kind)
+    shape = tiny_model_shape(
+        head="classify" if kind == "classify" else "lm", direction=getattr(objective, "direction", "causal"),
+        max_position_embeddings=64,
+    )  # fmt: skip
+    model = build_model(shape, seed=1)
+    adaptation = AdaptationSettings(trainable=trainable, unfreeze="gradual", layer_lr_decay=0.8, head_lr_factor=2.0)
+    freeze(model, adaptation)
+    if compiled:
+        model.base.compile_layers(backend="eager")
+    settings = TrainingSettings(learning_rate=1e-2, warmup_steps=0)
+    paces = paces_of(model, adaptation, steps_per_epoch=3) if kind == "classify" else None
+    records = train(
+        Trainee(model, objective), make_optimizer(model, settings, paces), Changing(kind), settings=settings,
+        machine=Machine(MachineSettings(device="cpu", precision="fp32", threads=1)), processes=Processes(),
+        first_step=0, total_steps=14,
+    )  # fmt: skip
+    losses = [record.loss.item() for record in records]
+    return losses, torch.cat([tensor.detach().flatten() for tensor in model.parameters()])
+
+
+@pytest.mark.parametrize(
+    ("kind", "trainable", "compiled"),
+    [
+        ("causal", "all", False), ("masked", "all", False), ("classify", "all", False), ("classify", "top-1", False),
+        ("causal", "all", True),
+    ],
+)  # fmt: skip
+def test_steps_that_are_played_back_learn_what_plain_steps_learn(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, kind: str, trainable: str, compiled: bool
+) -> None:
+    monkeypatch.setattr(RecordedSteps, "_captured", play_again)
+    with caplog.at_level("INFO", logger="headswap"):
+        losses, weights = weights_after(
+            kind, is_recorded=True, monkeypatch=monkeypatch, trainable=trainable, compiled=compiled
+        )
+    assert "steps are recorded and played back" in caplog.text
+    plain_losses, plain = weights_after(kind, is_recorded=False, monkeypatch=monkeypatch, trainable=trainable)
+    assert losses == pytest.approx(plain_losses, rel=2e-3)
+    torch.testing.assert_close(weights, plain, atol=5e-3, rtol=0)
+
+
+def test_a_recording_that_kept_something_of_its_batch_is_found_out(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def stale(self: RecordedSteps, compute: Callable[[], None]) -> Callable[[], None]:
+        compute()
+        return lambda: None
+
+    monkeypatch.setattr(RecordedSteps, "_captured", stale)
+    with caplog.at_level("INFO", logger="headswap"):
+        losses, _ = weights_after("causal", is_recorded=True, monkeypatch=monkeypatch)
+    assert "cannot be recorded here (they lie" in caplog.text
+    assert losses == pytest.approx(weights_after("causal", is_recorded=False, monkeypatch=monkeypatch)[0], rel=2e-3)
+
+
+def test_what_cannot_be_recorded_is_computed_plainly_and_says_what_went_wrong_first(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    attempts = []
+
+    def fail(self: RecordedSteps, compute: Callable[[], None]) -> Callable[[], None]:
+        attempts.append(1)
+        try:
+            raise torch.OutOfMemoryError("no memory left")
+        finally:
+            raise RuntimeError("operation failed due to a previous error")
+
+    monkeypatch.setattr(RecordedSteps, "_captured", fail)
+    with caplog.at_level("INFO", logger="headswap"):
+        losses, _ = weights_after("masked", is_recorded=True, monkeypatch=monkeypatch)
+    assert "cannot be recorded here (no memory left)" in caplog.text
+    assert len(attempts) == 1
+    assert len(losses) == 14 > SEEN_BEFORE

@@ -100,12 +100,15 @@ def train(
         for position, (micro, batch) in enumerate(mine):
             is_last = position == len(mine) - 1
             torch.manual_seed(derive_seed(settings.seed, "dropout", step, micro))
-            with nullcontext() if is_last or processes.world == 1 else parallel.no_sync():  # type: ignore[operator]
-                with machine.autocast():
-                    sums_K = (recorded(batch) if recorded else parallel(batch.to(machine.device))).reshape(-1)
-                # DDP averages over processes; the sum over all targets is what is wanted.
-                parts = [part * (processes.world / divisor) for part, divisor in zip(sums_K, divisors, strict=True)]
-                torch.stack(parts).sum().backward()
+            batch = recorded.filled_up(batch) if recorded else batch
+            sums_K = recorded(batch, divisors) if recorded else None
+            if sums_K is None:
+                with nullcontext() if is_last or processes.world == 1 else parallel.no_sync():  # type: ignore[operator]
+                    with machine.autocast():
+                        sums_K = parallel(batch.to(machine.device)).reshape(-1)
+                    # DDP averages over processes; the sum over all targets is what is wanted.
+                    parts = [part * (processes.world / divisor) for part, divisor in zip(sums_K, divisors, strict=True)]
+                    torch.stack(parts).sum().backward()
             loss_sums_K = loss_sums_K + sums_K.detach()
         losses_K = processes.sum(loss_sums_K) / sent(torch.tensor(divisors), machine.device)
         loss = losses_K.sum()

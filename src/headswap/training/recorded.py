@@ -1,22 +1,26 @@
 """Steps that are recorded once and played back.
 
 On CUDA the step of a small model is hundreds of short kernels, and the host launches them more slowly than the device
-runs them. So the forward and the backward pass are recorded as CUDA graphs, one pair for each size of batch. Batches
-are filled up to few sizes, which changes none of their losses. A recording is trusted only after another batch was
-computed both ways; what cannot be recorded is computed plainly, with one logged line.
+runs them. So losses and gradients are recorded as a CUDA graph, one for each size of batch. Batches are filled up to
+few sizes, which changes none of their losses. A recording is trusted only after another batch was computed both ways;
+what cannot be recorded is computed plainly, with one logged line.
 """
 
 import logging
 from collections import Counter
-from collections.abc import Callable
-from typing import NamedTuple, cast
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
 from headswap.model.kernels import WIDEST_HEAD
 from headswap.model.text_model import TextModel
-from headswap.text.batch import Batch, filled_up
+from headswap.text.batch import Batch, filled_up, sent
+from headswap.training.corpus_checks import num_parameters
 from headswap.training.machine import Machine
 
 log = logging.getLogger("headswap")
@@ -26,6 +30,7 @@ SEEN_BEFORE = 4
 """How often a size must come before it is recorded; recording costs about ten steps."""
 MOST_RECORDINGS = 24
 TOKEN_GRAIN, SEQUENCE_GRAIN, TARGET_GRAIN = 256, 64, 256
+WARM_UPS = 2
 TOLERANCE = 0.05
 """How far two ways to compute a bf16 step may lie apart, as a share of the gradient's norm and of the loss."""
 
@@ -36,9 +41,6 @@ class Sizes(NamedTuple):
     num_tokens: int
     num_sequences: int
     num_targets: int
-
-
-Recording = Callable[..., Tensor]
 
 
 def can_record(model: TextModel, machine: Machine, *, num_micro: int) -> bool:
@@ -57,7 +59,7 @@ def can_record(model: TextModel, machine: Machine, *, num_micro: int) -> bool:
         and shape.base.head_dim <= WIDEST_HEAD
         and shape.head in ("lm", "classify")
         and not shape.pair_head
-        and sum(tensor.numel() for tensor in model.parameters()) <= MOST_PARAMETERS
+        and num_parameters(model) <= MOST_PARAMETERS
     )
 
 
@@ -77,102 +79,168 @@ def _up(number: int, grain: int) -> int:
     return -(-number // grain) * grain
 
 
+@dataclass
+class Recording:
+    """A step of one size: what it reads, how it is played, and its losses."""
+
+    inputs: tuple[Tensor, ...]
+    weights_K: Tensor
+    sums_K: Tensor
+    play: Callable[[], object]
+
+    def __call__(self, batch: Batch, weights_K: Tensor) -> Tensor:
+        """The summed losses of a batch of this size; the gradients are where they always are."""
+        for place, tensor in zip((*self.inputs, self.weights_K), (*_tensors(batch), weights_K), strict=True):
+            place.copy_(tensor.pin_memory() if place.is_cuda else tensor, non_blocking=True)
+        self.play()
+        return self.sums_K.clone()
+
+
 class RecordedSteps:
-    """The trainee's losses of a batch, by a recording where there is one."""
+    """The losses and gradients of a batch, by a recording where there is one."""
 
     def __init__(self, trainee: nn.Module, model: TextModel, machine: Machine) -> None:
         self.trainee, self.model, self.machine = trainee, model, machine
-        self.parameters = [tensor for tensor in trainee.parameters() if tensor.requires_grad]
+        self.parameters = {name: tensor for name, tensor in trainee.named_parameters() if tensor.requires_grad}
+        self.gradients: dict[str, Tensor] = {}
+        """One place for each, whatever the size: a recording ends by writing there."""
         self.seen: Counter[Sizes] = Counter()
         self.recordings: dict[Sizes, Recording] = {}
         self.unchecked: set[Sizes] = set()
-        self.pool = torch.cuda.graph_pool_handle()
         self.is_on = True
 
-    def __call__(self, batch: Batch) -> Tensor:
-        """The summed losses of a batch of the host, ready to go back through."""
-        sizes = sizes_of(batch, self.model)
-        full = filled_up(batch, **sizes._asdict()).to(self.machine.device)
-        if not self.is_on:
-            return self.trainee(full)
-        if sizes not in self.recordings:
-            self.seen[sizes] += 1
-            if self.seen[sizes] <= SEEN_BEFORE or len(self.recordings) == MOST_RECORDINGS:
-                return self.trainee(full)
-            if not self._record(full, sizes):
-                return self.trainee(full)
-        elif sizes in self.unchecked and not self._is_true(full, sizes):
-            return self.trainee(full)
-        return self.recordings[sizes](*_tensors(full))
+    def filled_up(self, batch: Batch) -> Batch:
+        """The batch in one of few sizes, also where it is computed plainly: dropout draws the same either way."""
+        return filled_up(batch, **sizes_of(batch, self.model)._asdict())
 
-    def _record(self, full: Batch, sizes: Sizes) -> bool:
-        seed = torch.initial_seed()
+    def __call__(self, full: Batch, divisors: Sequence[int]) -> Tensor | None:
+        """The summed losses of a batch that is filled up, the gradients of their means left in place; or None."""
+        sizes = Sizes(full.num_tokens, len(full.lengths_B), full.num_targets)
+        weights_K = torch.tensor([1.0 / divisor for divisor in divisors])
+        if self.is_on and sizes not in self.recordings:
+            self._consider(full, weights_K, sizes)
+            return None  # what is recorded on this batch is tried on another
+        if not self.is_on or (sizes in self.unchecked and not self._is_true(full, weights_K, sizes)):
+            return None
+        sums_K = self.recordings[sizes](full, weights_K)
+        for name, tensor in self.parameters.items():
+            tensor.grad = self.gradients.get(name)
+        return sums_K
+
+    def _consider(self, full: Batch, weights_K: Tensor, sizes: Sizes) -> None:
+        """Record a step of this size if it has come often enough."""
+        self.seen[sizes] += 1
+        if self.seen[sizes] <= SEEN_BEFORE or len(self.recordings) == MOST_RECORDINGS:
+            return
+        seed, device = torch.initial_seed(), self.machine.device
+        inputs = tuple(sent(tensor, device).clone() for tensor in _tensors(full))
+        weights_K = sent(weights_K, device).clone()
+        sums_K = torch.zeros_like(weights_K)
         try:
-            torch.cuda.empty_cache()
-            with torch.autocast("cuda", dtype=torch.bfloat16, cache_enabled=False):
-                made = torch.cuda.make_graphed_callables(
-                    _OnTensors(self.trainee, full), _tensors(full), allow_unused_input=True, pool=self.pool
-                )
-            self.recordings[sizes] = cast(Recording, made)
+            play = self._captured(lambda: self._compute(inputs, weights_K, sums_K, full))
         except RuntimeError as error:
-            self._give_up(str(error).splitlines()[0][:200])
-            return False
+            self._give_up(_root_of(error))
+            return
         finally:
             torch.manual_seed(seed)  # recording drew from the stream of dropout
+        self.recordings[sizes] = Recording(inputs, weights_K, sums_K, play)
         self.unchecked.add(sizes)
-        return True
 
-    def _is_true(self, full: Batch, sizes: Sizes) -> bool:
+    def _compute(self, inputs: Sequence[Tensor], weights_K: Tensor, into_K: Tensor, like: Batch) -> None:
+        """The losses of the batch that stands in `inputs`, and their gradients, each into its place.
+
+        The weights take part under other names of the same memory: what autograd keeps with the model's own belongs to
+        the stream of the plain steps, and a recording must not wait for another stream.
+        """
+        aliases: dict[str, Tensor] = {name: nn.Parameter(tensor.detach()) for name, tensor in self.parameters.items()}
+        kind, is_bf16 = self.machine.device.type, self.machine.precision == "bf16"
+        with torch.autocast(kind, dtype=torch.bfloat16, enabled=is_bf16, cache_enabled=False):
+            sums_K = functional_call(self.trainee, aliases, (_batch(inputs, like),)).reshape(-1)
+        found = torch.autograd.grad((sums_K * weights_K).sum(), list(aliases.values()), allow_unused=True)
+        used = {name: gradient for name, gradient in zip(aliases, found, strict=True) if gradient is not None}
+        if not self.gradients:
+            self.gradients = {name: torch.zeros_like(tensor) for name, tensor in used.items()}
+        torch._foreach_copy_([self.gradients[name] for name in used], list(used.values()))
+        into_K.copy_(sums_K.detach())
+
+    def _captured(self, compute: Callable[[], None]) -> Callable[[], object]:
+        """Record what is computed; on an error nothing of the attempt is left behind."""
+        device = self.machine.device
+        generator = torch.cuda.default_generators[device.index or 0]
+        before = generator.clone_state()
+        side = torch.cuda.Stream(device)
+        side.wait_stream(torch.cuda.current_stream(device))
+        with torch.cuda.stream(side):  # kernels are compiled and memory is taken before the recording, never in it
+            for _ in range(WARM_UPS):
+                compute()
+        torch.cuda.current_stream(device).wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.graph(graph, pool=self._pool, stream=side, capture_error_mode="thread_local"):
+                compute()
+        except RuntimeError:
+            generator.graphsafe_set_state(before)  # the old one goes on believing that it is recorded
+            raise
+        return graph.replay
+
+    @cached_property
+    def _pool(self) -> Any:
+        """All recordings share their memory: they are played one at a time."""
+        return torch.cuda.graph_pool_handle()
+
+    def _is_true(self, full: Batch, weights_K: Tensor, sizes: Sizes) -> bool:
         """Compute a batch both ways, other than the one that was recorded: nothing of that one may be left in it."""
         seed = torch.initial_seed()
-        plain = self._with_gradients(lambda: self.trainee(full))
+        with self.machine.autocast():
+            sums_K = self.trainee(full.to(self.machine.device)).reshape(-1)
+        weighted = (sums_K * sent(weights_K, self.machine.device)).sum()
+        found = torch.autograd.grad(weighted, list(self.parameters.values()), allow_unused=True)
+        plain = {name: one for name, one in zip(self.parameters, found, strict=True) if one is not None}
         torch.manual_seed(seed)
-        played = self._with_gradients(lambda: self.recordings[sizes](*_tensors(full)))
+        played_K = self.recordings[sizes](full, weights_K)
         torch.manual_seed(seed)
         self.unchecked.discard(sizes)
-        apart = [
-            torch.linalg.vector_norm(one - other) / torch.linalg.vector_norm(one).clamp(min=1e-12)
-            for one, other in zip(plain, played, strict=True)
-        ]
-        if max(float(share) for share in apart) <= TOLERANCE:
-            if not self.unchecked and len(self.recordings) == 1:
-                log.info("Fast: steps are recorded and played back; --fast off computes plainly.")
-            return True
-        self._give_up(f"they lie {max(float(share) for share in apart):.2g} apart from plain ones")
-        return False
-
-    def _with_gradients(self, losses: Callable[[], Tensor]) -> tuple[Tensor, Tensor]:
-        """The losses, and all their gradients end to end."""
-        sums = losses()
-        found = torch.autograd.grad(sums.sum(), self.parameters, allow_unused=True)
-        return sums.detach().clone(), torch.cat([tensor.detach().flatten() for tensor in found if tensor is not None])
+        if plain.keys() != self.gradients.keys():
+            self._give_up("other weights have a gradient")
+            return False
+        ends = [torch.cat([one[name].flatten() for name in plain]) for one in (plain, self.gradients)]
+        apart = max(_apart(sums_K.detach(), played_K), _apart(*ends))
+        if apart > TOLERANCE:
+            self._give_up(f"they lie {apart:.2g} apart from plain ones")
+            return False
+        if not self.unchecked and len(self.recordings) == 1:
+            log.info("Fast: steps are recorded and played back; --fast off computes plainly.")
+        return True
 
     def _give_up(self, why: str) -> None:
         log.info("Steps cannot be recorded here (%s), so they are computed plainly.", why)
         self.is_on = False
         self.recordings.clear()
+        self.gradients.clear()
 
 
-class _OnTensors(nn.Module):
-    """The trainee as a function of tensors alone, which is what can be recorded."""
+def _apart(one: Tensor, other: Tensor) -> float:
+    """The distance of two vectors as a share of the first one's length."""
+    return float(torch.linalg.vector_norm(one - other) / torch.linalg.vector_norm(one).clamp(min=1e-12))
 
-    def __init__(self, trainee: nn.Module, like: Batch) -> None:
-        super().__init__()
-        self.trainee = trainee
-        self.has_segments, self.has_counts = like.segments_N is not None, like.counts_T is not None
 
-    def forward(self, ids_N: Tensor, lengths_B: Tensor, index_T: Tensor, value_T: Tensor, *more: Tensor) -> Tensor:
-        """The losses of a batch whose lengths the host does not know."""
-        rest = list(more)
-        return self.trainee(
-            Batch(
-                ids_N, (), lengths_B, index_T, value_T,
-                segments_N=rest.pop(0) if self.has_segments else None,
-                counts_T=rest.pop(0) if self.has_counts else None,
-            )
-        )  # fmt: skip
+def _root_of(error: BaseException) -> str:
+    """What went wrong first: the end of a recording that failed tells only that it had."""
+    while error.__context__ is not None:
+        error = error.__context__
+    return str(error).splitlines()[0][:200] if str(error) else type(error).__name__
 
 
 def _tensors(batch: Batch) -> tuple[Tensor, ...]:
     always = (batch.ids_N, batch.lengths_B, batch.target_index_T, batch.target_value_T)
     return always + tuple(tensor for tensor in (batch.segments_N, batch.counts_T) if tensor is not None)
+
+
+def _batch(tensors: Sequence[Tensor], like: Batch) -> Batch:
+    """A batch whose lengths the host does not know."""
+    ids_N, lengths_B, index_T, value_T, *rest = tensors
+    return Batch(
+        ids_N, (), lengths_B, index_T, value_T,
+        segments_N=rest.pop(0) if like.segments_N is not None else None,
+        counts_T=rest.pop(0) if like.counts_T is not None else None,
+    )  # fmt: skip
