@@ -26,10 +26,10 @@ from headswap.training.machine import Machine
 log = logging.getLogger("headswap")
 MOST_PARAMETERS = 60_000_000
 """Of larger models the device has work enough."""
-SEEN_BEFORE = 4
+SEEN_BEFORE = 2
 """How often a size must come before it is recorded; recording costs about ten steps."""
 MOST_RECORDINGS = 24
-TOKEN_GRAIN, SEQUENCE_GRAIN, TARGET_GRAIN = 256, 64, 256
+TOKEN_GRAIN, SEQUENCE_GRAIN, TARGET_GRAIN = 512, 64, 256
 WARM_UPS = 2
 TOLERANCE = 0.05
 """How far two ways to compute a bf16 step may lie apart, as a share of the gradient's norm and of the loss."""
