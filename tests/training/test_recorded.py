@@ -67,10 +67,24 @@ def test_few_sizes_serve_many_batches_and_none_has_an_empty_sequence_that_is_poo
             random_sequences(rng.integers(1, 60, 4).tolist()), target_index=np.arange(4), target_value=np.zeros(4, int)
         )
         sizes = sizes_of(batch, model)
-        assert min(filled_up(batch, **sizes._asdict()).lengths_B.tolist()) > 0
-        assert sizes.num_tokens - batch.num_tokens <= 64, "the filling is a sequence that the base can read"
+        lengths = filled_up(batch, **sizes._asdict()).lengths_B.tolist()
+        assert 0 < min(lengths)
+        assert max(lengths) <= 64, "the base can read what fills a batch up"
         seen.add(sizes)
-    assert len(seen) <= 4
+    assert len(seen) <= 3
+
+
+def test_batches_of_one_size_have_the_same_tensors_however_many_tokens_are_hidden() -> None:
+    model = build_model(tiny_model_shape(direction="bidirectional", max_position_embeddings=1024), seed=1)
+    tensors: dict[recorded.Sizes, set[tuple[torch.Size, ...]]] = {}
+    for hidden in range(1, 700):
+        places = np.arange(hidden)
+        batch = flat_batch(random_sequences([1000]), target_index=places, target_value=places)
+        sizes = sizes_of(batch, model)
+        full = filled_up(batch, **sizes._asdict())
+        tensors.setdefault(sizes, set()).add(tuple(tensor.shape for tensor in recorded._tensors(full)))
+    assert {len(shapes) for shapes in tensors.values()} == {1}
+    assert len(tensors) <= 11
 
 
 def test_a_cpu_records_nothing() -> None:

@@ -3,7 +3,7 @@
 Room for all positions is taken once. A sequence is read in one go (`read_row`); then all sequences grow together by a
 token a step (`grow`), whatever their lengths.
 
-Shapes: N new tokens, B sequences, H heads, K head width, S positions.
+Shapes: N new tokens, B sequences, H heads, K head width, S positions, X sequences times heads.
 """
 
 from collections.abc import Sequence
@@ -24,8 +24,10 @@ class CacheLayout:
         self.positions_N = torch.empty(0, dtype=torch.long)
         self._row: int | None = None
         self._steps_S = torch.arange(capacity, device=device)
-        self._rows_B = torch.arange(num_sequences, device=device)
-        self._mask_B11S: Tensor | None = None
+        self._hidden_B11S: Tensor | None = None
+        """-inf where a shorter sequence has nothing; absent where all are of one length."""
+        self._places_X: Tensor | None = None
+        """Where the new keys of all sequences and heads go, in a cache of one row each (X = B x H)."""
 
     def read_row(self, row: int, count: int) -> None:
         """The next tokens are the `count` first of one sequence; what was kept of it is forgotten."""
@@ -37,14 +39,15 @@ class CacheLayout:
         self._row = None
         self.lengths = [length + 1 for length in self.lengths]
         if min(self.lengths) == max(self.lengths):
-            self.positions_N, self._mask_B11S = self._steps_S[self.lengths[0] - 1 : self.lengths[0]], None
+            self.positions_N, self._hidden_B11S = self._steps_S[self.lengths[0] - 1 : self.lengths[0]], None
             if len(self.lengths) > 1:
                 self.positions_N = self.positions_N.expand(len(self.lengths))
         else:
             lengths_B = torch.tensor(self.lengths, device=self.device)
-            self.positions_N = lengths_B - 1
-            is_kept_BS = self._steps_S[: max(self.lengths)] < lengths_B.unsqueeze(1)
-            self._mask_B11S = is_kept_BS[:, None, None, :]
+            self.positions_N, self._places_X = lengths_B - 1, None
+            is_empty_BS = self._steps_S[: max(self.lengths)] >= lengths_B.unsqueeze(1)
+            hidden_BS = torch.zeros(is_empty_BS.shape, device=self.device).masked_fill_(is_empty_BS, float("-inf"))
+            self._hidden_B11S = hidden_BS[:, None, None, :]
 
     def keep(self, rows: Sequence[int]) -> None:
         """Go on with some of the sequences."""
@@ -52,7 +55,6 @@ class CacheLayout:
         self.lengths = [self.lengths[row] for row in rows]
         self.keys = [None if part is None else part[chosen] for part in self.keys]
         self.values = [None if part is None else part[chosen] for part in self.values]
-        self._rows_B = self._rows_B[: len(rows)]
 
     def attend(self, layer: int, query_NHK: Tensor, key_NHK: Tensor, value_NHK: Tensor, *, dropout: float) -> Tensor:
         """Keep the new keys and values, then let the new queries see all of their sequence."""
@@ -65,15 +67,23 @@ class CacheLayout:
             mixed = F.scaled_dot_product_attention(query[None], key[None], value[None], is_causal=count > 1)
             return mixed[0].transpose(0, 1)
         longest = max(self.lengths)
-        if self._mask_B11S is None:
+        if self._hidden_B11S is None:
             keys_BHSK[:, :, longest - 1], values_BHSK[:, :, longest - 1] = key_NHK, value_NHK
         else:
-            keys_BHSK[self._rows_B, :, self.positions_N] = key_NHK
-            values_BHSK[self._rows_B, :, self.positions_N] = value_NHK
+            places_X = self._places(key_NHK.shape[1])
+            keys_BHSK.view(-1, key_NHK.shape[2]).index_copy_(0, places_X, key_NHK.flatten(0, 1))
+            values_BHSK.view(-1, key_NHK.shape[2]).index_copy_(0, places_X, value_NHK.flatten(0, 1))
+            self._hidden_B11S = self._hidden_B11S.to(query_NHK.dtype)
         mixed_BH1K = F.scaled_dot_product_attention(
-            query_NHK.unsqueeze(2), keys_BHSK[:, :, :longest], values_BHSK[:, :, :longest], attn_mask=self._mask_B11S
+            query_NHK.unsqueeze(2), keys_BHSK[:, :, :longest], values_BHSK[:, :, :longest], attn_mask=self._hidden_B11S
         )
         return mixed_BH1K.squeeze(2)
+
+    def _places(self, num_heads: int) -> Tensor:
+        if self._places_X is None:
+            firsts = torch.arange(len(self.lengths) * num_heads, device=self.device) * self.capacity
+            self._places_X = firsts + self.positions_N.repeat_interleave(num_heads)
+        return self._places_X
 
     def _room(self, layer: int, like_NHK: Tensor) -> tuple[Tensor, Tensor]:
         keys, values = self.keys[layer], self.values[layer]

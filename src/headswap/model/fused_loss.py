@@ -15,7 +15,8 @@ from torch import Tensor
 from headswap.model.kernels import has_softmax_errors, has_tiled_loss
 from headswap.model.tiled_loss import tiled_cross_entropy, tiled_loss
 
-ALIGNED = 64
+ALIGNED, NARROW = 64, 8
+"""What the rows of a product are padded to, of the vocabulary and of a hidden width."""
 CHUNK_ELEMENTS = {"cpu": 1 << 24, "cuda": 1 << 29}
 
 
@@ -62,40 +63,49 @@ def _forward(
 ) -> Tensor:  # fmt: skip
     needs_grad = any(ctx.needs_input_grad[:3])
     wide = torch.float64 if dtype == torch.float64 else torch.float32
-    vocab_size, device = weight_VD.shape[0], hidden_TD.device
+    vocab_size, width = weight_VD.shape
+    device = hidden_TD.device
     has_kernel = has_softmax_errors(device.type, dtype)
     # Rows of a width that is not aligned make products on CUDA several times slower.
     padding = -vocab_size % ALIGNED if has_kernel else 0
     hidden, weight = hidden_TD.to(dtype), F.pad(weight_VD.to(dtype), (0, 0, 0, padding))
     total = hidden.new_zeros((), dtype=wide)
     if needs_grad:
+        # On CUDA a column of ones sums the errors up, for the bias, in the product that is made anyway.
+        readers = _with_ones(hidden) if has_kernel and bias_V is not None else hidden
         grad_hidden = torch.empty_like(hidden)
-        grad_weight = torch.zeros_like(weight, dtype=wide)
+        grad_weight = torch.zeros(len(weight), readers.shape[1], dtype=wide, device=device)
         grad_bias = torch.zeros(vocab_size if bias_V is not None else 0, dtype=wide, device=device)
     chunk = max(1, CHUNK_ELEMENTS.get(device.type, 1 << 24) // len(weight))
     for start in range(0, len(target_T), chunk):
         rows = slice(start, start + chunk)
+        counts_C = None if counts_T is None else counts_T[rows]
         logits_CV = hidden[rows] @ weight.T
         if has_kernel:
-            loss_C, error_CV = _errors_by_kernel(logits_CV, bias_V, target_T[rows], needs_grad, vocab_size)
+            loss_C, error_CV = _errors_by_kernel(logits_CV, bias_V, target_T[rows], counts_C, needs_grad, vocab_size)
         else:
-            loss_C, error_CV = _errors(logits_CV, bias_V, target_T[rows], needs_grad, wide)
-        if counts_T is not None:
-            counts_C = counts_T[rows].to(wide)
-            loss_C = loss_C * counts_C
-            error_CV *= counts_C.unsqueeze(1).to(error_CV.dtype)
+            loss_C, error_CV = _errors(logits_CV, bias_V, target_T[rows], counts_C, needs_grad, wide)
         total += loss_C.sum()
         if needs_grad:
-            if bias_V is not None:
-                grad_bias += error_CV[:, :vocab_size].sum(0, dtype=wide)
+            if bias_V is not None and not has_kernel:
+                grad_bias += error_CV.sum(0, dtype=wide)
             error_CV = error_CV.to(dtype)
             torch.mm(error_CV, weight, out=grad_hidden[rows])
-            grad_weight += error_CV.T @ hidden[rows]
+            grad_weight += error_CV.T @ readers[rows]
     if needs_grad:
         ctx.has_bias = bias_V is not None
         grad_weight = grad_weight[:vocab_size]
-        ctx.save_for_backward(grad_hidden.to(hidden_TD.dtype), grad_weight.to(weight_VD.dtype), grad_bias)
+        grad_bias = grad_weight[:, width] if readers is not hidden else grad_bias
+        ctx.save_for_backward(grad_hidden.to(hidden_TD.dtype), grad_weight[:, :width].to(weight_VD.dtype), grad_bias)
     return total
+
+
+def _with_ones(hidden_TD: Tensor) -> Tensor:
+    """The same vectors with a 1 behind each, and zeros up to a width that products like."""
+    width = hidden_TD.shape[1]
+    wider = F.pad(hidden_TD, (0, -(width + 1) % NARROW + 1))
+    wider[:, width] = 1
+    return wider
 
 
 def _forward_in_tiles(
@@ -110,8 +120,9 @@ def _forward_in_tiles(
 
 
 def _errors(
-    logits_CV: Tensor, bias_V: Tensor | None, target_C: Tensor, needs_grad: bool, wide: torch.dtype
-) -> tuple[Tensor, Tensor]:
+    logits_CV: Tensor, bias_V: Tensor | None, target_C: Tensor, counts_C: Tensor | None, needs_grad: bool,
+    wide: torch.dtype,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The loss of each row, and its gradient by the logits (where it is not needed, anything)."""
     logits_CV = logits_CV.to(wide)
     if bias_V is not None:
@@ -122,14 +133,18 @@ def _errors(
     if needs_grad:
         logits_CV.sub_(log_total_C1).exp_()
         logits_CV.scatter_add_(1, target_C1, logits_CV.new_full(target_C1.shape, -1.0))
+    if counts_C is not None:
+        counts_C = counts_C.to(wide)
+        loss_C, logits_CV = loss_C * counts_C, logits_CV.mul_(counts_C.unsqueeze(1))
     return loss_C, logits_CV
 
 
 def _errors_by_kernel(
-    logits_CP: Tensor, bias_V: Tensor | None, target_C: Tensor, needs_grad: bool, num_columns: int
-) -> tuple[Tensor, Tensor]:
+    logits_CP: Tensor, bias_V: Tensor | None, target_C: Tensor, counts_C: Tensor | None, needs_grad: bool,
+    num_columns: int,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The same, in one pass over memory on CUDA."""
     from headswap.model.softmax_errors import softmax_errors_
 
-    loss_C = softmax_errors_(logits_CP, bias_V, target_C, num_columns=num_columns, writes=needs_grad)
+    loss_C = softmax_errors_(logits_CP, bias_V, target_C, counts_C, num_columns=num_columns, writes=needs_grad)
     return loss_C, logits_CP

@@ -3,31 +3,40 @@
 Each row is read twice: once for the log of its total, once to be replaced by its error (softmax minus one at the
 target), which is the loss's gradient by the logits. Nothing else is written but one loss a row.
 
-Shapes: C rows, V vocabulary, P columns (V and padding, so that the products around this kernel are aligned).
+A thread takes groups of neighbouring columns and keeps their largest and their total to itself, so that threads wait
+for each other only at the end of a row. Masks end at the padding and not at the vocabulary: a group is inside or not
+as a whole, and is read at once.
+
+Shapes: C rows, V vocabulary, P columns (V and padding, so that the products around this kernel are aligned), G groups.
 """
 
 import torch
+import torch.nn.functional as F
 import triton
 import triton.language as tl
 from torch import Tensor
 
-BLOCK = 4096
+GROUP = 8  # columns of 16 bits that are read at once
+NUM_GROUPS = 512
+NUM_WARPS = 8
+LOW = tl.constexpr(-1e30)
+"""The largest of no logits: finite, so that the distance to it is a number."""
 
 
 @triton.jit
-def _values(logits, bias, columns, num_columns, HAS_BIAS: tl.constexpr):
+def _values(logits, bias, columns, num_columns, num_padded, HAS_BIAS: tl.constexpr):
     """A block of a row's logits in float32, with the bias; -inf beyond the vocabulary."""
-    inside = columns < num_columns
-    values = tl.load(logits + columns, mask=inside, other=float("-inf")).to(tl.float32)
+    is_there = columns < num_padded
+    values = tl.load(logits + columns, mask=is_there, other=0.0).to(tl.float32)
     if HAS_BIAS:
-        values += tl.load(bias + columns, mask=inside, other=0.0)
-    return values
+        values += tl.load(bias + columns, mask=is_there, other=0.0)
+    return tl.where(columns < num_columns, values, float("-inf"))
 
 
 @triton.jit
 def _kernel(
-    logits, bias, target, loss, row_stride, num_columns, num_padded,
-    HAS_BIAS: tl.constexpr, WRITES: tl.constexpr, BLOCK: tl.constexpr,
+    logits, bias, target, counts, loss, row_stride, num_columns, num_padded,
+    HAS_BIAS: tl.constexpr, HAS_COUNTS: tl.constexpr, WRITES: tl.constexpr, GROUPS: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     logits += row * row_stride
@@ -36,32 +45,43 @@ def _kernel(
     wanted = tl.load(logits + target_column).to(tl.float32)
     if HAS_BIAS:
         wanted += tl.load(bias + target_column)
-    largest = float("-inf")
-    total = 0.0
-    for start in range(0, num_columns, BLOCK):
-        values = _values(logits, bias, start + tl.arange(0, BLOCK), num_columns, HAS_BIAS)
-        larger = tl.maximum(largest, tl.max(values, 0))
-        total = total * tl.exp(largest - larger) + tl.sum(tl.exp(values - larger), 0)
-        largest = larger
-    log_total = largest + tl.log(total)
-    tl.store(loss + row, log_total - wanted)
+    count = 1.0
+    if HAS_COUNTS:
+        count = tl.load(counts + row).to(tl.float32)
+    block = tl.arange(0, GROUPS)[:, None] * GROUP + tl.arange(0, GROUP)[None, :]
+    largest_G = tl.full((GROUPS,), LOW, tl.float32)
+    total_G = tl.zeros((GROUPS,), tl.float32)
+    for start in range(0, num_padded, GROUPS * GROUP):
+        values = _values(logits, bias, start + block, num_columns, num_padded, HAS_BIAS)
+        larger_G = tl.maximum(largest_G, tl.max(values, 1))
+        total_G = total_G * tl.exp(largest_G - larger_G) + tl.sum(tl.exp(values - larger_G[:, None]), 1)
+        largest_G = larger_G
+    largest = tl.max(largest_G, 0)
+    log_total = largest + tl.log(tl.sum(total_G * tl.exp(largest_G - largest), 0))
+    tl.store(loss + row, (log_total - wanted) * count)
     if WRITES:
-        for start in range(0, num_padded, BLOCK):
-            columns = start + tl.arange(0, BLOCK)
-            values = _values(logits, bias, columns, num_columns, HAS_BIAS)
-            error = tl.exp(values - log_total) - tl.where(columns == target_column, 1.0, 0.0)
+        for start in range(0, num_padded, GROUPS * GROUP):
+            columns = start + block
+            values = _values(logits, bias, columns, num_columns, num_padded, HAS_BIAS)
+            error = (tl.exp(values - log_total) - tl.where(columns == target_column, 1.0, 0.0)) * count
             tl.store(logits + columns, error.to(logits.dtype.element_ty), mask=columns < num_padded)
 
 
 def softmax_errors_(
-    logits_CP: Tensor, bias_V: Tensor | None, target_C: Tensor, *, num_columns: int, writes: bool
-) -> Tensor:
-    """The loss of each row; where `writes`, the logits become their errors and the padding becomes zeros."""
+    logits_CP: Tensor, bias_V: Tensor | None, target_C: Tensor, counts_C: Tensor | None, *, num_columns: int,
+    writes: bool,
+) -> Tensor:  # fmt: skip
+    """The loss of each row; where `writes`, the logits become their errors and the padding becomes zeros.
+
+    Rows that do not count (`counts_C` is 0) have neither loss nor error.
+    """
     assert logits_CP.stride(1) == 1
+    num_padded = logits_CP.shape[1]
     loss_C = torch.empty(len(target_C), dtype=torch.float32, device=logits_CP.device)
-    bias = None if bias_V is None else bias_V.float().contiguous()
+    bias_P = loss_C if bias_V is None else F.pad(bias_V.float(), (0, num_padded - num_columns))
     _kernel[(len(target_C),)](
-        logits_CP, loss_C if bias is None else bias, target_C, loss_C, logits_CP.stride(0), num_columns,
-        logits_CP.shape[1], HAS_BIAS=bias is not None, WRITES=writes, BLOCK=BLOCK, num_warps=8,
+        logits_CP, bias_P, target_C, loss_C if counts_C is None else counts_C, loss_C, logits_CP.stride(0),
+        num_columns, num_padded, HAS_BIAS=bias_V is not None, HAS_COUNTS=counts_C is not None, WRITES=writes,
+        GROUPS=NUM_GROUPS, GROUP=GROUP, num_warps=NUM_WARPS,
     )  # fmt: skip
     return loss_C

@@ -105,23 +105,20 @@ def flat_batch(
 def filled_up(batch: Batch, *, num_tokens: int, num_sequences: int, num_targets: int) -> Batch:
     """The same batch on the host in given sizes: what fills it up changes none of its losses.
 
-    Tokens that are missing are one sequence more, after which empty ones may follow; targets that are missing do not
-    count.
+    Sequences that are missing share the tokens that are missing; targets that are missing do not count.
     """
     tokens, targets = num_tokens - batch.num_tokens, num_targets - batch.num_targets
-    lengths = [*batch.lengths, tokens] if tokens else list(batch.lengths)
-    empty = num_sequences - len(lengths)
-    assert min(tokens, targets, empty) >= 0
-    counts_T = None
-    if targets:
-        counts_T = torch.cat((torch.ones(batch.num_targets), torch.zeros(targets)))
+    missing = num_sequences - len(batch.lengths)
+    assert min(tokens, targets, missing) >= 0
+    assert missing or not tokens
+    shares = [tokens // missing + (place < tokens % missing) for place in range(missing)]
     return replace(
         batch,
         ids_N=F.pad(batch.ids_N, (0, tokens)),
-        lengths=tuple(lengths),
-        lengths_B=torch.tensor(lengths + [0] * empty),
+        lengths=(*batch.lengths, *(share for share in shares if share)),
+        lengths_B=torch.tensor([*batch.lengths, *shares]),
         target_index_T=F.pad(batch.target_index_T, (0, targets)),
         target_value_T=F.pad(batch.target_value_T, (0, targets)) if targets else batch.target_value_T,
         segments_N=None if batch.segments_N is None else F.pad(batch.segments_N, (0, tokens)),
-        counts_T=counts_T,
+        counts_T=torch.cat((torch.ones(batch.num_targets), torch.zeros(targets))) if targets else None,
     )

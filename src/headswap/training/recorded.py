@@ -27,9 +27,13 @@ log = logging.getLogger("headswap")
 MOST_PARAMETERS = 60_000_000
 """Of larger models the device has work enough."""
 SEEN_BEFORE = 2
-"""How often a size must come before it is recorded; recording costs about ten steps."""
+"""How often a size must come before it is recorded; recording costs a few plain steps."""
 MOST_RECORDINGS = 24
-TOKEN_GRAIN, SEQUENCE_GRAIN, TARGET_GRAIN = 512, 64, 256
+TOKEN_GRAIN, LEAST_GRAIN = 1024, 64
+SHARE = 8
+"""Sizes that only wander a little are filled up by at most one part in so many."""
+NUM_FILLING = 3
+"""Sequences that fill a batch up whose sequences are read as wholes."""
 WARM_UPS = 2
 TOLERANCE = 0.05
 """How far two ways to compute a bf16 step may lie apart, as a share of the gradient's norm and of the loss."""
@@ -64,19 +68,24 @@ def can_record(model: TextModel, machine: Machine, *, num_micro: int) -> bool:
 
 
 def sizes_of(batch: Batch, model: TextModel) -> Sizes:
-    """The sizes that a batch is filled up to: few, so that they come again."""
+    """The sizes that a batch is filled up to: few, so that they come again, and by the batch alone.
+
+    Windows have all the same size: only how many pieces they hold and how many tokens they hide differs. Where
+    sequences are read as wholes none may be empty, and none may be longer than the base reads.
+    """
     num_sequences = len(batch.lengths)
-    if model.shape.head == "lm":  # windows have all the same size; only how many pieces they hold differs
-        is_each = batch.num_targets == batch.num_tokens
-        targets = batch.num_targets if is_each else _up(batch.num_targets, TARGET_GRAIN)
-        return Sizes(batch.num_tokens, _up(num_sequences, SEQUENCE_GRAIN), targets)
-    # Never an empty sequence where sequences are pooled: it has no mean.
-    grain = min(TOKEN_GRAIN, model.shape.base.max_position_embeddings)
-    return Sizes((batch.num_tokens // grain + 1) * grain, num_sequences + 1, batch.num_targets)
+    if model.shape.head == "lm":
+        has_all = batch.num_targets == batch.num_tokens
+        return Sizes(batch.num_tokens, _more(num_sequences), batch.num_targets if has_all else _more(batch.num_targets))
+    grain = min(TOKEN_GRAIN, 2 * model.shape.base.max_position_embeddings)
+    num_tokens = -(-(batch.num_tokens + NUM_FILLING) // grain) * grain
+    return Sizes(num_tokens, num_sequences + NUM_FILLING, batch.num_targets)
 
 
-def _up(number: int, grain: int) -> int:
-    return -(-number // grain) * grain
+def _more(number: int) -> int:
+    """The next larger number of a coarse scale."""
+    grain = max(LEAST_GRAIN, 2 ** number.bit_length() // (2 * SHARE))
+    return (number // grain + 1) * grain
 
 
 @dataclass
