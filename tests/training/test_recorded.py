@@ -68,7 +68,7 @@ def test_few_sizes_serve_many_batches_and_none_has_an_empty_sequence_that_is_poo
         )
         sizes = sizes_of(batch, model)
         lengths = filled_up(batch, **sizes._asdict()).lengths_B.tolist()
-        assert 0 < min(lengths)
+        assert min(lengths) > 0
         assert max(lengths) <= 64, "the base can read what fills a batch up"
         seen.add(sizes)
     assert len(seen) <= 3
