@@ -17,8 +17,8 @@ import triton.language as tl
 from torch import Tensor
 
 GROUP = 8  # columns of 16 bits that are read at once
-NUM_GROUPS = 512
-NUM_WARPS = 8
+NUM_GROUPS = 256
+NUM_WARPS = 4
 LOW = tl.constexpr(-1e30)
 """The largest of no logits: finite, so that the distance to it is a number."""
 
