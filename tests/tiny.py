@@ -18,7 +18,7 @@ from headswap.model.text_model import ModelShape
 from headswap.text.batch import Batch, flat_batch
 from headswap.text.config import MaskingSettings
 from headswap.text.pairs import Pair, Segment
-from headswap.text.windows import Piece
+from headswap.text.windows import Pieces
 
 TINY = {
     "hidden_size": 32,
@@ -64,6 +64,19 @@ def tiny_objective(name: str = "causal", *, vocab_size: int = 61, **masking: obj
     return make_objective(name, tokenizer, MaskingSettings.model_validate(masking))
 
 
+def pieces_of(streams: list[np.ndarray], first_document: int = 0) -> Pieces:
+    """Whole streams as pieces, one of each document; every token begins a word."""
+    lengths = np.array([len(stream) - 1 for stream in streams])
+    return Pieces(
+        ids=np.concatenate([stream[:-1] for stream in streams]).astype(np.int64),
+        next_ids=np.concatenate([stream[1:] for stream in streams]).astype(np.int64),
+        lengths=lengths,
+        documents=np.arange(len(streams)) + first_document,
+        starts=np.zeros(len(streams), dtype=np.int64),
+        word_starts=np.ones(lengths.sum(), dtype=bool),
+    )
+
+
 def tiny_batch(
     name: str,
     sequences: list[np.ndarray],
@@ -75,9 +88,7 @@ def tiny_batch(
 ) -> Batch:
     """A batch of an objective; for pairs each sequence is cut in the middle and every second one is false."""
     words = np.array([True])
-    pieces: list[Any] = [
-        Piece(number, 0, ids, np.resize(words, len(ids) - 1)) for number, ids in enumerate(sequences, first_document)
-    ]
+    pieces: Any = pieces_of(sequences, first_document)
     if "+" in name:
         pieces = [
             Pair(

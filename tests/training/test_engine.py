@@ -10,13 +10,12 @@ from headswap.core.seeds import Draws
 from headswap.model.supervised import ClassificationObjective
 from headswap.model.text_model import TextModel, build_model
 from headswap.text.batch import Batch, flat_batch
-from headswap.text.windows import Piece
 from headswap.training.config import MachineSettings, TrainingSettings
 from headswap.training.distributed import Processes
 from headswap.training.engine import Trainee, train
 from headswap.training.machine import Machine
 from headswap.training.optimizer import load_optimizer_tensors, make_optimizer, optimizer_tensors
-from tiny import random_sequences, tiny_model_shape, tiny_objective
+from tiny import pieces_of, random_sequences, tiny_model_shape, tiny_objective
 
 
 @dataclass
@@ -34,7 +33,7 @@ class RaggedBatches:
         if isinstance(self.objective, ClassificationObjective):
             labels = np.array([int(ids[0]) % 3 for ids in sequences])
             return flat_batch(sequences, target_index=np.arange(len(sequences)), target_value=labels)
-        return self.objective.make_batch([Piece(0, 0, ids) for ids in sequences], Draws(0, "mask"))
+        return self.objective.make_batch(pieces_of(sequences), Draws(0, "mask"))
 
 
 def settings(**changes: object) -> TrainingSettings:

@@ -441,7 +441,7 @@ def test_held_out_documents_are_never_trained_on_and_are_the_same_for_every_seed
     make_batch = CausalObjective.make_batch
 
     def spy(self: CausalObjective, pieces: Any, stream: Any) -> Any:
-        into.append({piece.document for piece in pieces})
+        into.append(set(pieces.documents.tolist()))
         return make_batch(self, pieces, stream)
 
     monkeypatch.setattr(CausalObjective, "make_batch", spy)

@@ -17,13 +17,13 @@ from headswap.core.seeds import Draws
 from headswap.model.config import Direction
 from headswap.model.objectives import ScoreSums, token_loss_sum
 from headswap.model.text_model import TextModel
-from headswap.text.batch import Batch, flat_batch
+from headswap.text.batch import Batch, flat_batch, joined_batch
 from headswap.text.config import MaskingSettings
-from headswap.text.masking import Masker, places_of
+from headswap.text.masking import Masker, Places, places_of
 from headswap.text.pairs import Pair, PairKind, PairRows, Segment
 from headswap.text.store import TokenStore
 from headswap.text.tokenizer import Tokenizer
-from headswap.text.windows import Layout, Piece, Rows
+from headswap.text.windows import Layout, Pieces, Rows
 
 
 class MaskedObjective:
@@ -46,23 +46,23 @@ class MaskedObjective:
             store, documents, max_length=max_length, layout=layout, sos_id=sos, eos_id=eos, with_words=self.with_words
         )
 
-    def make_batch(self, pieces: Sequence[Piece], draws: Draws) -> Batch:
+    def make_batch(self, pieces: Pieces, draws: Draws) -> Batch:
         """Each piece's tokens, some of them hidden."""
-        inputs = [piece.stream[:-1] for piece in pieces]
-        masked = self.mask(
-            places_of(
-                [
-                    (ids, piece.document, piece.start, piece.word_starts)
-                    for ids, piece in zip(inputs, pieces, strict=True)
-                ]
-            ),
-            draws,
+        firsts = np.cumsum(pieces.lengths) - pieces.lengths
+        places = Places(
+            ids=pieces.ids,
+            documents=np.repeat(pieces.documents, pieces.lengths),
+            positions=np.arange(len(pieces.ids)) + np.repeat(pieces.starts - firsts, pieces.lengths),
+            word_starts=pieces.word_starts,
+            sequence_starts=firsts,
         )
-        return flat_batch(
-            np.split(masked.ids, np.cumsum([len(ids) for ids in inputs])[:-1]),
+        masked = self.mask(places, draws)
+        return joined_batch(
+            masked.ids,
+            pieces.lengths,
             target_index=masked.target_index,
             target_value=masked.target_value,
-            documents=[piece.document for piece in pieces],
+            documents=pieces.documents,
         )
 
     def loss_sum(self, model: TextModel, batch: Batch) -> Tensor:

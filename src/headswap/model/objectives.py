@@ -17,10 +17,10 @@ from headswap.model.config import Direction
 from headswap.model.fused_loss import linear_cross_entropy_sum
 from headswap.model.heads import LanguageModelHead
 from headswap.model.text_model import TextModel
-from headswap.text.batch import Batch, flat_batch
+from headswap.text.batch import Batch, joined_batch
 from headswap.text.store import TokenStore
 from headswap.text.tokenizer import Tokenizer
-from headswap.text.windows import Layout, Piece, Rows
+from headswap.text.windows import Layout, Pieces, Rows
 
 
 class Objective(Protocol):
@@ -48,7 +48,7 @@ class RowSource(Protocol):
 
     def __len__(self) -> int: ...
 
-    def pieces_of(self, rows: Sequence[int] | np.ndarray, draws: Draws) -> Sequence[Any]:
+    def pieces_of(self, rows: Sequence[int] | np.ndarray, draws: Draws) -> Any:
         """What stands in some rows, in their order."""
 
 
@@ -68,7 +68,7 @@ class PretrainingObjective(Objective, Protocol):
     def rows(self, store: TokenStore, documents: np.ndarray, *, max_length: int, layout: Layout) -> RowSource:
         """The rows of some documents."""
 
-    def make_batch(self, pieces: Sequence[Any], draws: Draws) -> Batch:
+    def make_batch(self, pieces: Any, draws: Draws) -> Batch:
         """Inputs and targets for what stands in some rows."""
 
     def score_sums(self, model: TextModel, batch: Batch) -> Mapping[str, ScoreSums]:
@@ -100,15 +100,15 @@ class CausalObjective:
         sos, eos = self.tokenizer.sos_id, self.tokenizer.eos_id
         return Rows(store, documents, max_length=max_length, layout=layout, sos_id=sos, eos_id=eos)
 
-    def make_batch(self, pieces: Sequence[Piece], draws: Draws) -> Batch:
+    def make_batch(self, pieces: Pieces, draws: Draws) -> Batch:
         """Each piece's tokens in, the same tokens shifted by one out."""
         del draws  # nothing is drawn
-        targets = np.concatenate([piece.stream[1:] for piece in pieces]).astype(np.int64)
-        return flat_batch(
-            [piece.stream[:-1] for piece in pieces],
-            target_index=np.arange(len(targets)),
-            target_value=targets,
-            documents=[piece.document for piece in pieces],
+        return joined_batch(
+            pieces.ids,
+            pieces.lengths,
+            target_index=np.arange(len(pieces.ids)),
+            target_value=pieces.next_ids,
+            documents=pieces.documents,
         )
 
     def loss_sum(self, model: TextModel, batch: Batch) -> Tensor:

@@ -9,6 +9,7 @@ Shapes: N tokens of all sequences, B sequences, T targets.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -77,28 +78,33 @@ def sent(tensor: Tensor, device: torch.device) -> Tensor:
     return (tensor.pin_memory() if device.type == "cuda" else tensor).to(device, non_blocking=True)
 
 
-def flat_batch(
-    sequences: Sequence[np.ndarray],
+def flat_batch(sequences: Sequence[np.ndarray], **others: Any) -> Batch:
+    """A batch of id arrays; the rest as in `joined_batch`."""
+    return joined_batch(np.concatenate(sequences), [len(sequence) for sequence in sequences], **others)
+
+
+def joined_batch(
+    ids: np.ndarray,
+    lengths: Sequence[int] | np.ndarray,
     *,
     target_index: np.ndarray | Sequence[int] = (),
     target_value: np.ndarray | Sequence[int] = (),
-    documents: Sequence[int] = (),
+    documents: Sequence[int] | np.ndarray = (),
     segments: np.ndarray | None = None,
     pair_target: np.ndarray | None = None,
 ) -> Batch:
-    """A batch of id arrays, none of them empty; `segments` are as long as these where a base has them."""
-    assert sequences
-    assert all(len(sequence) for sequence in sequences)
-    lengths = tuple(len(sequence) for sequence in sequences)
+    """A batch of sequences that stand end to end, none of them empty; `segments` are as long where a base has them."""
+    lengths_B = torch.as_tensor(np.asarray(lengths, dtype=np.int64))
+    assert int(lengths_B.min()) > 0
     return Batch(
-        ids_N=torch.from_numpy(np.concatenate(sequences).astype(np.int64)),
-        lengths=lengths,
-        lengths_B=torch.tensor(lengths),
+        ids_N=torch.from_numpy(ids.astype(np.int64)),
+        lengths=tuple(lengths_B.tolist()),
+        lengths_B=lengths_B,
         target_index_T=torch.as_tensor(np.asarray(target_index, dtype=np.int64)),
         target_value_T=torch.as_tensor(np.asarray(target_value)),
         segments_N=None if segments is None else torch.from_numpy(segments.astype(np.int64)),
         pair_target_B=None if pair_target is None else torch.from_numpy(pair_target),
-        documents=tuple(documents),
+        documents=tuple(np.asarray(documents, dtype=np.int64).tolist()),
     )
 
 

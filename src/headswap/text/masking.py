@@ -53,28 +53,26 @@ class Masker:
 
     def __call__(self, places: Places, draws: Draws) -> Masked:
         """Hide some of the tokens."""
-        unit = self._units(places, draws)
-        first_of_unit = np.flatnonzero(np.diff(unit, prepend=-1))
-        documents, positions = places.documents[first_of_unit], places.positions[first_of_unit]
-        chance = draws.uniform("choice", documents, positions)[unit]
-        is_ordinary = ~self.is_special[places.ids]
-        chosen = is_ordinary & (chance < self.settings.mlm_probability)
-        fate = draws.uniform("fate", documents, positions)[unit]
-        ids = np.where(chosen & (fate < self.settings.mask_replace_prob), self.mask_id, places.ids)
+        documents, positions = places.documents, places.positions
+        if self.settings.mask_unit != "token":
+            unit = self._units(places, draws)
+            first = np.flatnonzero(np.diff(unit, prepend=-1))[unit]
+            documents, positions = documents[first], positions[first]
+        chance = draws.uniform("choice", documents, positions)
+        index = np.flatnonzero((chance < self.settings.mlm_probability) & ~self.is_special[places.ids])
+        fate = draws.uniform("fate", documents[index], positions[index])
         upto = self.settings.mask_replace_prob + self.settings.random_replace_prob
-        swapped = np.flatnonzero(chosen & (fate >= self.settings.mask_replace_prob) & (fate < upto))
+        ids = places.ids.copy()
+        ids[index[fate < self.settings.mask_replace_prob]] = self.mask_id
+        swapped = index[(fate >= self.settings.mask_replace_prob) & (fate < upto)]
         drawn = draws.uniform("substitute", places.documents[swapped], places.positions[swapped])
         ids[swapped] = self.ordinary_ids[(drawn * len(self.ordinary_ids)).astype(np.int64)]
-        index = np.flatnonzero(chosen)
         return Masked(ids, index, places.ids[index].astype(np.int64))
 
     def _units(self, places: Places, draws: Draws) -> np.ndarray:
-        """The number of the unit that each token belongs to, growing from 0."""
-        size = len(places.ids)
-        starts = np.zeros(size, dtype=bool)
+        """The number of the word or span that each token belongs to, growing from 0."""
+        starts = np.zeros(len(places.ids), dtype=bool)
         starts[places.sequence_starts] = True
-        if self.settings.mask_unit == "token":
-            return np.arange(size)
         assert places.word_starts is not None
         starts |= places.word_starts.astype(bool)
         # A special token is a word of its own, and the token behind it begins one.

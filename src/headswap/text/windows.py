@@ -21,12 +21,16 @@ Layout = Literal["packed", "documents"]
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """Part of a document's stream: `stream[:-1]` are inputs, `stream[1:]` the tokens that follow them."""
+class Pieces:
+    """Parts of documents' streams, end to end: inputs, and the token that follows each of them."""
 
-    document: int
-    start: int
-    stream: np.ndarray
+    ids: np.ndarray
+    next_ids: np.ndarray
+    lengths: np.ndarray
+    """Inputs of each piece."""
+    documents: np.ndarray
+    starts: np.ndarray
+    """Where the first input of each piece stands in its document's stream."""
     word_starts: np.ndarray | None = None
     """Whether each input begins a word, where the rows were asked for it; `<sos>` does."""
 
@@ -48,8 +52,8 @@ class Rows:
         self.store, self.documents, self.max_length, self.layout = store, documents, max_length, layout
         self.sos_id, self.eos_id = sos_id, eos_id
         self._word_starts = store.side("word_starts") if with_words else None
-        offsets = np.asarray(store.offsets, dtype=np.int64)
-        self._inputs = offsets[documents + 1] - offsets[documents] + 1
+        self._offsets = np.asarray(store.offsets, dtype=np.int64)
+        self._inputs = self._offsets[documents + 1] - self._offsets[documents] + 1
         if layout == "documents":
             self.num_truncated = int(np.maximum(self._inputs - max_length, 0).sum())
             self._inputs = np.minimum(self._inputs, max_length)
@@ -61,44 +65,44 @@ class Rows:
     def __len__(self) -> int:
         return len(self.documents) if self.layout == "documents" else -(-self.num_tokens // self.max_length)
 
-    def pieces(self, row: int) -> list[Piece]:
-        """What stands in one row."""
-        if self.layout == "documents":
-            return [self._piece(row, 0, int(self._inputs[row]))]
-        start, end = row * self.max_length, min((row + 1) * self.max_length, self.num_tokens)
-        position = int(np.searchsorted(self._ends, start, side="right"))
-        pieces = []
-        while start < end:
-            document_end = int(self._ends[position])
-            begin = document_end - int(self._inputs[position])
-            upto = min(end, document_end)
-            pieces.append(self._piece(position, start - begin, upto - begin))
-            start, position = upto, position + 1
-        return pieces
-
-    def pieces_of(self, rows: Sequence[int] | np.ndarray, draws: Draws) -> list[Piece]:
-        """The pieces of several rows, in their order."""
+    def pieces_of(self, rows: Sequence[int] | np.ndarray, draws: Draws) -> Pieces:
+        """What stands in several rows, in their order; all of them at once, for there may be thousands of pieces."""
         del draws  # a window is what it is
-        return [piece for row in rows for piece in self.pieces(int(row))]
+        positions, starts, lengths = self._spans(np.asarray(rows, dtype=np.int64))
+        documents, has_begin = self.documents[positions], starts == 0
+        has_end = starts + lengths == self._inputs[positions]  # also where `documents` cut it, the stream ends here
+        ends = np.cumsum(lengths)
+        firsts, lasts = ends - lengths, ends - 1
+        # The token after input number t of a stream is number t of the document.
+        following = self._offsets[documents] + starts
+        places = np.arange(lengths.sum()) + np.repeat(following - firsts, lengths)
+        next_ids = self._tokens(self.store.ids, places).astype(np.int64)
+        next_ids[lasts[has_end]] = self.eos_id
+        ids = np.empty_like(next_ids)
+        ids[1:] = next_ids[:-1]
+        ids[firsts] = np.where(has_begin, self.sos_id, self._tokens(self.store.ids, following - 1))
+        words = None
+        if self._word_starts is not None:
+            words = self._tokens(self._word_starts, places - 1).astype(bool)
+            words[firsts[has_begin]] = True
+        return Pieces(ids, next_ids, lengths, documents, starts, words)
 
-    def _piece(self, position: int, start: int, end: int) -> Piece:
-        """Inputs start..end of a document's stream and the token after them."""
-        document = int(self.documents[position])
-        ids = self.store.document(document)
-        last = int(self._inputs[position])  # the stream ends with <eos> here, also where `documents` cut it
-        body = ids[max(start - 1, 0) : min(end, last - 1)]
-        begin = 1 if start == 0 else 0
-        stream = np.empty(begin + len(body) + (end == last), dtype=np.int64)
-        stream[begin : begin + len(body)] = body
-        if begin:
-            stream[0] = self.sos_id
-        if end == last:
-            stream[-1] = self.eos_id
-        return Piece(document, start, stream, self._words(document, start, end))
+    def _spans(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(number of the document, first input, number of inputs) of every piece."""
+        if self.layout == "documents":
+            return rows, np.zeros_like(rows), self._inputs[rows]
+        begins = rows * self.max_length
+        ends = np.minimum(begins + self.max_length, self.num_tokens)
+        first = np.searchsorted(self._ends, begins, side="right")
+        counts = np.searchsorted(self._ends, ends, side="left") + 1 - first
+        before = np.cumsum(counts) - counts
+        positions = np.arange(counts.sum()) + np.repeat(first - before, counts)
+        document_ends = self._ends[positions]
+        document_begins = document_ends - self._inputs[positions]
+        starts = np.maximum(np.repeat(begins, counts), document_begins)
+        return positions, starts - document_begins, np.minimum(np.repeat(ends, counts), document_ends) - starts
 
-    def _words(self, document: int, start: int, end: int) -> np.ndarray | None:
-        if self._word_starts is None:
-            return None
-        begin = int(self.store.offsets[document])
-        inside = np.asarray(self._word_starts[begin + max(start - 1, 0) : begin + end - 1], dtype=bool)
-        return np.concatenate(([True], inside)) if start == 0 else inside
+    @staticmethod
+    def _tokens(array: np.ndarray, places: np.ndarray) -> np.ndarray:
+        """What stands there; where a place lies outside, which is where a special token goes, anything."""
+        return np.take(array, places, mode="clip") if len(array) else np.zeros(len(places), array.dtype)
