@@ -9,14 +9,14 @@ from .peers import hf_classifier, padded, stepper
 from .row import Measured, Setting, Target, contest
 from .shapes import lab_shape, ragged_lengths, random_ids
 
-VOCABULARY = 16_000
+VOCABULARY, BATCH = 16_000, 16
 MEGA = 50  # batches that transformers' length grouping sorts together
 
 
 def finetune(setting: Setting) -> list[Measured]:
     """The lab's shape; every side sees each review once a round."""
     on_gpu = setting.device == "cuda"
-    batch = 4 if setting.is_tiny else 16
+    batch = 4 if setting.is_tiny else BATCH
     count = 8 if setting.is_tiny else 960 if on_gpu else 96
     lengths, device = ragged_lengths(count), setting.device
     base = lab_shape(VOCABULARY if not setting.is_tiny else 500)

@@ -28,7 +28,7 @@ def generate(setting: Setting) -> list[Measured]:
             Side("headswap", lambda prompts=prompts: our_tokens(base, words, prompts, count, setting.device)),
             Side("HF generate", lambda prompts=prompts: hf_tokens(base, words, prompts, count, setting.device)),
         ]
-        targets = [Target("HF generate", 2.0)] if batch == 1 else []
+        targets = [Target("HF generate", 2.0)] if batch == 1 or setting.device == "cuda" else []
         weights = 4 * (base.num_hidden_layers * (4 * 200**2 + 2 * 200**2) + base.vocab_size * base.hidden_size)
         floor = f"{weights / 1e6:.1f} MB of weights are read for every token (float32)"
         title = f"{count} tokens, batch {batch}, V = {base.vocab_size:,}"

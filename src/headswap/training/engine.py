@@ -99,7 +99,7 @@ def train(
         loss_sums_K = torch.zeros(num_losses, device=machine.device)
         for position, (micro, batch) in enumerate(mine):
             is_last = position == len(mine) - 1
-            torch.manual_seed(derive_seed(settings.seed, "dropout", step, micro))
+            machine.seed(derive_seed(settings.seed, "dropout", step, micro))
             batch = recorded.filled_up(batch) if recorded else batch
             sums_K = recorded(batch, divisors) if recorded else None
             if sums_K is None:

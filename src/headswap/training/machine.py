@@ -68,6 +68,12 @@ class Machine:
         """The context in which held-out text and labelled sets are scored."""
         return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.scoring_precision == "bf16")
 
+    def seed(self, seed: int) -> None:
+        """Begin a stream of dropout here and on the host; `torch.manual_seed` would ask every kind of device."""
+        torch.default_generator.manual_seed(seed)
+        if self.device.type == "cuda":
+            torch.cuda.default_generators[self.device.index].manual_seed(seed)
+
     def peak_memory(self) -> int | None:
         """Most bytes held so far: of the device if there is one, else of this process; None where none can be read."""
         if self.device.type == "cuda":

@@ -151,7 +151,7 @@ class RecordedSteps:
             self._give_up(_root_of(error))
             return
         finally:
-            torch.manual_seed(seed)  # recording drew from the stream of dropout
+            self.machine.seed(seed)  # recording drew from the stream of dropout
         self.recordings[sizes] = Recording(inputs, weights_K, sums_K, play)
         self.unchecked.add(sizes)
 
@@ -175,7 +175,7 @@ class RecordedSteps:
     def _captured(self, compute: Callable[[], None]) -> Callable[[], object]:
         """Record what is computed; on an error nothing of the attempt is left behind."""
         device = self.machine.device
-        generator = torch.cuda.default_generators[device.index or 0]
+        generator = torch.cuda.default_generators[device.index]
         before = generator.clone_state()
         side = torch.cuda.Stream(device)
         side.wait_stream(torch.cuda.current_stream(device))
@@ -205,9 +205,9 @@ class RecordedSteps:
         weighted = (sums_K * sent(weights_K, self.machine.device)).sum()
         found = torch.autograd.grad(weighted, list(self.parameters.values()), allow_unused=True)
         plain = {name: one for name, one in zip(self.parameters, found, strict=True) if one is not None}
-        torch.manual_seed(seed)
+        self.machine.seed(seed)
         played_K = self.recordings[sizes](full, weights_K)
-        torch.manual_seed(seed)
+        self.machine.seed(seed)
         self.unchecked.discard(sizes)
         if plain.keys() != self.gradients.keys():
             self._give_up("other weights have a gradient")
