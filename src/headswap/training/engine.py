@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from headswap.core.seeds import derive_seed
 from headswap.model.objectives import Objective
 from headswap.model.text_model import TextModel
-from headswap.text.batch import Batch, sent
+from headswap.text.batch import Batch
 from headswap.training.config import TrainingSettings
 from headswap.training.distributed import Processes
 from headswap.training.machine import Machine
@@ -87,7 +87,8 @@ def train(
     is_recorded = can_record(trainee.model, machine, num_micro=num_micro)
     recorded = RecordedSteps(trainee, trainee.model, machine) if is_recorded else None
     for step in range(first_step, total_steps):
-        trainee.train()
+        if step == first_step or not trainee.model.training:  # it may have been scored in between
+            trainee.train()
         everything = source.micro_batches(step, count=num_micro)
         mine = list(enumerate(everything))[processes.rank :: processes.world]
         mine = mine or [(0, everything[0].without_targets())]
@@ -110,12 +111,13 @@ def train(
                     parts = [part * (processes.world / divisor) for part, divisor in zip(sums_K, divisors, strict=True)]
                     torch.stack(parts).sum().backward()
             loss_sums_K = loss_sums_K + sums_K.detach()
-        losses_K = processes.sum(loss_sums_K) / sent(torch.tensor(divisors), machine.device)
+        sums = zip(processes.sum(loss_sums_K), divisors, strict=True)
+        losses_K = torch.stack([part / divisor for part, divisor in sums])
         loss = losses_K.sum()
         hold_back(optimizer, step)
         limit = settings.max_grad_norm or float("inf")
         grad_norm = nn.utils.clip_grad_norm_(parameters, limit)
-        is_skipped = (~(grad_norm.isfinite() & loss.isfinite())).to(skipped.dtype)
+        is_skipped = ((grad_norm + loss) * 0 != 0).to(skipped.dtype)  # only of finite numbers nothing is nothing
         skipped = skipped + is_skipped
         is_broken = (skipped > settings.most_skipped).to(skipped.dtype)
         learning_rate = learning_rate_at(step, total_steps, settings)

@@ -88,19 +88,40 @@ def _more(number: int) -> int:
     return (number // grain + 1) * grain
 
 
+class Inputs:
+    """Where a recording reads its tensors: end to end, one stretch a type, so that a batch travels in few copies."""
+
+    def __init__(self, tensors: Sequence[Tensor], device: torch.device) -> None:
+        types = {tensor.dtype for tensor in tensors}
+        self.stretches = {
+            dtype: torch.cat([tensor.flatten() for tensor in tensors if tensor.dtype == dtype]).to(device)
+            for dtype in types
+        }
+        rest = dict(self.stretches)
+        self.places: list[Tensor] = []
+        for tensor in tensors:
+            place, rest[tensor.dtype] = rest[tensor.dtype].tensor_split([tensor.numel()])
+            self.places.append(place.view(tensor.shape))
+
+    def fill(self, tensors: Sequence[Tensor]) -> None:
+        """Put other tensors of the same types and shapes there, without waiting."""
+        for dtype, stretch in self.stretches.items():
+            packed = torch.empty(stretch.shape, dtype=dtype, pin_memory=stretch.is_cuda)
+            torch.cat([tensor.flatten() for tensor in tensors if tensor.dtype == dtype], out=packed)
+            stretch.copy_(packed, non_blocking=True)
+
+
 @dataclass
 class Recording:
     """A step of one size: what it reads, how it is played, and its losses."""
 
-    inputs: tuple[Tensor, ...]
-    weights_K: Tensor
+    inputs: Inputs
     sums_K: Tensor
     play: Callable[[], object]
 
     def __call__(self, batch: Batch, weights_K: Tensor) -> Tensor:
         """The summed losses of a batch of this size; the gradients are where they always are."""
-        for place, tensor in zip((*self.inputs, self.weights_K), (*_tensors(batch), weights_K), strict=True):
-            place.copy_(tensor.pin_memory() if place.is_cuda else tensor, non_blocking=True)
+        self.inputs.fill((weights_K, *_tensors(batch)))
         self.play()
         return self.sums_K.clone()
 
@@ -141,30 +162,30 @@ class RecordedSteps:
         self.seen[sizes] += 1
         if self.seen[sizes] <= SEEN_BEFORE or len(self.recordings) == MOST_RECORDINGS:
             return
-        seed, device = torch.initial_seed(), self.machine.device
-        inputs = tuple(sent(tensor, device).clone() for tensor in _tensors(full))
-        weights_K = sent(weights_K, device).clone()
-        sums_K = torch.zeros_like(weights_K)
+        seed = torch.initial_seed()
+        inputs = Inputs((weights_K, *_tensors(full)), self.machine.device)
+        sums_K = torch.zeros_like(inputs.places[0])
         try:
-            play = self._captured(lambda: self._compute(inputs, weights_K, sums_K, full))
+            play = self._captured(lambda: self._compute(inputs, sums_K, full))
         except RuntimeError as error:
             self._give_up(_root_of(error))
             return
         finally:
             self.machine.seed(seed)  # recording drew from the stream of dropout
-        self.recordings[sizes] = Recording(inputs, weights_K, sums_K, play)
+        self.recordings[sizes] = Recording(inputs, sums_K, play)
         self.unchecked.add(sizes)
 
-    def _compute(self, inputs: Sequence[Tensor], weights_K: Tensor, into_K: Tensor, like: Batch) -> None:
+    def _compute(self, inputs: Inputs, into_K: Tensor, like: Batch) -> None:
         """The losses of the batch that stands in `inputs`, and their gradients, each into its place.
 
         The weights take part under other names of the same memory: what autograd keeps with the model's own belongs to
         the stream of the plain steps, and a recording must not wait for another stream.
         """
+        weights_K, *tensors = inputs.places
         aliases: dict[str, Tensor] = {name: nn.Parameter(tensor.detach()) for name, tensor in self.parameters.items()}
         kind, is_bf16 = self.machine.device.type, self.machine.precision == "bf16"
         with torch.autocast(kind, dtype=torch.bfloat16, enabled=is_bf16, cache_enabled=False):
-            sums_K = functional_call(self.trainee, aliases, (_batch(inputs, like),)).reshape(-1)
+            sums_K = functional_call(self.trainee, aliases, (_batch(tensors, like),)).reshape(-1)
         found = torch.autograd.grad((sums_K * weights_K).sum(), list(aliases.values()), allow_unused=True)
         used = {name: gradient for name, gradient in zip(aliases, found, strict=True) if gradient is not None}
         if not self.gradients:
