@@ -127,12 +127,38 @@ def test_label_worth_and_break_even_are_told() -> None:
     found = analyse(study(cells))
     told = [worth_sentence(row) for row in found["label_worth"]]
     assert told[0].startswith("Pre-training at 100 labels is worth 4 times the labels (95 % interval ")
-    assert told[1].startswith("Pre-training at 400 labels is worth more than the largest budget tried")
+    assert told[1] == (
+        "Pre-training at 400 labels is worth more than 4 times the labels: scratch does not get there with 1,600, the "
+        "largest budget tried."
+    )
     assert "no worth in labels is shown" in told[2]
     first = break_even_sentence(found["break_even"][0])
     assert first.startswith("At 100 labels pre-training took 60.0 s and saved about 300 labels (at least ")
     assert first.endswith(": it pays where a label costs more than 0.2 s.")
     assert len(found["break_even"]) == 2, "none where no worth is shown"
+
+
+def test_a_gain_at_the_largest_budget_is_worth_more_labels_than_were_tried() -> None:
+    cells = {
+        ("scratch", 100): [0.60, 0.61, 0.59], ("scratch", 400): [0.65, 0.66, 0.64],
+        ("pretrained", 100): [0.70, 0.71, 0.69], ("pretrained", 400): [0.75, 0.76, 0.74],
+    }  # fmt: skip
+    assert worth_sentence(analyse(study(cells))["label_worth"][1]) == (
+        "Pre-training at 400 labels is worth more labels than were tried: scratch does not get there with as many."
+    )
+
+
+def test_what_only_the_mean_does_not_reach_keeps_its_interval() -> None:
+    cells = {
+        ("scratch", 100): [0.60, 0.61, 0.59], ("scratch", 400): [0.70, 0.72, 0.68],
+        ("pretrained", 100): [0.69, 0.71, 0.73], ("pretrained", 400): [0.69, 0.71, 0.73],
+    }  # fmt: skip
+    told = [worth_sentence(row) for row in analyse(study(cells))["label_worth"]]
+    assert told[0].startswith(
+        "Pre-training at 100 labels is worth more than the largest budget tried: scratch does not"
+    )
+    assert "95 % interval" in told[0]
+    assert "no worth in labels is shown" in told[1]
 
 
 def test_disagreements_show_the_texts_on_which_trust_differs_most() -> None:

@@ -113,7 +113,13 @@ def comparison_sentence(row: Values) -> str:
 
 def is_worth_shown(row: Values) -> bool:
     """Whether the interval of a label worth leaves out 1."""
-    return (row["low"] is not None and row["low"] > 1) or (row["high"] is not None and row["high"] < 1)
+    is_more = row["low"] is not None and (row["low"] > 1 or _is_out_of_reach(row))
+    return is_more or (row["high"] is not None and row["high"] < 1)
+
+
+def _is_out_of_reach(row: Values) -> bool:
+    """Whether the arm is shown to be ahead of scratch at every budget tried, up to the largest."""
+    return bool(row["is_beyond"] and row["low"] is not None and row["low"] >= row["largest"])
 
 
 def worth_sentence(row: Values) -> str:
@@ -124,6 +130,14 @@ def worth_sentence(row: Values) -> str:
         return f"{name} {where}: with {counted(row['count'], 'seed')} no claim about its worth in labels is possible."
     if not is_worth_shown(row):
         return f"{name} {where}: no worth in labels is shown (95 % interval {_worth_span(row)} times)."
+    if _is_out_of_reach(row):
+        if row["largest"] <= 1:
+            return f"{name} {where} is worth more labels than were tried: scratch does not get there with as many."
+        most = f"{row['largest'] * row['labels']:,.0f}"
+        return (
+            f"{name} {where} is worth more than {row['largest']:.2g} times the labels: scratch does not get there with "
+            f"{most}, the largest budget tried."
+        )
     if row["is_beyond"]:
         return (
             f"{name} {where} is worth more than the largest budget tried: scratch does not get there "
