@@ -10,11 +10,12 @@ from headswap.core.seeds import Draws
 from headswap.model.supervised import ClassificationObjective
 from headswap.model.text_model import TextModel, build_model
 from headswap.text.batch import Batch, flat_batch
+from headswap.training import engine
 from headswap.training.config import MachineSettings, TrainingSettings
 from headswap.training.distributed import Processes
 from headswap.training.engine import Trainee, train
 from headswap.training.machine import Machine
-from headswap.training.optimizer import load_optimizer_tensors, make_optimizer, optimizer_tensors
+from headswap.training.optimizer import Pace, load_optimizer_tensors, make_optimizer, optimizer_tensors
 from tiny import pieces_of, random_sequences, tiny_model_shape, tiny_objective
 
 
@@ -138,6 +139,37 @@ def test_frozen_weights_do_not_move() -> None:
     list(run(model, RaggedBatches(ClassificationObjective()), weight_decay=0.5)[0])
     for name, tensor in model.state_dict().items():
         assert torch.equal(tensor, before[name]) == name.startswith("base.")
+
+
+@pytest.mark.parametrize("accumulation", [1, 2])
+def test_layers_that_wait_for_their_turn_cost_no_gradient_and_the_same_is_learnt(
+    monkeypatch: pytest.MonkeyPatch, accumulation: int
+) -> None:
+    found = []
+    for is_asked in (True, False):
+        model = build_model(tiny_model_shape(head="classify"), seed=1)
+        paces = {name: Pace(first_step=2 if name.startswith("base.") else 0) for name, _ in model.named_parameters()}
+        computed: list[int] = []
+        optimizer = make_optimizer(model, settings(), paces)
+        if not is_asked:
+            monkeypatch.setattr(engine, "ask_for_gradients", lambda *_: None)
+        records, _ = run(
+            model, RaggedBatches(ClassificationObjective()), optimizer=optimizer,
+            gradient_accumulation_steps=accumulation,
+        )  # fmt: skip
+        watched = model.base.embedding.weight
+        watched.register_post_accumulate_grad_hook(lambda _, into=computed: into.append(1))
+        losses = []
+        for record in records:
+            losses.append(record.loss.item())
+            computed.append(0)
+            assert all(tensor.requires_grad for tensor in model.parameters()), "nobody else need know"
+        before_turn = computed[: [place for place, mark in enumerate(computed) if mark == 0][1]]
+        assert (1 in before_turn) == (not is_asked)
+        assert computed.count(1) == accumulation * (2 if is_asked else 4)
+        found.append((losses, {name: tensor.clone() for name, tensor in model.state_dict().items()}))
+    assert found[0][0] == found[1][0]
+    assert all(torch.equal(tensor, found[1][1][name]) for name, tensor in found[0][1].items())
 
 
 def test_biases_and_norms_are_not_decayed() -> None:

@@ -22,7 +22,7 @@ from headswap.text.batch import Batch
 from headswap.training.config import TrainingSettings
 from headswap.training.distributed import Processes
 from headswap.training.machine import Machine
-from headswap.training.optimizer import guarded_step, hold_back
+from headswap.training.optimizer import ask_for_gradients, guarded_step, hold_back
 from headswap.training.recorded import RecordedSteps, can_record
 from headswap.training.schedule import learning_rate_at
 
@@ -86,6 +86,8 @@ def train(
     num_micro = settings.gradient_accumulation_steps * processes.world
     is_recorded = can_record(trainee.model, machine, num_micro=num_micro)
     recorded = RecordedSteps(trainee, trainee.model, machine) if is_recorded else None
+    # A recording, and the sums of several processes, hold the gradients of all.
+    has_turns = recorded is None and processes.world == 1
     for step in range(first_step, total_steps):
         if step == first_step or not trainee.model.training:  # it may have been scored in between
             trainee.train()
@@ -98,6 +100,8 @@ def train(
         num_tokens, num_targets_K = totals[0], totals[1:]
         divisors = [max(1, number) for number in num_targets_K.tolist()]  # a few short rows may hide nothing
         loss_sums_K = torch.zeros(num_losses, device=machine.device)
+        if has_turns:
+            ask_for_gradients(optimizer, step)
         for position, (micro, batch) in enumerate(mine):
             is_last = position == len(mine) - 1
             machine.seed(derive_seed(settings.seed, "dropout", step, micro))
@@ -111,6 +115,8 @@ def train(
                     parts = [part * (processes.world / divisor) for part, divisor in zip(sums_K, divisors, strict=True)]
                     torch.stack(parts).sum().backward()
             loss_sums_K = loss_sums_K + sums_K.detach()
+        if has_turns:
+            ask_for_gradients(optimizer)
         sums = zip(processes.sum(loss_sums_K), divisors, strict=True)
         losses_K = torch.stack([part / divisor for part, divisor in sums])
         loss = losses_K.sum()

@@ -4,6 +4,7 @@ Parameters that move alike are one group: a group has its share of the learning 
 moves.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -44,6 +45,13 @@ def make_optimizer(
 
 def _group(tensors: list[Tensor], pace: Pace, weight_decay: float) -> dict[str, Any]:
     return {"params": tensors, "weight_decay": weight_decay, "share": pace.share, "first_step": pace.first_step}
+
+
+def ask_for_gradients(optimizer: torch.optim.AdamW, step: float = math.inf) -> None:
+    """Of the groups whose turn has come by this step (by default of all): nothing goes back through layers below."""
+    for group in optimizer.param_groups:
+        for tensor in group["params"] if group["first_step"] else ():
+            tensor.requires_grad_(step >= group["first_step"])
 
 
 def hold_back(optimizer: torch.optim.AdamW, step: int) -> None:
