@@ -29,7 +29,7 @@ def answer(function: str, arguments: str) -> None:
     work = getattr(importlib.import_module(module), name)(**json.loads(arguments))
     for _ in range(2):
         work()
-    on_device = torch.cuda.max_memory_allocated() if torch.cuda.is_available() else 0
+    on_device = torch.cuda.max_memory_reserved() if torch.cuda.is_available() else 0
     print(on_device or most_resident())
 
 

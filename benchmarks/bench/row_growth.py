@@ -63,7 +63,7 @@ def answer(arguments: str) -> None:
 
     given = json.loads(arguments)
     microseconds = measure(**given)
-    peak = torch.cuda.max_memory_allocated() if given["device"] == "cuda" else most_resident()
+    peak = torch.cuda.max_memory_reserved() if given["device"] == "cuda" else most_resident()
     print(json.dumps([microseconds, peak]))
 
 

@@ -203,8 +203,10 @@ def test_the_host_waits_for_nothing_in_a_step(kind: str) -> None:
 
 
 def losses_of(kind: str, *, fast: str, dropout: float = 0.0, is_compiled: bool = False) -> list[float]:
-    """Of 30 steps on changing batches."""
-    objective = ClassificationObjective() if kind == "classify" else tiny_objective(kind)
+    """Of 30 steps on changing batches; `weighted` is classification with weights of classes."""
+    weights = torch.tensor([0.5, 1.0, 1.5]) if kind == "weighted" else None
+    kind = "classify" if kind == "weighted" else kind
+    objective = ClassificationObjective(class_weights=weights) if kind == "classify" else tiny_objective(kind)
     shape = tiny_model_shape(
         head="classify" if kind == "classify" else "lm", direction=getattr(objective, "direction", "causal"),
         dropout=dropout, attention_dropout=0.0, max_position_embeddings=64,
@@ -224,7 +226,7 @@ def losses_of(kind: str, *, fast: str, dropout: float = 0.0, is_compiled: bool =
         kernels.allow_fast_kernels(True)
 
 
-@pytest.mark.parametrize("kind", ["causal", "masked", "classify"])
+@pytest.mark.parametrize("kind", ["causal", "masked", "classify", "weighted"])
 def test_steps_that_are_played_back_learn_what_plain_steps_learn(kind: str, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO", logger="headswap"):
         played = losses_of(kind, fast="auto")

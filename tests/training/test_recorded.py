@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -19,16 +19,18 @@ from headswap.training.distributed import Processes
 from headswap.training.engine import Trainee, train
 from headswap.training.machine import Machine
 from headswap.training.optimizer import make_optimizer
-from headswap.training.recorded import SEEN_BEFORE, RecordedSteps, can_record, sizes_of
+from headswap.training.recorded import SEEN_BEFORE, RecordedSteps, can_record, in_few_sizes, sizes_of
 from headswap.training.swap_config import AdaptationSettings
 from tiny import Changing, random_sequences, tiny_batch, tiny_model_shape, tiny_objective
 
 LENGTHS = [9, 30, 2, 22]
+AS_A_WINDOW = [9, 30, 2, 23]
+"""64 inputs: hidden ones are filled up to as many targets as there are tokens."""
 as_recorded = recorded._batch
 
 
-def batch_of(kind: str) -> Batch:
-    sequences = random_sequences(LENGTHS)
+def batch_of(kind: str, lengths: list[int] = LENGTHS) -> Batch:
+    sequences = random_sequences(lengths if kind == "classify" else [length + 1 for length in lengths])
     if kind != "classify":
         return tiny_batch(kind, sequences)
     return flat_batch(sequences, target_index=np.arange(4), target_value=np.array([0, 1, 2, 0]))
@@ -38,14 +40,15 @@ def batch_of(kind: str) -> Batch:
     ("kind", "pooling"),
     [("causal", "mean"), ("masked", "mean"), *(("classify", one) for one in get_args(Pooling))],
 )
-def test_what_fills_a_batch_up_changes_no_loss_and_no_gradient(kind: str, pooling: str) -> None:
+@pytest.mark.parametrize("lengths", [LENGTHS, AS_A_WINDOW])
+def test_what_fills_a_batch_up_changes_no_loss_and_no_gradient(kind: str, pooling: str, lengths: list[int]) -> None:
     objective = ClassificationObjective() if kind == "classify" else tiny_objective(kind)
     shape = tiny_model_shape(
         head="classify" if kind == "classify" else "lm", direction=getattr(objective, "direction", "causal"),
         pooling=pooling, max_position_embeddings=64,
     )  # fmt: skip
     model = build_model(shape, seed=1).double()
-    batch = batch_of(kind)
+    batch = batch_of(kind, lengths)
     sizes = sizes_of(batch, model)
     full = filled_up(batch, **sizes._asdict())
     assert (full.num_tokens, len(full.lengths_B), full.num_targets) == sizes
@@ -72,6 +75,19 @@ def test_few_sizes_serve_many_batches_and_none_has_an_empty_sequence_that_is_poo
         assert max(lengths) <= 64, "the base can read what fills a batch up"
         seen.add(sizes)
     assert len(seen) <= 3
+
+
+@pytest.mark.parametrize("kind", ["causal", "masked"])
+def test_whole_texts_are_read_in_few_sizes_too(kind: str) -> None:
+    objective: Any = tiny_objective(kind)
+    model = build_model(tiny_model_shape(direction=objective.direction, max_position_embeddings=64), seed=1)
+    rng, seen = np.random.default_rng(0), set()
+    for step in range(300):
+        batch = tiny_batch(kind, random_sequences(rng.integers(2, 65, 32).tolist(), seed=step), step=step)
+        full = in_few_sizes(batch, model)
+        assert max(full.lengths_B.tolist()) <= 64
+        seen.add(tuple(tensor.shape for tensor in recorded._tensors(full)))
+    assert len(seen) <= 16
 
 
 def test_batches_of_one_size_have_the_same_tensors_however_many_tokens_are_hidden() -> None:
@@ -104,9 +120,10 @@ def play_again(self: RecordedSteps, compute: Callable[[], None]) -> Callable[[],
 
 
 def weights_after(
-    kind: str, *, is_recorded: bool, monkeypatch: pytest.MonkeyPatch, trainable: str = "all", compiled: bool = False
-) -> tuple[list[float], torch.Tensor]:
-    """The losses of 14 steps on changing batches, and the weights after them."""
+    kind: str, *, is_recorded: bool, monkeypatch: pytest.MonkeyPatch, trainable: str = "all", compiled: bool = False,
+    steps: int = 14,
+) -> tuple[list[float], torch.Tensor]:  # fmt: skip
+    """The losses of some steps on changing batches, and the weights after them."""
     monkeypatch.setattr(engine, "can_record", lambda *_, **__: is_recorded)
     monkeypatch.setattr(recorded, "_batch", with_lengths)
     objective = ClassificationObjective() if kind == "classify" else tiny_objective(kind)
@@ -124,7 +141,7 @@ def weights_after(
     records = train(
         Trainee(model, objective), make_optimizer(model, settings, paces), Changing(kind), settings=settings,
         machine=Machine(MachineSettings(device="cpu", precision="fp32", threads=1)), processes=Processes(),
-        first_step=0, total_steps=14,
+        first_step=0, total_steps=steps,
     )  # fmt: skip
     losses = [record.loss.item() for record in records]
     return losses, torch.cat([tensor.detach().flatten() for tensor in model.parameters()])
@@ -183,3 +200,46 @@ def test_what_cannot_be_recorded_is_computed_plainly_and_says_what_went_wrong_fi
     assert "cannot be recorded here (no memory left)" in caplog.text
     assert len(attempts) == 1
     assert len(losses) == 14 > SEEN_BEFORE
+
+
+def test_a_batch_that_is_not_finite_proves_nothing_and_another_one_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(RecordedSteps, "_captured", play_again)
+    is_true, judged = RecordedSteps._is_true, []
+
+    def with_a_broken_weight_first(self: RecordedSteps, *arguments: Any) -> bool:
+        weight = next(iter(self.parameters.values()))
+        kept = weight.detach().clone()
+        if not judged:
+            weight.data.fill_(float("nan"))
+        judged.append(is_true(self, *arguments))
+        weight.data.copy_(kept)
+        return judged[-1]
+
+    monkeypatch.setattr(RecordedSteps, "_is_true", with_a_broken_weight_first)
+    with caplog.at_level("INFO", logger="headswap"):
+        losses, _ = weights_after("causal", is_recorded=True, monkeypatch=monkeypatch)
+    assert judged[:2] == [False, True]
+    assert "cannot be recorded" not in caplog.text
+    assert np.isfinite(losses).all()
+
+
+def test_the_fast_path_is_told_once_however_many_sizes_there_are(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(RecordedSteps, "_captured", play_again)
+    monkeypatch.setattr(recorded, "TOKEN_GRAIN", 16)
+    with caplog.at_level("INFO", logger="headswap"):
+        weights_after("classify", is_recorded=True, monkeypatch=monkeypatch, steps=60)
+    assert caplog.text.count("steps are recorded and played back") == 1
+
+
+def test_no_room_for_a_recording_is_told_and_steps_are_computed_plainly(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(RecordedSteps, "_has_room", lambda self: False)
+    with caplog.at_level("INFO", logger="headswap"):
+        losses, _ = weights_after("causal", is_recorded=True, monkeypatch=monkeypatch)
+    assert "there is too little" in caplog.text
+    assert losses == pytest.approx(weights_after("causal", is_recorded=False, monkeypatch=monkeypatch)[0], rel=2e-3)

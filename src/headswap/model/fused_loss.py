@@ -72,10 +72,11 @@ def _forward(
     total = hidden.new_zeros((), dtype=wide)
     if needs_grad:
         # On CUDA a column of ones sums the errors up, for the bias, in the product that is made anyway.
-        readers = _with_ones(hidden) if has_kernel and bias_V is not None else hidden
+        has_bias = bias_V is not None
+        readers = _with_ones(hidden) if has_kernel and has_bias else hidden
         grad_hidden = torch.empty_like(hidden)
         grad_weight = torch.zeros(len(weight), readers.shape[1], dtype=wide, device=device)
-        grad_bias = torch.zeros(vocab_size if bias_V is not None else 0, dtype=wide, device=device)
+        grad_bias = torch.zeros(vocab_size if has_bias and readers is hidden else 0, dtype=wide, device=device)
     chunk = max(1, CHUNK_ELEMENTS.get(device.type, 1 << 24) // len(weight))
     for start in range(0, len(target_T), chunk):
         rows = slice(start, start + chunk)
@@ -87,13 +88,13 @@ def _forward(
             loss_C, error_CV = _errors(logits_CV, bias_V, target_T[rows], counts_C, needs_grad, wide)
         total += loss_C.sum()
         if needs_grad:
-            if bias_V is not None and not has_kernel:
+            if len(grad_bias):
                 grad_bias += error_CV.sum(0, dtype=wide)
             error_CV = error_CV.to(dtype)
             torch.mm(error_CV, weight, out=grad_hidden[rows])
             grad_weight += error_CV.T @ readers[rows]
     if needs_grad:
-        ctx.has_bias = bias_V is not None
+        ctx.has_bias = has_bias
         grad_weight = grad_weight[:vocab_size]
         grad_bias = grad_weight[:, width] if readers is not hidden else grad_bias
         ctx.save_for_backward(grad_hidden.to(hidden_TD.dtype), grad_weight[:, :width].to(weight_VD.dtype), grad_bias)

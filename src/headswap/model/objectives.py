@@ -78,7 +78,7 @@ class PretrainingObjective(Objective, Protocol):
 def token_loss_sum(model: TextModel, hidden_ND: Tensor, batch: Batch) -> Tensor:
     """Cross entropy of the targeted tokens alone, through the fused head."""
     assert isinstance(model.head, LanguageModelHead)
-    hidden_TD = hidden_ND if batch.num_targets == batch.num_tokens else hidden_ND[batch.target_index_T]
+    hidden_TD = hidden_ND if batch.has_all_targets else hidden_ND[batch.target_index_T]
     weight_VD = model.head.projection(model.base.embedding.weight)
     return linear_cross_entropy_sum(hidden_TD, weight_VD, model.head.bias, batch.target_value_T, batch.counts_T)
 

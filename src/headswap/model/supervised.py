@@ -32,10 +32,11 @@ class ClassificationObjective:
     def loss_sum(self, model: TextModel, batch: Batch) -> Tensor:
         """Cross entropy of the targeted rows."""
         logits_TC = wide(model(batch)[batch.target_index_T])
-        weights_C = None if self.class_weights is None else self.class_weights.to(logits_TC)
+        self.class_weights = beside(logits_TC, self.class_weights)
         return F.cross_entropy(
-            logits_TC, batch.target_value_T, reduction="sum", label_smoothing=self.label_smoothing, weight=weights_C
-        )
+            logits_TC, batch.target_value_T, reduction="sum", label_smoothing=self.label_smoothing,
+            weight=self.class_weights,
+        )  # fmt: skip
 
 
 class TaggingObjective(ClassificationObjective):
@@ -57,8 +58,9 @@ class MultiLabelObjective:
         logits_TC = wide(model(batch)[batch.target_index_T])
         present_TC = batch.target_value_T.to(logits_TC)
         weights_TC = None
+        self.class_weights = beside(logits_TC, self.class_weights)
         if self.class_weights is not None:
-            absent_C, here_C = self.class_weights.to(logits_TC)
+            absent_C, here_C = self.class_weights
             weights_TC = torch.where(present_TC > 0, here_C, absent_C)
         wanted_TC = present_TC * (1 - self.label_smoothing) + self.label_smoothing / 2
         loss_TC = F.binary_cross_entropy_with_logits(logits_TC, wanted_TC, weight=weights_TC, reduction="none")
@@ -87,6 +89,11 @@ class SpanObjective:
 def wide(logits: Tensor) -> Tensor:
     """At least float32: a loss is not summed in fewer bits."""
     return logits if logits.dtype.itemsize >= 4 else logits.float()
+
+
+def beside(logits: Tensor, weights: Tensor | None) -> Tensor | None:
+    """The weights where the logits are; kept there, they travel once."""
+    return None if weights is None else weights.to(logits)
 
 
 SUPERVISED: dict[str, type] = {

@@ -64,7 +64,7 @@ class TextModel(nn.Module):
     def hidden(self, batch: Batch) -> Tensor:
         """The base's vectors for a flat batch, N x D."""
         limit = self.shape.base.max_position_embeddings
-        longest = max(batch.lengths, default=limit)
+        longest = batch.longest or limit
         if longest > limit:
             raise SettingError(f"A sequence of {longest} tokens is longer than the base's limit of {limit}.")
         layout = SequenceLayout(

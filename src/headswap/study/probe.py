@@ -26,7 +26,7 @@ from headswap.training.start import Start
 from headswap.training.tasks.table import TASKS
 
 SECONDS = 2.0
-WARM_UP = 1
+WARM_UP = {"cpu": 1, "cuda": 20}
 NUM_TEXTS = 128
 
 
@@ -52,7 +52,7 @@ def measure(sections: Mapping[str, Any]) -> dict[str, Any]:
         Trainee(model, task.objective(training, encoded, labels)), make_optimizer(model, training), source,
         settings=training, machine=machine, processes=Processes(), first_step=0, total_steps=1_000_000,
     )  # fmt: skip
-    for _ in range(WARM_UP):
+    for _ in range(WARM_UP[machine.device.type]):
         next(records).loss.item()
     begin, steps, tokens = time.perf_counter(), 0, 0
     while time.perf_counter() - begin < SECONDS:

@@ -23,6 +23,7 @@ class Batch:
 
     ids_N: Tensor
     lengths: tuple[int, ...]
+    """On the host, without the empty ones that fill a batch up; none where only the device knows them."""
     lengths_B: Tensor
     target_index_T: Tensor
     target_value_T: Tensor
@@ -35,13 +36,23 @@ class Batch:
 
     @property
     def num_tokens(self) -> int:
-        """Real tokens; there are no others."""
+        """Tokens: none is padding, though the last sequences of a batch that was filled up are read by nobody."""
         return len(self.ids_N)
 
     @property
     def num_targets(self) -> int:
-        """What the loss of this batch is divided by."""
+        """Targets; in a batch that was filled up some of them do not count."""
         return len(self.target_value_T)
+
+    @property
+    def has_all_targets(self) -> bool:
+        """Whether every token has its target, in the order of the tokens."""
+        return self.counts_T is None and self.num_targets == self.num_tokens
+
+    @property
+    def longest(self) -> int | None:
+        """The length of the longest sequence, where the host knows it."""
+        return max(self.lengths) if self.lengths else None
 
     @property
     def target_counts(self) -> tuple[int, ...]:

@@ -52,8 +52,9 @@ class Rows:
         self.store, self.documents, self.max_length, self.layout = store, documents, max_length, layout
         self.sos_id, self.eos_id = sos_id, eos_id
         self._word_starts = store.side("word_starts") if with_words else None
-        self._offsets = np.asarray(store.offsets, dtype=np.int64)
-        self._inputs = self._offsets[documents + 1] - self._offsets[documents] + 1
+        offsets = np.asarray(store.offsets, dtype=np.int64)
+        self._begins = offsets[documents]
+        self._inputs = offsets[documents + 1] - self._begins + 1
         if layout == "documents":
             self.num_truncated = int(np.maximum(self._inputs - max_length, 0).sum())
             self._inputs = np.minimum(self._inputs, max_length)
@@ -74,7 +75,7 @@ class Rows:
         ends = np.cumsum(lengths)
         firsts, lasts = ends - lengths, ends - 1
         # The token after input number t of a stream is number t of the document.
-        following = self._offsets[documents] + starts
+        following = self._begins[positions] + starts
         places = np.arange(lengths.sum()) + np.repeat(following - firsts, lengths)
         next_ids = self._tokens(self.store.ids, places).astype(np.int64)
         next_ids[lasts[has_end]] = self.eos_id
@@ -105,4 +106,4 @@ class Rows:
     @staticmethod
     def _tokens(array: np.ndarray, places: np.ndarray) -> np.ndarray:
         """What stands there; where a place lies outside, which is where a special token goes, anything."""
-        return np.take(array, places, mode="clip") if len(array) else np.zeros(len(places), array.dtype)
+        return np.asarray(array).take(places, mode="clip") if len(array) else np.zeros(len(places), array.dtype)

@@ -23,7 +23,7 @@ from headswap.training.config import TrainingSettings
 from headswap.training.distributed import Processes
 from headswap.training.machine import Machine
 from headswap.training.optimizer import ask_for_gradients, guarded_step, hold_back
-from headswap.training.recorded import RecordedSteps, can_record
+from headswap.training.recorded import RecordedSteps, can_record, in_few_sizes
 from headswap.training.schedule import learning_rate_at
 
 
@@ -78,14 +78,15 @@ def train(
     first_step: int,
     total_steps: int,
     num_skipped: int = 0,
+    may_record: bool = True,
 ) -> Generator[StepRecord]:
     """Steps `first_step` up to `total_steps`, one record each; `num_skipped` were skipped before."""
     parallel = processes.wrap(trainee)
     parameters = [tensor for tensor in trainee.parameters() if tensor.requires_grad]
     skipped = torch.full((), float(num_skipped), device=machine.device)
     num_micro = settings.gradient_accumulation_steps * processes.world
-    is_recorded = can_record(trainee.model, machine, num_micro=num_micro)
-    recorded = RecordedSteps(trainee, trainee.model, machine) if is_recorded else None
+    is_recorded = may_record and can_record(trainee.model, machine, num_micro=num_micro)
+    recorded = RecordedSteps(trainee, machine) if is_recorded else None
     # A recording, and the sums of several processes, hold the gradients of all.
     has_turns = recorded is None and processes.world == 1
     for step in range(first_step, total_steps):
@@ -105,7 +106,7 @@ def train(
         for position, (micro, batch) in enumerate(mine):
             is_last = position == len(mine) - 1
             machine.seed(derive_seed(settings.seed, "dropout", step, micro))
-            batch = recorded.filled_up(batch) if recorded else batch
+            batch = in_few_sizes(batch, trainee.model) if recorded else batch
             sums_K = recorded(batch, divisors) if recorded else None
             if sums_K is None:
                 with nullcontext() if is_last or processes.world == 1 else parallel.no_sync():  # type: ignore[operator]

@@ -77,7 +77,7 @@ class Machine:
     def peak_memory(self) -> int | None:
         """Most bytes held so far: of the device if there is one, else of this process; None where none can be read."""
         if self.device.type == "cuda":
-            return torch.cuda.max_memory_allocated(self.device)
+            return torch.cuda.max_memory_reserved(self.device)  # with what recordings keep
         try:
             import resource
         except ModuleNotFoundError:  # Windows

@@ -13,7 +13,8 @@ from headswap.training.optimizer import make_optimizer
 log = logging.getLogger("headswap")
 EVALUATION_COST = 1 / 3  # of a training step on as many tokens
 SECONDS = 4.0
-WARM_UP = 2
+WARM_UP = {"cpu": 2, "cuda": 20}
+"""Steps that are not counted: on CUDA some of them are recorded."""
 AT_A_TIME = 4
 
 
@@ -31,9 +32,9 @@ def steps_in(
     """How many steps fit into some minutes, with the evaluations that belong to them."""
     records = train(
         trainee, make_optimizer(trainee.model, settings), source, settings=settings, machine=machine,
-        processes=Processes(), first_step=0, total_steps=1_000_000,
+        processes=Processes(), first_step=0, total_steps=1_000_000, may_record=world == 1,
     )  # fmt: skip
-    for _ in range(WARM_UP):
+    for _ in range(WARM_UP[machine.device.type]):
         next(records).loss.item()
     start, steps, tokens = time.perf_counter(), 0, 0
     while time.perf_counter() - start < SECONDS:

@@ -9,6 +9,7 @@ what cannot be recorded is computed plainly, with one logged line.
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -33,14 +34,20 @@ TOKEN_GRAIN, LEAST_GRAIN = 1024, 64
 SHARE = 8
 """Sizes that only wander a little are filled up by at most one part in so many."""
 NUM_FILLING = 3
-"""Sequences that fill a batch up whose sequences are read as wholes."""
+"""Sequences that tokens are added as, so that none is longer than the base reads."""
 WARM_UPS = 2
+ROOM = 3
+"""Steps that free memory must hold for steps to be recorded: one recorded, one plain, and one for larger ones."""
 TOLERANCE = 0.05
 """How far two ways to compute a bf16 step may lie apart, as a share of the gradient's norm and of the loss."""
 
 
+Shapes = tuple[torch.Size, ...]
+"""Of everything that is read from a batch: what a recording is made for."""
+
+
 class Sizes(NamedTuple):
-    """What a recording is made for."""
+    """What a batch is filled up to."""
 
     num_tokens: int
     num_sequences: int
@@ -70,16 +77,25 @@ def can_record(model: TextModel, machine: Machine, *, num_micro: int) -> bool:
 def sizes_of(batch: Batch, model: TextModel) -> Sizes:
     """The sizes that a batch is filled up to: few, so that they come again, and by the batch alone.
 
-    Windows have all the same size: only how many pieces they hold and how many tokens they hide differs. Where
-    sequences are read as wholes none may be empty, and none may be longer than the base reads.
+    Windows have all the same size: only how many pieces they hold and how many tokens they hide differs. Whole texts
+    come in any size, and are filled up with sequences that are no longer than the base reads. Where sequences are
+    pooled none may be empty.
     """
-    num_sequences = len(batch.lengths)
-    if model.shape.head == "lm":
-        has_all = batch.num_targets == batch.num_tokens
-        return Sizes(batch.num_tokens, _more(num_sequences), batch.num_targets if has_all else _more(batch.num_targets))
-    grain = min(TOKEN_GRAIN, 2 * model.shape.base.max_position_embeddings)
-    num_tokens = -(-(batch.num_tokens + NUM_FILLING) // grain) * grain
-    return Sizes(num_tokens, num_sequences + NUM_FILLING, batch.num_targets)
+    num_sequences, num_tokens = len(batch.lengths), batch.num_tokens
+    is_lm = model.shape.head == "lm"
+    if not is_lm or num_tokens % LEAST_GRAIN:
+        grain = min(TOKEN_GRAIN, 2 * model.shape.base.max_position_embeddings)
+        num_tokens = -(-(num_tokens + NUM_FILLING) // grain) * grain
+    if not is_lm:
+        return Sizes(num_tokens, num_sequences + NUM_FILLING, batch.num_targets)
+    is_whole = batch.has_all_targets and num_tokens == batch.num_tokens
+    num_targets = batch.num_targets if is_whole else _more(batch.num_targets)
+    return Sizes(num_tokens, _more(num_sequences + NUM_FILLING), num_targets)
+
+
+def in_few_sizes(batch: Batch, model: TextModel) -> Batch:
+    """The batch filled up, also where it is computed plainly: dropout draws the same either way."""
+    return filled_up(batch, **sizes_of(batch, model)._asdict())
 
 
 def _more(number: int) -> int:
@@ -129,51 +145,50 @@ class Recording:
 class RecordedSteps:
     """The losses and gradients of a batch, by a recording where there is one."""
 
-    def __init__(self, trainee: nn.Module, model: TextModel, machine: Machine) -> None:
-        self.trainee, self.model, self.machine = trainee, model, machine
+    def __init__(self, trainee: nn.Module, machine: Machine) -> None:
+        self.trainee, self.machine = trainee, machine
         self.parameters = {name: tensor for name, tensor in trainee.named_parameters() if tensor.requires_grad}
         self.gradients: dict[str, Tensor] = {}
         """One place for each, whatever the size: a recording ends by writing there."""
-        self.seen: Counter[Sizes] = Counter()
-        self.recordings: dict[Sizes, Recording] = {}
-        self.unchecked: set[Sizes] = set()
-        self.is_on = True
-
-    def filled_up(self, batch: Batch) -> Batch:
-        """The batch in one of few sizes, also where it is computed plainly: dropout draws the same either way."""
-        return filled_up(batch, **sizes_of(batch, self.model)._asdict())
+        self.seen: Counter[Shapes] = Counter()
+        self.recordings: dict[Shapes, Recording] = {}
+        self.unchecked: set[Shapes] = set()
+        self.is_on, self.is_told = True, False
 
     def __call__(self, full: Batch, divisors: Sequence[int]) -> Tensor | None:
         """The summed losses of a batch that is filled up, the gradients of their means left in place; or None."""
-        sizes = Sizes(full.num_tokens, len(full.lengths_B), full.num_targets)
+        shapes = tuple(tensor.shape for tensor in _tensors(full))
         weights_K = torch.tensor([1.0 / divisor for divisor in divisors])
-        if self.is_on and sizes not in self.recordings:
-            self._consider(full, weights_K, sizes)
+        if self.is_on and shapes not in self.recordings:
+            self._consider(full, weights_K, shapes)
             return None  # what is recorded on this batch is tried on another
-        if not self.is_on or (sizes in self.unchecked and not self._is_true(full, weights_K, sizes)):
+        if not self.is_on or (shapes in self.unchecked and not self._is_true(full, weights_K, shapes)):
             return None
-        sums_K = self.recordings[sizes](full, weights_K)
+        sums_K = self.recordings[shapes](full, weights_K)
         for name, tensor in self.parameters.items():
             tensor.grad = self.gradients.get(name)
         return sums_K
 
-    def _consider(self, full: Batch, weights_K: Tensor, sizes: Sizes) -> None:
+    def _consider(self, full: Batch, weights_K: Tensor, shapes: Shapes) -> None:
         """Record a step of this size if it has come often enough."""
-        self.seen[sizes] += 1
-        if self.seen[sizes] <= SEEN_BEFORE or len(self.recordings) == MOST_RECORDINGS:
+        self.seen[shapes] += 1
+        if self.seen[shapes] <= SEEN_BEFORE or len(self.recordings) == MOST_RECORDINGS:
+            return
+        if not self.recordings and not self._has_room():
+            self._give_up("a recording keeps the memory of a step, and there is too little")
             return
         seed = torch.initial_seed()
         inputs = Inputs((weights_K, *_tensors(full)), self.machine.device)
         sums_K = torch.zeros_like(inputs.places[0])
         try:
             play = self._captured(lambda: self._compute(inputs, sums_K, full))
-        except RuntimeError as error:
+        except Exception as error:  # of a compiler, of the device: a plain step tells if it is more than that
             self._give_up(_root_of(error))
             return
         finally:
             self.machine.seed(seed)  # recording drew from the stream of dropout
-        self.recordings[sizes] = Recording(inputs, sums_K, play)
-        self.unchecked.add(sizes)
+        self.recordings[shapes] = Recording(inputs, sums_K, play)
+        self.unchecked.add(shapes)
 
     def _compute(self, inputs: Inputs, into_K: Tensor, like: Batch) -> None:
         """The losses of the batch that stands in `inputs`, and their gradients, each into its place.
@@ -183,8 +198,7 @@ class RecordedSteps:
         """
         weights_K, *tensors = inputs.places
         aliases: dict[str, Tensor] = {name: nn.Parameter(tensor.detach()) for name, tensor in self.parameters.items()}
-        kind, is_bf16 = self.machine.device.type, self.machine.precision == "bf16"
-        with torch.autocast(kind, dtype=torch.bfloat16, enabled=is_bf16, cache_enabled=False):
+        with self.machine.autocast():
             sums_K = functional_call(self.trainee, aliases, (_batch(tensors, like),)).reshape(-1)
         found = torch.autograd.grad((sums_K * weights_K).sum(), list(aliases.values()), allow_unused=True)
         used = {name: gradient for name, gradient in zip(aliases, found, strict=True) if gradient is not None}
@@ -195,30 +209,47 @@ class RecordedSteps:
 
     def _captured(self, compute: Callable[[], None]) -> Callable[[], object]:
         """Record what is computed; on an error nothing of the attempt is left behind."""
-        device = self.machine.device
+        device, plain = self.machine.device, torch.cuda.current_stream(self.machine.device)
         generator = torch.cuda.default_generators[device.index]
         before = generator.clone_state()
-        side = torch.cuda.Stream(device)
-        side.wait_stream(torch.cuda.current_stream(device))
-        with torch.cuda.stream(side):  # kernels are compiled and memory is taken before the recording, never in it
+        self._side.wait_stream(plain)
+        with torch.cuda.stream(self._side):  # what is compiled or chosen at the first call is so before the recording
             for _ in range(WARM_UPS):
                 compute()
-        torch.cuda.current_stream(device).wait_stream(side)
+        plain.wait_stream(self._side)
         graph = torch.cuda.CUDAGraph()
         try:
-            with torch.cuda.graph(graph, pool=self._pool, stream=side, capture_error_mode="thread_local"):
+            with torch.cuda.graph(graph, pool=self._pool, stream=self._side, capture_error_mode="thread_local"):
                 compute()
-        except RuntimeError:
+        except Exception:
+            torch.cuda.set_stream(plain)
+            with suppress(Exception):  # where the recording could still be ended, this is done already
+                torch._C._cuda_endAllocateToPool(device.index, self._pool)
             generator.graphsafe_set_state(before)  # the old one goes on believing that it is recorded
             raise
         return graph.replay
+
+    def _has_room(self) -> bool:
+        """Whether the device has memory for a recording beside plain steps, scores, and a larger recording."""
+        device = self.machine.device
+        if device.type != "cuda":
+            return True
+        held = torch.cuda.memory_allocated(device)
+        step = torch.cuda.max_memory_allocated(device) - held
+        free = torch.cuda.mem_get_info(device)[0] + torch.cuda.memory_reserved(device) - held
+        return free >= ROOM * step
 
     @cached_property
     def _pool(self) -> Any:
         """All recordings share their memory: they are played one at a time."""
         return torch.cuda.graph_pool_handle()
 
-    def _is_true(self, full: Batch, weights_K: Tensor, sizes: Sizes) -> bool:
+    @cached_property
+    def _side(self) -> torch.cuda.Stream:
+        """One for all recordings: memory is shared within a stream alone."""
+        return torch.cuda.Stream(self.machine.device)
+
+    def _is_true(self, full: Batch, weights_K: Tensor, shapes: Shapes) -> bool:
         """Compute a batch both ways, other than the one that was recorded: nothing of that one may be left in it."""
         seed = torch.initial_seed()
         with self.machine.autocast():
@@ -227,19 +258,22 @@ class RecordedSteps:
         found = torch.autograd.grad(weighted, list(self.parameters.values()), allow_unused=True)
         plain = {name: one for name, one in zip(self.parameters, found, strict=True) if one is not None}
         self.machine.seed(seed)
-        played_K = self.recordings[sizes](full, weights_K)
+        played_K = self.recordings[shapes](full, weights_K)
         self.machine.seed(seed)
-        self.unchecked.discard(sizes)
         if plain.keys() != self.gradients.keys():
             self._give_up("other weights have a gradient")
             return False
         ends = [torch.cat([one[name].flatten() for name in plain]) for one in (plain, self.gradients)]
+        if not (sums_K.isfinite().all() and ends[0].isfinite().all()):
+            return False  # no batch to judge by
+        self.unchecked.discard(shapes)
         apart = max(_apart(sums_K.detach(), played_K), _apart(*ends))
-        if apart > TOLERANCE:
+        if not apart <= TOLERANCE:
             self._give_up(f"they lie {apart:.2g} apart from plain ones")
             return False
-        if not self.unchecked and len(self.recordings) == 1:
+        if not self.is_told:
             log.info("Fast: steps are recorded and played back; --fast off computes plainly.")
+            self.is_told = True
         return True
 
     def _give_up(self, why: str) -> None:
