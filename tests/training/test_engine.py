@@ -1,6 +1,10 @@
 """The loop: sums over targets, equal for any cut into micro-batches, and unable to take a broken step."""
 
+import os
+import subprocess
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +19,13 @@ from headswap.training.config import MachineSettings, TrainingSettings
 from headswap.training.distributed import Processes
 from headswap.training.engine import Trainee, train
 from headswap.training.machine import Machine
-from headswap.training.optimizer import Pace, load_optimizer_tensors, make_optimizer, optimizer_tensors
+from headswap.training.optimizer import (
+    Pace,
+    is_without_decay,
+    load_optimizer_tensors,
+    make_optimizer,
+    optimizer_tensors,
+)
 from tiny import pieces_of, random_sequences, tiny_model_shape, tiny_objective
 
 
@@ -172,13 +182,58 @@ def test_layers_that_wait_for_their_turn_cost_no_gradient_and_the_same_is_learnt
     assert all(torch.equal(tensor, found[1][1][name]) for name, tensor in found[0][1].items())
 
 
+def test_steps_are_those_of_pytorchs_own_adamw_to_the_bit() -> None:
+    ours, theirs = (build_model(tiny_model_shape(head="classify"), seed=1) for _ in range(2))
+    paces = {name: Pace(share=0.5 if name.startswith("base.") else 2.0) for name, _ in ours.named_parameters()}
+    chosen = settings(weight_decay=0.1)
+    optimizer = make_optimizer(ours, chosen, paces)
+    peer = torch.optim.AdamW(
+        [
+            {
+                "params": [tensor], "lr": 1e-2 * paces[name].share,
+                "weight_decay": 0.0 if is_without_decay(name) else 0.1,
+            }
+            for name, tensor in theirs.named_parameters()
+        ],
+        betas=(chosen.adam_beta1, chosen.adam_beta2), eps=chosen.adam_epsilon, fused=True,
+    )  # fmt: skip
+    generator = torch.Generator().manual_seed(0)
+    for step in range(6):
+        is_broken = torch.tensor(float(step == 2))
+        for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+            one.grad = torch.randn(one.shape, generator=generator)
+            other.grad = one.grad.clone()
+        optimizer.step(1e-2, is_broken=is_broken)
+        peer.found_inf, peer.grad_scale = is_broken, None
+        peer.step()
+        assert all(torch.equal(*pair) for pair in zip(ours.parameters(), theirs.parameters(), strict=True))
+    state, wanted = (next(iter(one.state.values())) for one in (optimizer, peer))
+    assert {name: tensor.tolist() for name, tensor in state.items()} == {
+        name: tensor.tolist() for name, tensor in wanted.items()
+    }
+    assert state["step"] == 5, "a step that was called off does not count"
+
+
+def test_a_process_that_trains_on_a_cpu_loads_no_compiler() -> None:
+    program = """
+import sys
+from test_engine import ClassificationObjective, RaggedBatches, build_model, run, tiny_model_shape
+list(run(build_model(tiny_model_shape(head="classify"), seed=1), RaggedBatches(ClassificationObjective()))[0])
+print(*(name for name in ("torch._dynamo", "sympy") if name in sys.modules))
+"""
+    here = Path(__file__).parent
+    paths = os.pathsep.join([str(here), str(here.parent), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": paths}
+    )
+    assert (done.stdout.strip(), done.returncode) == ("", 0), done.stderr
+
+
 def test_biases_and_norms_are_not_decayed() -> None:
     model = build_model(tiny_model_shape("lab"), seed=1)
     optimizer = make_optimizer(model, settings(weight_decay=0.1))
     names = {id(tensor): name for name, tensor in model.named_parameters()}
-    groups = {
-        group["weight_decay"]: {names[id(tensor)] for tensor in group["params"]} for group in optimizer.param_groups
-    }
+    groups = {group.weight_decay: {names[id(tensor)] for tensor in group.tensors} for group in optimizer.groups}
     assert all(name.endswith("bias") or "norm" in name for name in groups[0.0])
     assert not any(name.endswith("bias") or "norm" in name for name in groups[0.1])
     assert len(groups[0.0]) + len(groups[0.1]) == len(names)

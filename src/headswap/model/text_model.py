@@ -84,9 +84,9 @@ class TextModel(nn.Module):
         return self.head(hidden_ND, self.base.embedding.weight)
 
 
-def lay_out(shape: ModelShape) -> TextModel:
-    """A model without memory for its values, to be filled; PyTorch's own initialisers are not run for nothing."""
-    with torch.device("meta"), _without_initialisers():
+def lay_out(shape: ModelShape, *, device: str = "meta") -> TextModel:
+    """A model to be filled, by default without memory for its values; no initialisers are run for nothing."""
+    with torch.device(device), _without_initialisers():
         return TextModel(shape)
 
 
@@ -106,8 +106,7 @@ def _without_initialisers() -> Iterator[None]:
 
 def build_model(shape: ModelShape, *, seed: int) -> TextModel:
     """A fresh model on the CPU; every tensor is drawn from its own stream, named by the tensor."""
-    model = lay_out(shape)
-    model.to_empty(device="cpu")
+    model = lay_out(shape, device="cpu")
     initialize(model, shape.base, seed=seed)
     return model.eval()
 

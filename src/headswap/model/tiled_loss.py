@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 
 CHUNK, TILE = 512, 2048
+MOST_KEPT = 1 << 24
+"""Logits that are kept of a chunk: over a larger vocabulary it has half the targets, and tiles of twice the words."""
 FARTHEST = 60.0
 """Tiles whose logits lie so far below the total (in nats) hold nothing: exp(-60) is lost beside 1 in any dtype here."""
 
@@ -33,18 +35,21 @@ def tiled_cross_entropy(
 ) -> tuple[Tensor, Gradients]:
     """The summed loss and its gradients, in float32 or more."""
     wide = torch.float64 if dtype == torch.float64 else torch.float32
-    hidden, weight = hidden_TD.to(dtype), weight_VD.to(dtype)
+    size, tile = (CHUNK, TILE) if CHUNK * len(weight_VD) <= MOST_KEPT else (CHUNK // 2, TILE * 2)
+    # One large piece of memory for the head and a chunk's logits: the system takes it back whole, and small ones not.
+    num_copied = 0 if weight_VD.dtype == dtype else weight_VD.numel()
+    space = torch.empty(num_copied + min(size, len(target_T)) * len(weight_VD), dtype=dtype)
+    weight = space[:num_copied].view(weight_VD.shape).copy_(weight_VD) if num_copied else weight_VD
+    hidden, room = hidden_TD.to(dtype), space[num_copied:]
     gradients = Gradients(
         torch.zeros(hidden.shape, dtype=wide),
         torch.zeros(weight.shape, dtype=wide),
         torch.zeros(len(weight) if bias_V is not None else 0, dtype=wide),
     )
     total = torch.zeros((), dtype=wide)
-    # One large piece of memory for all chunks: the system takes it back whole, where many small ones would stay.
-    room = torch.empty(min(CHUNK, len(target_T)) * len(weight), dtype=dtype)
-    for start in range(0, len(target_T), CHUNK):
-        rows = slice(start, start + CHUNK)
-        chunk = _Chunk(hidden[rows], weight, bias_V, target_T[rows], wide=wide, room=room)
+    for start in range(0, len(target_T), size):
+        rows = slice(start, start + size)
+        chunk = _Chunk(hidden[rows], weight, bias_V, target_T[rows], wide=wide, tile=tile, room=room)
         total += chunk.loss
         chunk.add_gradients(gradients, rows)
     return total, gradients
@@ -59,7 +64,7 @@ def tiled_loss(
     total = torch.zeros((), dtype=wide)
     for start in range(0, len(target_T), CHUNK):
         rows = slice(start, start + CHUNK)
-        total += _Chunk(hidden[rows], weight, bias_V, target_T[rows], wide=wide, room=None).loss
+        total += _Chunk(hidden[rows], weight, bias_V, target_T[rows], wide=wide, tile=TILE, room=None).loss
     return total
 
 
@@ -74,11 +79,12 @@ class _Chunk:
         target_C: Tensor,
         *,
         wide: torch.dtype,
+        tile: int,
         room: Tensor | None,
     ) -> None:
         """With `room` for C x V numbers the tiles are kept in it for the gradients."""
-        self.hidden_CD, self.weight_VD, self.wide = hidden_CD, weight_VD, wide
-        self.places = range(0, len(weight_VD), TILE)
+        self.hidden_CD, self.weight_VD, self.wide, self.tile = hidden_CD, weight_VD, wide, tile
+        self.places = range(0, len(weight_VD), tile)
         self.tiles: list[Tensor] = []
         self.tops: list[Tensor] = []
         # The targets of each tile: a stretch of the targets in their order.
@@ -90,9 +96,9 @@ class _Chunk:
         self.picked_C = torch.zeros(count, dtype=wide)
         top_C1 = torch.full((count, 1), float("-inf"), dtype=wide)
         total_C1 = torch.zeros(count, 1, dtype=wide)
-        space = torch.empty(count, min(TILE, len(weight_VD)), dtype=wide)
+        space = torch.empty(count, min(tile, len(weight_VD)), dtype=wide)
         for number, place in enumerate(self.places):
-            words = slice(place, place + TILE)
+            words = slice(place, place + tile)
             size = len(weight_VD[words])
             kept = None if room is None else room[count * place :][: count * size].view(count, size)
             tile_CW = torch.mm(hidden_CD, weight_VD[words].T, out=kept)
@@ -114,7 +120,7 @@ class _Chunk:
         """Softmax minus one at the target, against the head and against the vectors."""
         dtype, hidden = self.hidden_CD.dtype, self.hidden_CD.to(self.wide)
         for number, place in enumerate(self.places):
-            words, errors_CW = slice(place, place + TILE), self.tiles[number]
+            words, errors_CW = slice(place, place + self.tile), self.tiles[number]
             below_C1 = (self.log_total_C1 - self.tops[number]).clamp_(max=FARTHEST)
             factor_C1 = below_C1.neg().exp_()
             at, columns = self._targets_in(number)

@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -23,7 +22,7 @@ from headswap.core.files import atomic_folder, discard_folder, flush_folder, rea
 from headswap.core.manifest import manifest_problems, write_manifest
 from headswap.model.text_model import TextModel
 from headswap.model.weights import load_weights
-from headswap.training.optimizer import load_optimizer_tensors, optimizer_tensors
+from headswap.training.optimizer import AdamW, load_optimizer_tensors, optimizer_tensors
 
 log = logging.getLogger("headswap")
 OPTIMIZER, STATE = "optimizer.safetensors", "state.json"
@@ -61,9 +60,7 @@ class Progress:
         return [loss / max(1, num) for loss, num in zip(self.window_losses, self.window_targets, strict=True)]
 
 
-def save_checkpoint(
-    folder: Path, bundle: Bundle, optimizer: torch.optim.AdamW, progress: Progress, *, keep: int
-) -> Path:
+def save_checkpoint(folder: Path, bundle: Bundle, optimizer: AdamW, progress: Progress, *, keep: int) -> Path:
     """Write `step-N`, point `last` at it, and remove the oldest beyond `keep` once the new one is known to be whole."""
     target = folder / f"step-{progress.step:08d}"
     with atomic_folder(target) as temporary:
@@ -147,8 +144,8 @@ def newest_whole(folder: Path) -> Path | None:
 
 
 def resume_from(
-    checkpoint: Path | None, model: TextModel, make_optimizer: Callable[[], torch.optim.AdamW]
-) -> tuple[torch.optim.AdamW, Progress]:
+    checkpoint: Path | None, model: TextModel, make_optimizer: Callable[[], AdamW]
+) -> tuple[AdamW, Progress]:
     """Fill the model from a checkpoint and return (optimizer, progress); fresh ones if there is none."""
     if checkpoint is None:
         return make_optimizer(), Progress()

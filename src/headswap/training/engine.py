@@ -22,7 +22,7 @@ from headswap.text.batch import Batch
 from headswap.training.config import TrainingSettings
 from headswap.training.distributed import Processes
 from headswap.training.machine import Machine
-from headswap.training.optimizer import ask_for_gradients, guarded_step, hold_back
+from headswap.training.optimizer import AdamW, ask_for_gradients, hold_back
 from headswap.training.recorded import RecordedSteps, can_record, in_few_sizes
 from headswap.training.schedule import learning_rate_at
 
@@ -69,7 +69,7 @@ class StepRecord:
 
 def train(
     trainee: Trainee,
-    optimizer: torch.optim.AdamW,
+    optimizer: AdamW,
     source: BatchSource,
     *,
     settings: TrainingSettings,
@@ -128,7 +128,8 @@ def train(
         skipped = skipped + is_skipped
         is_broken = (skipped > settings.most_skipped).to(skipped.dtype)
         learning_rate = learning_rate_at(step, total_steps, settings)
-        guarded_step(optimizer, learning_rate, is_broken=torch.maximum(is_skipped, is_broken))
+        optimizer.step(learning_rate, is_broken=torch.maximum(is_skipped, is_broken))
+        optimizer.drop_gradients()
         documents = tuple(document for _, batch in mine for document in batch.documents)
         yield StepRecord(
             step, learning_rate, num_tokens, num_targets_K, losses_K, loss, grad_norm, is_skipped, is_broken, documents

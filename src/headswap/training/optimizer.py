@@ -1,18 +1,21 @@
 """AdamW: fused, with no decay on biases and norms, and unable to write a non-finite step into the weights.
 
 Parameters that move alike are one group: a group has its share of the learning rate and the first step at which it
-moves.
+moves. The steps are those of `torch.optim.AdamW(fused=True)` to the bit, by the same kernel; that class loads PyTorch's
+compiler when it is made, which costs each process that trains a second and 75 MB.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from headswap.training.config import TrainingSettings
+
+STATE = ("step", "exp_avg", "exp_avg_sq")
+"""What is kept of a tensor: steps, the mean of its gradients, the mean of their squares."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,42 +26,78 @@ class Pace:
     first_step: int = 0
 
 
-def make_optimizer(
-    model: nn.Module, settings: TrainingSettings, paces: Mapping[str, Pace] | None = None
-) -> torch.optim.AdamW:
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Tensors that move alike."""
+
+    tensors: list[Tensor]
+    pace: Pace
+    weight_decay: float
+
+
+class AdamW:
+    """Adam with decoupled weight decay, whose step can be called off by the device."""
+
+    def __init__(self, groups: Sequence[Group], *, betas: tuple[float, float], epsilon: float) -> None:
+        self.groups, self.betas, self.epsilon = groups, betas, epsilon
+        self.state: dict[Tensor, dict[str, Tensor]] = {}
+        """Of each tensor that has moved, by the names in `STATE`."""
+
+    @torch.no_grad()
+    def step(self, learning_rate: float, *, is_broken: Tensor) -> None:
+        """Move what has a gradient, unless `is_broken` (a device scalar, 0 or 1) says not to; the host never waits."""
+        for group in self.groups:
+            if moving := [tensor for tensor in group.tensors if tensor.grad is not None]:
+                states = [self._state(tensor) for tensor in moving]
+                steps, means, squares = ([state[name] for state in states] for name in STATE)
+                gradients = [tensor.grad for tensor in moving if tensor.grad is not None]
+                torch._foreach_add_(steps, 1)
+                torch._fused_adamw_(
+                    moving, gradients, means, squares, [], steps, lr=learning_rate * group.pace.share,
+                    beta1=self.betas[0], beta2=self.betas[1], weight_decay=group.weight_decay, eps=self.epsilon,
+                    amsgrad=False, maximize=False, found_inf=is_broken,
+                )  # fmt: skip
+                torch._foreach_sub_(steps, [is_broken] * len(steps))
+
+    def drop_gradients(self) -> None:
+        """Of all tensors."""
+        for group in self.groups:
+            for tensor in group.tensors:
+                tensor.grad = None
+
+    def _state(self, tensor: Tensor) -> dict[str, Tensor]:
+        if tensor not in self.state:
+            made = torch.zeros((), device=tensor.device), torch.zeros_like(tensor), torch.zeros_like(tensor)
+            self.state[tensor] = dict(zip(STATE, made, strict=True))
+        return self.state[tensor]
+
+
+def make_optimizer(model: nn.Module, settings: TrainingSettings, paces: Mapping[str, Pace] | None = None) -> AdamW:
     """One optimizer over all trainable parameters; without `paces` they all move alike."""
     groups: dict[tuple[Pace, bool], list[Tensor]] = {}
     for name, tensor in model.named_parameters():
         if tensor.requires_grad:
             pace = paces[name] if paces else Pace()
             groups.setdefault((pace, is_without_decay(name)), []).append(tensor)
-    # Decayed weights come first, so that a run with one pace sums in the order it always did.
-    ordered = sorted(groups.items(), key=lambda item: (item[0][1], item[0][0].first_step, -item[0][0].share))
-    return torch.optim.AdamW(
-        [_group(tensors, pace, 0.0 if plain else settings.weight_decay) for (pace, plain), tensors in ordered],
-        lr=0.0,
+    return AdamW(
+        [Group(tensors, pace, 0.0 if plain else settings.weight_decay) for (pace, plain), tensors in groups.items()],
         betas=(settings.adam_beta1, settings.adam_beta2),
-        eps=settings.adam_epsilon,
-        fused=True,
+        epsilon=settings.adam_epsilon,
     )
 
 
-def _group(tensors: list[Tensor], pace: Pace, weight_decay: float) -> dict[str, Any]:
-    return {"params": tensors, "weight_decay": weight_decay, "share": pace.share, "first_step": pace.first_step}
-
-
-def ask_for_gradients(optimizer: torch.optim.AdamW, step: float = math.inf) -> None:
+def ask_for_gradients(optimizer: AdamW, step: float = math.inf) -> None:
     """Of the groups whose turn has come by this step (by default of all): nothing goes back through layers below."""
-    for group in optimizer.param_groups:
-        for tensor in group["params"] if group["first_step"] else ():
-            tensor.requires_grad_(step >= group["first_step"])
+    for group in optimizer.groups:
+        for tensor in group.tensors if group.pace.first_step else ():
+            tensor.requires_grad_(step >= group.pace.first_step)
 
 
-def hold_back(optimizer: torch.optim.AdamW, step: int) -> None:
+def hold_back(optimizer: AdamW, step: int) -> None:
     """Drop the gradients of groups whose turn has not come: neither clipping nor AdamW's memory sees them."""
-    for group in optimizer.param_groups:
-        if step < group["first_step"]:
-            for tensor in group["params"]:
+    for group in optimizer.groups:
+        if step < group.pace.first_step:
+            for tensor in group.tensors:
                 tensor.grad = None
 
 
@@ -67,17 +106,7 @@ def is_without_decay(name: str) -> bool:
     return name.endswith("bias") or "norm." in name
 
 
-def guarded_step(optimizer: torch.optim.AdamW, learning_rate: float, *, is_broken: Tensor) -> None:
-    """Step, unless `is_broken` (a device scalar, 0 or 1) says that a gradient was not finite; the host never waits."""
-    for group in optimizer.param_groups:
-        group["lr"] = learning_rate * group["share"]
-    optimizer.found_inf = is_broken  # type: ignore[attr-defined]
-    optimizer.grad_scale = None  # type: ignore[attr-defined]
-    optimizer.step()
-    optimizer.zero_grad(set_to_none=True)
-
-
-def optimizer_tensors(model: nn.Module, optimizer: torch.optim.AdamW) -> dict[str, Tensor]:
+def optimizer_tensors(model: nn.Module, optimizer: AdamW) -> dict[str, Tensor]:
     """The optimizer's state under names made of the parameters' names, for a safetensors file."""
     tensors = {}
     for name, parameter in model.named_parameters():
@@ -86,9 +115,9 @@ def optimizer_tensors(model: nn.Module, optimizer: torch.optim.AdamW) -> dict[st
     return tensors
 
 
-def load_optimizer_tensors(model: nn.Module, optimizer: torch.optim.AdamW, tensors: dict[str, Tensor]) -> None:
+def load_optimizer_tensors(model: nn.Module, optimizer: AdamW, tensors: dict[str, Tensor]) -> None:
     """Put back what `optimizer_tensors` took out."""
     for name, parameter in model.named_parameters():
-        keys = [key for key in ("step", "exp_avg", "exp_avg_sq") if f"{name}:{key}" in tensors]
+        keys = [key for key in STATE if f"{name}:{key}" in tensors]
         if keys:
             optimizer.state[parameter] = {key: tensors[f"{name}:{key}"].to(parameter.device) for key in keys}
