@@ -197,7 +197,9 @@ def test_what_a_boxed_arm_leaves_open_is_said() -> None:
     results = {"arms": ["scratch", "box"], "num_bases": 0, "seeds": [1, 2, 3], "missing": [], "notes": []}
     (told,) = caveats(results | {"parameters": {"scratch": 1_000_000, "box": 7_200_000}})
     assert "could not be checked here" in told
-    assert told.endswith("It has 7.2 M parameters and scratch 1.0 M: their difference is not pre-training's alone.")
+    assert told.endswith(
+        "The arm 'box' has 7.2 M parameters and scratch 1.0 M: their difference is not pre-training's alone."
+    )
     (told,) = caveats(results | {"parameters": {"scratch": 7_212_000, "box": 7_211_000}})
     assert "parameters" not in told
     assert describe_arm("box:letters") == "the installed base box:letters, all of it fine-tuned"

@@ -503,3 +503,17 @@ def test_no_memory_is_a_sentence(
 
     monkeypatch.setattr(module, "outputs_of", full)
     assert "Out of memory" in call_wrong(capsys, "predict", shared / "classifier", "a fine film", code=1)
+
+
+def test_a_column_of_the_labelled_sets_does_not_stop_the_doctor_at_a_corpus_without_columns(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    rows = "\n".join(f"{text.replace(',', ' ')},{label}" for text, label in sentences(60))
+    (tmp_path / "train.csv").write_text(f"sentence,topic\n{rows}\n", encoding="utf-8")
+    (tmp_path / "corpus.txt").write_text("\n".join(text for text, _ in sentences(80, seed=1)), encoding="utf-8")
+    named = ("--train", tmp_path / "train.csv", "--text-column", "sentence", "--label-column", "topic")
+    answer = call(capsys, "doctor", *named, "--corpus", tmp_path / "corpus.txt")
+    assert "corpus" in answer
+    assert "Leave it out" in call_wrong(
+        capsys, "doctor", "--corpus", tmp_path / "corpus.txt", "--text-column", "sentence"
+    )

@@ -10,7 +10,7 @@ import pytest
 from headswap.core.errors import InputError, SettingError
 from headswap.study.baseline_runs import add_baselines
 from headswap.study.material import read_runs, read_study
-from headswap.study.report import tell
+from headswap.study.report import commands, tell
 from headswap.training.predictions import Predictions
 
 
@@ -35,6 +35,13 @@ def test_runs_make_the_same_comparison_as_their_study(finished_study: Path) -> N
         r for r in theirs["comparisons"] if (r["arm"], r["other"], r["labels"]) == ("pretrained", "scratch", 220)
     )
     assert (found["mean"], found["low"], found["p"]) == (other["mean"], other["low"], other["p"])
+
+
+def test_the_command_that_makes_it_again_names_runs_that_are_there(finished_study: Path) -> None:
+    command = commands(add_baselines(read_runs(every(finished_study))))
+    folders = command.removeprefix("headswap compare ").split()
+    assert len(folders) == 6
+    assert all(Path(folder).is_dir() for folder in folders)
 
 
 def test_other_test_sets_are_refused(finished_study: Path, tmp_path: Path) -> None:
@@ -113,5 +120,5 @@ def test_predictions_survive_saving_and_damage_is_told(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"predictions.npz cannot be read"):
         Predictions.load(tmp_path)
     (tmp_path / "predictions.npz").unlink()
-    with pytest.raises(InputError, match="A fine-tuning with a test set writes it"):
+    with pytest.raises(InputError, match="A fine-tuning writes it where it has a test set"):
         Predictions.load(tmp_path)

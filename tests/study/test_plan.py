@@ -10,6 +10,7 @@ from headswap.core.errors import InputError, SettingError
 from headswap.study.arms import NAMED, read_arms
 from headswap.study.config import StudyRecipe
 from headswap.study.plan import Plan, make_plan, usable_budgets
+from headswap.study.words import describe_arm
 from headswap.training import fitted
 from headswap.training.config import FinetuneRecipe
 from headswap.training.splits import read_splits
@@ -29,6 +30,26 @@ def _sections(tmp_path: Path) -> dict[str, Any]:
 
 def ids(plan: Plan, kind: str) -> set[str]:
     return {job.id for job in plan.jobs.values() if job.kind == kind}
+
+
+def bundle_at(folder: Path, *, head: str) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(f'{{"head": "{head}"}}', encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("name", ["box", "tfidf", "pretrained"])
+def test_a_bundle_is_never_told_as_an_arm_of_ours(tmp_path: Path, name: str) -> None:
+    folder = bundle_at(tmp_path / name, head="lm")
+    (arm,) = read_arms(load_recipe(StudyRecipe, None, {"study": {"arms": str(folder)}}))
+    assert arm.name == f"{name}-bundle"
+    assert describe_arm(arm.name) == "a bundle or recipe of its own"
+
+
+def test_a_bundle_that_has_seen_labels_is_no_arm(tmp_path: Path) -> None:
+    folder = bundle_at(tmp_path / "mine", head="classify")
+    with pytest.raises(InputError, match="has been fine-tuned already"):
+        read_arms(load_recipe(StudyRecipe, None, {"study": {"arms": str(folder)}}))
 
 
 def test_every_cell_has_a_job_and_arms_share_one_base(tmp_path: Path) -> None:

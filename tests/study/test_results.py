@@ -50,7 +50,7 @@ def test_a_gain_is_told_with_its_interval() -> None:
     }
     found = analyse(study(cells))
     first, second = headline(found)
-    assert first == "Pre-training gains 5.0 points (5.0 to 5.0) at 400 labels."
+    assert first == "Pre-training gains 5.0 points (4.8 to 5.2) at 400 labels."
     assert second == "The best Transformer beats TF-IDF + logistic regression by 3.0 points at 400 labels (pretrained)."
 
 
@@ -109,6 +109,15 @@ def test_runs_on_other_labels_are_no_pair() -> None:
     material.runs += [run("pretrained", 400, seed, 0.9, rows="others") for seed in (1, 2, 3)]
     material.arms.append("pretrained")
     assert analyse(material)["comparisons"] == []
+
+
+def test_seeds_that_agree_to_the_text_prove_nothing_about_one_text() -> None:
+    cells = {("tfidf", 400): [0.801, 0.801, 0.801], ("pretrained", 400): [0.800, 0.800, 0.800]}
+    (row,) = analyse(study(cells))["comparisons"]
+    assert row["verdict"] == "none"
+    assert row["p"] > 0.05
+    assert row["low"] < 0 < row["high"]
+    assert row["seeds_needed"] is not None
 
 
 def test_seeds_without_a_partner_are_left_out_of_the_pair() -> None:

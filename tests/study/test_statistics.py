@@ -67,6 +67,19 @@ def test_the_wilson_interval_equals_scipys(hits: int, count: int) -> None:
     assert wilson_interval(hits / count, count) == pytest.approx((expected.low, expected.high), abs=1e-9)
 
 
+def test_a_spread_is_never_taken_to_be_smaller_than_what_could_be_seen() -> None:
+    agreed = [0.01, 0.01, 0.01]
+    assert mean_interval(agreed).low == mean_interval(agreed).high == pytest.approx(0.01)
+    found = mean_interval(agreed, least_spread=0.02)
+    assert found.high - found.mean == pytest.approx(4.302653 * 0.02 / 3**0.5, rel=1e-6)
+    wide = [0.0, 0.1, 0.2]
+    assert mean_interval(wide, least_spread=0.02) == mean_interval(wide)
+    assert paired_p_value(agreed, [0.0] * 3) == 0.0
+    assert paired_p_value(agreed, [0.0] * 3, least_spread=0.02) == pytest.approx(
+        2 * stats.t.sf(0.01 / 0.02 * 3**0.5, 2)
+    )
+
+
 def test_an_interval_that_touches_zero_claims_nothing() -> None:
     assert not Interval(0.1, 0.0, 0.2, 3).is_above_zero
     assert not Interval(-0.1, -0.2, 0.0, 3).is_below_zero

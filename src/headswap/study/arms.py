@@ -13,6 +13,7 @@ from typing import Any
 from headswap.core.bases import OWN_BASE, PREFIX, base_folder, is_boxed
 from headswap.core.config import Recipe, load_recipe, read_toml
 from headswap.core.errors import InputError, SettingError, absent, did_you_mean
+from headswap.core.files import read_json
 from headswap.study.config import StudyRecipe
 from headswap.training.config import FinetuneRecipe, PretrainRecipe
 
@@ -50,7 +51,7 @@ NAMED: dict[str, tuple[str, Mapping[str, Any], Mapping[str, Any]]] = {
 MEANING = {
     "majority": "always the most frequent label",
     "tfidf": "TF-IDF of word 1-2-grams and logistic regression",
-    "scratch": "the same model from scratch",
+    "scratch": "a model of random weights, all of it trained on the labels",
     "pretrained": "the pre-trained base, all of it fine-tuned",
     "frozen": "the pre-trained base, only the head fine-tuned",
     "lora": "the pre-trained base, fine-tuned through low-rank adapters",
@@ -100,10 +101,14 @@ def _arm(name: str) -> Arm:
     if path.suffix == ".toml":
         return _from_recipe(path)
     if path.is_dir():
-        from headswap.bundle import find_bundle  # brings torch
+        from headswap.bundle import CONFIG, find_bundle  # brings torch
 
-        find_bundle(path)
-        return Arm(path.resolve().name, "bundle", bundle=str(path.resolve()))
+        if (head := read_json(find_bundle(path) / CONFIG).get("head")) != "lm":
+            raise InputError(
+                f"The arm {name} has been fine-tuned already (head: {head}), and a study cannot know on which labels. "
+                "Give the base that it was made from."
+            )
+        return Arm(_own_name(path.resolve().name, "bundle"), "bundle", bundle=str(path.resolve()))
     if path.exists() or "/" in name:
         raise InputError(f"The arm {absent(path)}" if not path.exists() else f"The arm {name} is no bundle folder.")
     raise SettingError(
@@ -112,23 +117,28 @@ def _arm(name: str) -> Arm:
     )
 
 
+def _own_name(name: str, kind: str) -> str:
+    """The name of a folder or file, unless an arm of ours has it: its sentences would be said of the wrong one."""
+    return f"{name}-{kind}" if name in NAMED else name
+
+
 def _from_recipe(path: Path) -> Arm:
     """An arm of a recipe's own: how it fine-tunes, or how its base is pre-trained. The data are the study's."""
-    verb = read_toml(path).get("verb")
+    verb, name = read_toml(path).get("verb"), _own_name(path.stem, "recipe")
     if verb == "pretrain":
         sections = _given(load_recipe(PretrainRecipe, path), without=("corpus", "machine", "tokenizer"))
-        return Arm(path.stem, "base", pretrain=sections)
+        return Arm(name, "base", pretrain=sections)
     if verb != "finetune":
         raise SettingError(f"{path} is a recipe of headswap {verb}. An arm is a recipe of pretrain or finetune.")
     recipe = load_recipe(FinetuneRecipe, path)
     sections = _given(recipe, without=("data", "machine", "tokenizer"))
     base = sections.get("model", {}).pop("base", None)
     if base is None:
-        return Arm(path.stem, "base", finetune=sections)
+        return Arm(name, "base", finetune=sections)
     if base == SCRATCH:
-        return Arm(path.stem, SCRATCH, finetune=sections)
+        return Arm(name, SCRATCH, finetune=sections)
     place = base if is_boxed(base) else str(Path(base).expanduser().resolve())
-    return Arm(path.stem, "bundle", finetune=sections, bundle=place)
+    return Arm(name, "bundle", finetune=sections, bundle=place)
 
 
 def _given(recipe: Recipe, *, without: tuple[str, ...]) -> Sections:

@@ -113,7 +113,7 @@ def _context(material: Material, results: Values, charts: list[Chart]) -> Values
         "open_questions": [words.comparison_sentence(row) for row in undecided],
         "leaks": leaks[:MOST_LEAK_EXAMPLES],
         "methods": _methods(material, results),
-        "commands": _commands(material),
+        "commands": commands(material),
         "versions": _versions(material),
         "missing": _missing(results),
         "p": _p,
@@ -146,8 +146,8 @@ def _methods(material: Material, results: Values) -> list[str]:
         "Label subsets are stratified and nested (a larger one holds the smaller), and the same for all arms at a seed."
         " A seed also changes initialisation and order. Test is scored once a run.",
         "Intervals over seeds are Student's t with n - 1 degrees of freedom, cut at 0 and 1; differences are paired by "
-        "seed. The "
-        "bootstrap over test texts (2,000 draws) is another source of error and stands apart.",
+        "seed, and their spread is taken to be at least one test text. The bootstrap over test texts (2,000 draws) is "
+        "another source of error and stands apart.",
         "TF-IDF: word 1-2-grams, sublinear, logistic regression, C chosen by cross-validation on its labels. With the "
         "budget all it sees the same labels at every seed, so it has no spread there.",
         "Seeds to show a difference: for the mean and spread seen here, with power 80 %, at .05 divided by the number "
@@ -186,9 +186,9 @@ def _paces(material: Material) -> list[str]:
     return found
 
 
-def _commands(material: Material) -> str:
+def commands(material: Material) -> str:
     if material.out is None:
-        return shlex.join(["headswap", "compare", *(str(run.folder) for run in material.runs)])
+        return shlex.join(["headswap", "compare", *(str(run.folder) for run in material.runs if run.folder.exists())])
     lines = [
         f"headswap study --config {shlex.quote(str(material.out / 'study.toml'))} --out AGAIN",
         f"headswap report {shlex.quote(str(material.out))}",
@@ -204,15 +204,16 @@ def _commands(material: Material) -> str:
 
 
 def _versions(material: Material) -> str:
-    for run in reversed(material.runs):
-        file = run.folder / "environment.json"
-        if file.exists():
-            found = read_json(file)
-            versions = ", ".join(f"{name} {value}" for name, value in found["versions"].items() if value)
-            where = found["processor"] if found["device"] == "cpu" else found["device"]
-            threads = f"{found['threads']} thread{'' if found['threads'] == 1 else 's'} a fine-tuning"
-            return f"{versions}, Python {found['python']}; {where}, {found['precision']}, {threads}."
-    return f"headswap {__version__}"
+    files = [run.folder / "environment.json" for run in reversed(material.runs)]
+    environments = [read_json(file) for file in files if file.exists()]
+    if not environments:
+        return f"headswap {__version__}"
+    found = environments[0]
+    versions = ", ".join(f"{name} {value}" for name, value in found["versions"].items() if value)
+    where = found["processor"] if found["device"] == "cpu" else found["device"]
+    precisions = " or ".join(sorted({one["precision"] for one in environments}))
+    threads = f"{found['threads']} thread{'' if found['threads'] == 1 else 's'} a fine-tuning"
+    return f"{versions}, Python {found['python']}; {where}, {precisions}, {threads}."
 
 
 def _missing(results: Values) -> str:

@@ -39,6 +39,8 @@ class ScoreTable:
             run.folder: scores(run.predictions.probabilities, run.predictions.targets) for run in material.runs
         }
         self.budgets = [labels for _, labels in material.budgets]
+        self.one_text = max((1 / len(run.predictions.targets) for run in material.runs), default=0.0)
+        """A share of the test set: seeds that agree to the text agree by chance."""
 
     def values(self, arm: str, labels: int, seeds: Sequence[int] | None = None) -> list[float]:
         """The scores of an arm on a budget, of some seeds or of all."""
@@ -102,7 +104,8 @@ class ScoreTable:
             differences = comparison.pop("differences")
             if comparison["verdict"] == "none":
                 # Corrected as the smallest p of the family would be.
-                comparison["seeds_needed"] = seeds_needed(differences, alpha=ALPHA / comparison["num_comparisons"])
+                alpha = ALPHA / comparison["num_comparisons"]
+                comparison["seeds_needed"] = seeds_needed(differences, alpha=alpha, least_spread=self.one_text)
         return found
 
     def _comparison(self, arm: str, other: str, labels: int, seeds: list[int]) -> Values:
@@ -116,8 +119,8 @@ class ScoreTable:
             "arm": arm,
             "other": other,
             "labels": labels,
-            **asdict(paired_difference(ours, theirs)),
-            "p": paired_p_value(ours, theirs),
+            **asdict(paired_difference(ours, theirs, least_spread=self.one_text)),
+            "p": paired_p_value(ours, theirs, least_spread=self.one_text),
             "p_permutation": permutation_p_value(ours, theirs),
             "test_low": low,
             "test_high": high,

@@ -42,24 +42,28 @@ class Interval:
         return self.high is not None and self.high < 0
 
 
-def mean_interval(values: Sequence[float]) -> Interval:
-    """The mean with a t interval over seeds, n - 1 degrees of freedom."""
+def mean_interval(values: Sequence[float], *, least_spread: float = 0.0) -> Interval:
+    """The mean with a t interval over seeds, n - 1 degrees of freedom.
+
+    A few values may agree by chance: their standard deviation is taken to be at least `least_spread`.
+    """
     from scipy.special import stdtrit
 
     count = len(values)
     mean = math.fsum(values) / count
     if count < FEWEST_SEEDS_FOR_A_CLAIM:
         return Interval(mean, None, None, count)
-    half = float(stdtrit(count - 1, 0.975)) * _standard_error(values, mean)
+    half = float(stdtrit(count - 1, 0.975)) * _standard_error(values, mean, least_spread)
     return Interval(mean, mean - half, mean + half, count)
 
 
-def paired_difference(values: Sequence[float], others: Sequence[float]) -> Interval:
+def paired_difference(values: Sequence[float], others: Sequence[float], *, least_spread: float = 0.0) -> Interval:
     """The mean of `values - others`, pair by pair, with its t interval."""
-    return mean_interval([value - other for value, other in zip(values, others, strict=True)])
+    differences = [value - other for value, other in zip(values, others, strict=True)]
+    return mean_interval(differences, least_spread=least_spread)
 
 
-def paired_p_value(values: Sequence[float], others: Sequence[float]) -> float | None:
+def paired_p_value(values: Sequence[float], others: Sequence[float], *, least_spread: float = 0.0) -> float | None:
     """Two-sided p of the paired t test; None with too few pairs for a claim."""
     from scipy.special import stdtr
 
@@ -68,7 +72,7 @@ def paired_p_value(values: Sequence[float], others: Sequence[float]) -> float | 
     if count < FEWEST_SEEDS_FOR_A_CLAIM:
         return None
     mean = math.fsum(differences) / count
-    error = _standard_error(differences, mean)
+    error = _standard_error(differences, mean, least_spread)
     if error <= 1e-15:  # all pairs differ by the same
         return 1.0 if abs(mean) <= 1e-15 else 0.0
     return float(2 * stdtr(count - 1, -abs(mean) / error))
@@ -113,13 +117,15 @@ def bootstrap_interval(scores: Sequence[float] | np.ndarray, *, seed: int = 0) -
     return float(low), float(high)
 
 
-def seeds_needed(differences: Sequence[float], *, alpha: float = ALPHA, power: float = POWER) -> int | None:
+def seeds_needed(
+    differences: Sequence[float], *, alpha: float = ALPHA, power: float = POWER, least_spread: float = 0.0
+) -> int | None:
     """How many pairs would show a difference like this one with that power; None: over 1,000, or unknown."""
     count = len(differences)
     if count < FEWEST_SEEDS_FOR_A_CLAIM:
         return None
     mean = math.fsum(differences) / count
-    spread = _standard_error(differences, mean) * math.sqrt(count)
+    spread = _standard_error(differences, mean, least_spread) * math.sqrt(count)
     if spread <= 1e-15 or mean == 0:
         return None
     effect = abs(mean) / spread
@@ -154,6 +160,6 @@ def wilson_interval(share: float, count: int) -> tuple[float, float]:
     return max(0.0, middle - half), min(1.0, middle + half)
 
 
-def _standard_error(values: Sequence[float], mean: float) -> float:
+def _standard_error(values: Sequence[float], mean: float, least_spread: float = 0.0) -> float:
     variance = math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
-    return math.sqrt(variance / len(values))
+    return max(math.sqrt(variance), least_spread) / math.sqrt(len(values))

@@ -187,12 +187,15 @@ def caveats(results: Values) -> list[str]:
     found = []
     if results["num_bases"] == 1:
         found.append(
-            "All arms that start from a pre-trained base share one: their intervals are conditional on it and leave "
-            "out what another pre-training would change. --base-seeds 3 or more takes that in."
+            "All arms that start from a base pre-trained here share one: their intervals are conditional on it and "
+            "leave out what another pre-training would change. --base-seeds 3 or more takes that in."
         )
     elif 1 < results["num_bases"] < len(results["seeds"]):
         found.append(f"The seeds share {results['num_bases']} bases, so they are not quite independent of each other.")
-    found += [_box_caveat(arm, results["parameters"]) for arm in results["arms"] if is_from_box(arm)]
+    for arm in results["arms"]:
+        told = [_elsewhere(arm)] if is_from_box(arm) else []
+        told += _other_size(arm, results["parameters"])
+        found += [" ".join(told)] if told else []
     if missing := results["missing"]:
         what = "planned run is" if len(missing) == 1 else "planned runs are"
         found.append(f"{len(missing)} {what} missing; seeds without a partner are left out of a pair.")
@@ -200,19 +203,23 @@ def caveats(results: Values) -> list[str]:
     return found
 
 
-def _box_caveat(arm: str, parameters: dict[str, int]) -> str:
+def _elsewhere(arm: str) -> str:
     """What a base that was made elsewhere leaves open."""
-    ours, scratch = parameters.get(arm), parameters.get(SCRATCH)
-    told = (
+    return (
         f"The arm '{arm}' starts from one base that was made elsewhere: its intervals are conditional on it, and "
         "whether that base has read texts of this test set could not be checked here (its card says what it has read)."
     )
-    if ours and scratch and not 0.95 < ours / scratch < 1.05:
-        told += (
-            f" It has {ours / 1e6:.1f} M parameters and scratch {scratch / 1e6:.1f} M: "
-            "their difference is not pre-training's alone."
-        )
-    return told
+
+
+def _other_size(arm: str, parameters: dict[str, int]) -> list[str]:
+    """That an arm is another model than scratch, where it is."""
+    ours, scratch = parameters.get(arm), parameters.get(SCRATCH)
+    if not ours or not scratch or 0.95 < ours / scratch < 1.05:
+        return []
+    return [
+        f"The arm '{arm}' has {ours / 1e6:.1f} M parameters and scratch {scratch / 1e6:.1f} M: their difference is not "
+        "pre-training's alone."
+    ]
 
 
 def describe_arm(arm: str) -> str:

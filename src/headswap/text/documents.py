@@ -40,12 +40,20 @@ def find_files(sources: Sequence[str]) -> list[Path]:
 def read_documents(sources: Sequence[str], settings: ReadSettings) -> Iterator[Document]:
     """Every document of a corpus, streaming, in the order of the sources. Missing files raise before the first one."""
     plan = _plan(sources)
-    has_columns = any(isinstance(item, str) or extension_of(item) in COLUMN_EXTENSIONS for item in plan)
-    if settings.not_default(["text_column"]) and not has_columns:
+    if settings.not_default(["text_column"]) and not _has_columns(plan):
         raise SettingError(
             f"text_column is '{settings.text_column}', but no file of the corpus has columns. Leave it out."
         )
     return _documents(plan, settings)
+
+
+def has_columns(sources: Sequence[str]) -> bool:
+    """Whether any file of a corpus has columns."""
+    return _has_columns(_plan(sources))
+
+
+def _has_columns(plan: Sequence[Path | str]) -> bool:
+    return any(isinstance(item, str) or extension_of(item) in COLUMN_EXTENSIONS for item in plan)
 
 
 def read_texts(source: str, *, text_column: str | None = None) -> list[str]:

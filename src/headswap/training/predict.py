@@ -57,4 +57,8 @@ def say_cost(half: Sequence[np.ndarray], full: Sequence[np.ndarray]) -> None:
     pairs = list(zip(half, full, strict=False))
     gap = max(float(np.abs(one - other).max(initial=0.0)) for one, other in pairs)
     changed = sum(not np.array_equal(one.argmax(-1), other.argmax(-1)) for one, other in pairs)
-    log.info("bf16 moves the scores of the first %d by at most %.2g and the best of %d.", len(pairs), gap, changed)
+    whose = f"{changed} of them" if changed else "none of them"
+    log.info(
+        "bf16 moves the model's raw outputs for the first %d by at most %.2g, and changes which is highest for %s.",
+        len(pairs), gap, whose,
+    )  # fmt: skip

@@ -56,7 +56,7 @@ class Predictions:
                 return cls(arrays["probabilities"], arrays["targets"], labels, arrays["text_ids"])
         except FileNotFoundError:
             raise InputError(
-                f"{absent(file)} A fine-tuning with a test set writes it; run it again with this version."
+                f"{absent(file)} A fine-tuning writes it where it has a test set: give it one with --test."
             ) from None
         except (OSError, ValueError, KeyError, BadZipFile) as problem:
             raise InputError(f"{file} cannot be read ({problem}). Run the fine-tuning again.") from None
