@@ -30,6 +30,9 @@ def test_runs_make_the_same_comparison_as_their_study(finished_study: Path) -> N
     for row in theirs["cells"]:
         if row["labels"] == 220:
             assert next(c["values"] for c in ours["cells"] if c["arm"] == row["arm"]) == row["values"]
+    tfidf = next(c["values"] for c in ours["cells"] if c["arm"] == "tfidf")
+    assert len(tfidf) == 3
+    assert len(set(tfidf.values())) == 1, "the same labels, whatever the order in which a seed has them"
     found = next(row for row in ours["comparisons"] if (row["arm"], row["other"]) == ("pretrained", "scratch"))
     other = next(
         r for r in theirs["comparisons"] if (r["arm"], r["other"], r["labels"]) == ("pretrained", "scratch", 220)

@@ -126,6 +126,15 @@ def test_predicting_in_bf16_says_what_it_moved(
     assert 0 < gap < 0.01
 
 
+def test_a_base_that_has_seen_labels_is_told(
+    base: hs.Run, train: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    classifier = hs.finetune(base, train=train, out=tmp_path / "classifier", max_steps=1)
+    assert "has learnt from labels already" not in caplog.text
+    hs.finetune(classifier, train=train, out=tmp_path / "again", max_steps=1)
+    assert "is a classifier: it has learnt from labels already" in caplog.text
+
+
 def test_weights_that_are_not_finite_give_no_answer(base: hs.Run, train: Path, tmp_path: Path) -> None:
     classifier = hs.finetune(base, train=train, out=tmp_path / "classifier", num_train_epochs=1, threads=1)
     file = classifier.path / "bundle" / "model.safetensors"

@@ -4,6 +4,8 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from headswap.core.config import load_recipe
 from headswap.core.errors import HeadswapError
 from headswap.core.files import read_json
@@ -23,6 +25,8 @@ def add_baselines(material: Material) -> Material:
     for run in material.runs:
         cells.setdefault((run.labels, run.seed), run)
     found: list[Scored] = []
+    known: dict[tuple[str, frozenset[tuple[str, int]]], np.ndarray] = {}
+    """Seeds that see the same labels have the same baseline, whatever their order, as in a study."""
     for (labels, seed), run in sorted(cells.items()):
         splits = _splits(run)
         if splits is None:
@@ -33,9 +37,11 @@ def add_baselines(material: Material) -> Material:
             continue
         train, test = (_joined(part) for part in ([*splits.train, *splits.validation], splits.test))
         for name, score in PROBABILITIES.items():
-            probabilities, _ = score(train, test, splits.labels)
+            key = name, frozenset((example.source, example.line) for example in train)
+            if key not in known:
+                known[key], _ = score(train, test, splits.labels)
             predictions = Predictions(
-                probabilities, run.predictions.targets, splits.labels, run.predictions.text_ids
+                known[key], run.predictions.targets, splits.labels, run.predictions.text_ids
             )  # fmt: skip
             found.append(
                 Scored(name, run.budget, labels, seed, run.folder / name, predictions, {"seconds": 0.0}, [], run.rows)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from headswap.study.charts import Chart
@@ -9,6 +10,7 @@ from headswap.study.charts import Chart
 BARS = "▁▂▃▄▅▆▇█"
 COLOURS = ("#6b7280", "#b7791f", "#c0562b", "#2b6cc0", "#2f855a", "#805ad5", "#b83280", "#0f766e")
 MARKERS = ("o", "s", "^", "D", "x")
+NAME_WIDTH = 26  # of a line of a legend: arms that are told by their settings have long names
 
 
 def spark_line(values: Sequence[float], low: float, high: float) -> str:
@@ -58,7 +60,7 @@ def _draw(axes: Any, chart: Chart) -> None:
         ]
         axes.errorbar(
             xs, ys, yerr=spread, color=colour, marker=marker, markersize=5, linewidth=1.8, elinewidth=1, capsize=3,
-            label=series.name,
+            label=fill(series.name, NAME_WIDTH),
         )  # fmt: skip
     if chart.is_log_x:
         axes.set_xscale("log")

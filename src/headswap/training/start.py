@@ -1,6 +1,7 @@
 """Where a fine-tuned model starts: from scratch, or from a base that is carried over whole."""
 
 import hashlib
+import logging
 from dataclasses import dataclass
 
 from headswap.bundle import Bundle
@@ -14,6 +15,7 @@ from headswap.text.train_tokenizer import train_tokenizer
 from headswap.training.config import FinetuneRecipe, StartSettings
 from headswap.training.splits import LabelledSplits
 
+log = logging.getLogger("headswap")
 SHAPE_SETTINGS = tuple(name for name in StartSettings.model_fields if name not in ("base", "dropout"))
 
 
@@ -84,6 +86,11 @@ class Start:
                     f"(fingerprint {bundle.tokenizer.fingerprint}). Leave --tokenizer out: a base brings its own."
                 )
         check_untrained(recipe.tokenizer, f"the base {recipe.model.base} brings its own tokenizer")
+        if bundle.model.shape.head != "lm":
+            log.warning(
+                "%s is %s: it has learnt from labels already, and a score on texts that were among them flatters.",
+                recipe.model.base, bundle.what,
+            )  # fmt: skip
         length = recipe.training.max_length
         if length is not None and length > bundle.max_length:
             raise SettingError(f"max_length is {length}, but the base reads at most {bundle.max_length} tokens.")
