@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from headswap.core.errors import counted
 from headswap.study.arms import SCRATCH
 
 Values = dict[str, Any]
@@ -93,7 +94,7 @@ def _efficiency(results: Values) -> Chart:
         points = [
             Point(
                 cell["labels"], cell["mean"], cell["low"], cell["high"],
-                f"{arm}, {cell['labels']:,} labels: {_number(cell)} ({cell['count']} seeds)",
+                f"{arm}, {cell['labels']:,} labels: {_number(cell)} ({counted(cell['count'], 'seed')})",
             )
             for cell in cells
         ]  # fmt: skip
@@ -111,7 +112,7 @@ def _differences(results: Values) -> Chart | None:
             Point(
                 row["labels"], row["mean"] * 100,
                 None if row["low"] is None else row["low"] * 100, None if row["high"] is None else row["high"] * 100,
-                f"{arm} - scratch, {row['labels']:,} labels: {_points(row)} ({row['count']} pairs)",
+                f"{arm} - scratch, {row['labels']:,} labels: {_points(row)} ({counted(row['count'], 'pair')})",
             )
             for row in rows
         ]  # fmt: skip

@@ -178,8 +178,10 @@ def catch_up_sentence(row: Values) -> str:
 def leak_sentence(row: Values) -> str:
     """One row of the guard."""
     inside = row["from"] == row["to"]
-    what = "repeat an earlier text of" if inside else "also stand in"
-    return f"{row['exact_rows']:,} rows of {row['from']} {what} {row['to']}, {row['near_rows']:,} more nearly so."
+    s = "s" if row["exact_rows"] == 1 else ""
+    what = f"repeat{s} an earlier text of" if inside else f"also stand{s} in"
+    exact = counted(row["exact_rows"], "row")
+    return f"{exact} of {row['from']} {what} {row['to']}, {row['near_rows']:,} more nearly so."
 
 
 def caveats(results: Values) -> list[str]:
