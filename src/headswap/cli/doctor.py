@@ -59,9 +59,9 @@ def doctor(
     if bundle is not None:
         answer |= _examine_folder(bundle)
     if roles or corpus:
-        # The column is meant for the labelled sets where the corpus has none.
-        is_for_all = not roles or has_columns(corpus or ())
-        settings = ReadSettings(documents=documents, **({"text_column": given.text_column} if is_for_all else {}))
+        settings = ReadSettings(documents=documents, text_column=given.text_column)
+        if roles and not has_columns(corpus or ()):  # then the column is meant for the labelled sets
+            settings = ReadSettings(documents=documents)
         answer |= _examine_texts(given, corpus, settings, tokenizer, max_length=max_length, preset=preset)
     problems = [check for check in answer.get("checks", []) if not check["is_sound"]]
     problems += [finding for finding in answer.get("findings", []) if finding["level"] == "problem"]

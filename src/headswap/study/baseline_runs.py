@@ -25,8 +25,8 @@ def add_baselines(material: Material) -> Material:
     for run in material.runs:
         cells.setdefault((run.labels, run.seed), run)
     found: list[Scored] = []
+    # Seeds that see the same labels have the same baseline, whatever their order, as in a study.
     known: dict[tuple[str, frozenset[tuple[str, int]]], np.ndarray] = {}
-    """Seeds that see the same labels have the same baseline, whatever their order, as in a study."""
     for (labels, seed), run in sorted(cells.items()):
         splits = _splits(run)
         if splits is None:
