@@ -1,16 +1,20 @@
 """Generation: the cache changes nothing, the limit does not end a text, sampling has known answers."""
 
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 import torch
 
 from headswap.bundle import Bundle
 from headswap.core.errors import InputError
+from headswap.generate import growth
 from headswap.generate.config import SamplingSettings
 from headswap.generate.generator import Generator
+from headswap.generate.growth import Growth
 from headswap.generate.sampling import next_token, probabilities
 from headswap.model.config import PRESETS
+from headswap.model.recorder import Recorder
 from headswap.model.text_model import build_model
 from headswap.text.batch import flat_batch
 from headswap.text.tokenizer import Tokenizer
@@ -91,6 +95,97 @@ def test_several_prompts_are_continued_as_each_would_be_alone(
         alone = [generator.continue_text(prompt, settings) for prompt in prompts]
         assert generator.continue_texts(prompts, settings) == alone
     assert generator.continue_texts([], settings) == []
+
+
+def play_again(self: Recorder, compute: Callable[[], None]) -> Callable[[], None]:
+    compute()
+    return compute
+
+
+def play_the_same(self: Recorder, compute: Callable[[], None]) -> Callable[[], None]:
+    compute()
+    return lambda: None
+
+
+def break_off(self: Recorder, compute: Callable[[], None]) -> Callable[[], None]:
+    raise RuntimeError("no graph today")
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Steps of generation are recorded as on CUDA; how many were played back."""
+    monkeypatch.setattr(growth, "has_recordings", lambda device: True)
+    monkeypatch.setattr(Recorder, "record", play_again)
+    monkeypatch.setattr(growth, "LEAST_STEPS_TO_RECORD", 2)
+    return count_played(monkeypatch)
+
+
+def count_played(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    step, counts = Growth.step, [0]
+
+    def counted(self: Growth, tokens: list[int]) -> torch.Tensor:
+        counts[0] += self.play is not None
+        return step(self, tokens)
+
+    monkeypatch.setattr(Growth, "step", counted)
+    return counts
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.5])
+@pytest.mark.parametrize("preset", ["lab", "small", "gpt2-small"])
+def test_steps_that_are_played_back_continue_texts_as_plain_ones_do(
+    tokenizer: Tokenizer, preset: str, temperature: float, played: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of different lengths, past the number of positions, some ending before the others."""
+    prompts = ["", "the film was dull and", "a", "the story " * 30, "the film"]
+    for bundle in (bundle_of(tokenizer, preset), without_end(bundle_of(tokenizer, preset))):
+        settings = SamplingSettings(max_new_tokens=90, temperature=temperature, seed=4)
+        found = Generator(bundle).continue_texts(prompts, settings)
+        with monkeypatch.context() as patch:
+            patch.setattr(growth, "has_recordings", lambda device: False)
+            assert found == Generator(bundle).continue_texts(prompts, settings)
+    assert played[0] > 80
+
+
+def test_a_recording_that_kept_something_of_its_step_is_found_out(
+    tokenizer: Tokenizer, played: list[int], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(Recorder, "record", play_the_same)
+    bundle = without_end(bundle_of(tokenizer))
+    with caplog.at_level("INFO", logger="headswap"):
+        found = list(Generator(bundle).tokens("the film was", SamplingSettings(max_new_tokens=25)))
+    assert "cannot be recorded here (it moved" in caplog.text
+    assert found == naive(bundle, "the film was", 25)
+    assert played[0] == 1
+
+
+def test_generation_that_cannot_be_recorded_is_computed_plainly(
+    tokenizer: Tokenizer, played: list[int], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(Recorder, "record", break_off)
+    bundle = without_end(bundle_of(tokenizer))
+    with caplog.at_level("INFO", logger="headswap"):
+        found = list(Generator(bundle).tokens("the film was", SamplingSettings(max_new_tokens=25)))
+    assert caplog.text.count("cannot be recorded here (no graph today)") == 1
+    assert found == naive(bundle, "the film was", 25)
+    assert played[0] == 0
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device; run the tests on a machine with one")
+@pytest.mark.parametrize("preset", PRESETS)
+def test_on_a_gpu_steps_are_played_back_and_continue_texts_as_on_a_cpu(
+    tokenizer: Tokenizer, preset: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    counts = count_played(monkeypatch)
+    prompts, settings = ["the film was dull and", "a", "the story " * 30], SamplingSettings(max_new_tokens=90)
+    for bundle in (bundle_of(tokenizer, preset), without_end(bundle_of(tokenizer, preset))):
+        on_cpu = Generator(bundle).continue_texts(prompts, settings)
+        bundle.model.cuda()
+        with caplog.at_level("INFO", logger="headswap"):
+            assert Generator(bundle).continue_texts(prompts, settings) == on_cpu
+    assert "cannot be recorded" not in caplog.text
+    assert counts[0] > 80
 
 
 def test_a_prompt_longer_than_the_number_of_positions_is_continued(tokenizer: Tokenizer) -> None:

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from headswap.model.config import Pooling
+from headswap.model.recorder import Recorder
 from headswap.model.supervised import ClassificationObjective
 from headswap.model.text_model import build_model
 from headswap.text.batch import Batch, filled_up, flat_batch
@@ -114,7 +115,7 @@ def with_lengths(tensors: Sequence[torch.Tensor], like: Batch) -> Batch:
     return replace(batch, lengths=tuple(length for length in batch.lengths_B.tolist() if length))
 
 
-def play_again(self: RecordedSteps, compute: Callable[[], None]) -> Callable[[], None]:
+def play_again(self: Recorder, compute: Callable[[], None]) -> Callable[[], None]:
     compute()
     return compute
 
@@ -157,7 +158,7 @@ def weights_after(
 def test_steps_that_are_played_back_learn_what_plain_steps_learn(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, kind: str, trainable: str, compiled: bool
 ) -> None:
-    monkeypatch.setattr(RecordedSteps, "_captured", play_again)
+    monkeypatch.setattr(Recorder, "record", play_again)
     with caplog.at_level("INFO", logger="headswap"):
         losses, weights = weights_after(
             kind, is_recorded=True, monkeypatch=monkeypatch, trainable=trainable, compiled=compiled
@@ -171,11 +172,11 @@ def test_steps_that_are_played_back_learn_what_plain_steps_learn(
 def test_a_recording_that_kept_something_of_its_batch_is_found_out(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def stale(self: RecordedSteps, compute: Callable[[], None]) -> Callable[[], None]:
+    def stale(self: Recorder, compute: Callable[[], None]) -> Callable[[], None]:
         compute()
         return lambda: None
 
-    monkeypatch.setattr(RecordedSteps, "_captured", stale)
+    monkeypatch.setattr(Recorder, "record", stale)
     with caplog.at_level("INFO", logger="headswap"):
         losses, _ = weights_after("causal", is_recorded=True, monkeypatch=monkeypatch)
     assert "cannot be recorded here (they lie" in caplog.text
@@ -187,14 +188,14 @@ def test_what_cannot_be_recorded_is_computed_plainly_and_says_what_went_wrong_fi
 ) -> None:
     attempts = []
 
-    def fail(self: RecordedSteps, compute: Callable[[], None]) -> Callable[[], None]:
+    def fail(self: Recorder, compute: Callable[[], None]) -> Callable[[], None]:
         attempts.append(1)
         try:
             raise torch.OutOfMemoryError("no memory left")
         finally:
             raise RuntimeError("operation failed due to a previous error")
 
-    monkeypatch.setattr(RecordedSteps, "_captured", fail)
+    monkeypatch.setattr(Recorder, "record", fail)
     with caplog.at_level("INFO", logger="headswap"):
         losses, _ = weights_after("masked", is_recorded=True, monkeypatch=monkeypatch)
     assert "cannot be recorded here (no memory left)" in caplog.text
@@ -205,7 +206,7 @@ def test_what_cannot_be_recorded_is_computed_plainly_and_says_what_went_wrong_fi
 def test_a_batch_that_is_not_finite_proves_nothing_and_another_one_is_waited_for(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(RecordedSteps, "_captured", play_again)
+    monkeypatch.setattr(Recorder, "record", play_again)
     is_true, judged = RecordedSteps._is_true, []
 
     def with_a_broken_weight_first(self: RecordedSteps, *arguments: Any) -> bool:
@@ -228,7 +229,7 @@ def test_a_batch_that_is_not_finite_proves_nothing_and_another_one_is_waited_for
 def test_the_fast_path_is_told_once_however_many_sizes_there_are(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(RecordedSteps, "_captured", play_again)
+    monkeypatch.setattr(Recorder, "record", play_again)
     monkeypatch.setattr(recorded, "TOKEN_GRAIN", 16)
     with caplog.at_level("INFO", logger="headswap"):
         weights_after("classify", is_recorded=True, monkeypatch=monkeypatch, steps=60)

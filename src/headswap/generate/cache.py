@@ -1,7 +1,7 @@
 """The key-value cache of generation, as an attention layout: the base runs unchanged on the new tokens alone.
 
 Room for all positions is taken once. A sequence is read in one go (`read_row`); then all sequences grow together by a
-token a step (`grow`), whatever their lengths.
+token a step (`grow` or `grow_unseen`), whatever their lengths; growth.py says when.
 
 Shapes: N new tokens, B sequences, H heads, K head width, S positions, X sequences times heads.
 """
@@ -23,6 +23,7 @@ class CacheLayout:
         self.values: list[Tensor | None] = [None] * num_layers
         self.positions_N = torch.empty(0, dtype=torch.long)
         self._row: int | None = None
+        self._longest = 0
         self._steps_S = torch.arange(capacity, device=device)
         self._hidden_B11S: Tensor | None = None
         """-inf where a shorter sequence has nothing; absent where all are of one length."""
@@ -35,19 +36,26 @@ class CacheLayout:
         self.positions_N = self._steps_S[:count]
 
     def grow(self) -> None:
-        """The next tokens are one of each sequence."""
-        self._row = None
-        self.lengths = [length + 1 for length in self.lengths]
-        if min(self.lengths) == max(self.lengths):
-            self.positions_N, self._hidden_B11S = self._steps_S[self.lengths[0] - 1 : self.lengths[0]], None
+        """The next tokens are the last of each sequence; `lengths` counts them already."""
+        self._row, self._longest = None, max(self.lengths)
+        if min(self.lengths) == self._longest:
+            self.positions_N, self._hidden_B11S = self._steps_S[self._longest - 1 : self._longest], None
             if len(self.lengths) > 1:
                 self.positions_N = self.positions_N.expand(len(self.lengths))
         else:
-            lengths_B = torch.tensor(self.lengths, device=self.device)
-            self.positions_N, self._places_X = lengths_B - 1, None
-            is_empty_BS = self._steps_S[: max(self.lengths)] >= lengths_B.unsqueeze(1)
-            hidden_BS = torch.zeros(is_empty_BS.shape, device=self.device).masked_fill_(is_empty_BS, float("-inf"))
-            self._hidden_B11S = hidden_BS[:, None, None, :]
+            self._part(torch.tensor(self.lengths, device=self.device))
+
+    def grow_unseen(self, lengths_B: Tensor) -> None:
+        """The same, whatever the lengths on the device are: attention looks at all of the room."""
+        self._row, self._longest = None, self.capacity
+        self._part(lengths_B)
+
+    def _part(self, lengths_B: Tensor) -> None:
+        """Tell sequences of different lengths apart."""
+        self.positions_N, self._places_X = lengths_B - 1, None
+        is_empty_BS = self._steps_S[: self._longest] >= lengths_B.unsqueeze(1)
+        hidden_BS = torch.zeros(is_empty_BS.shape, device=self.device).masked_fill_(is_empty_BS, float("-inf"))
+        self._hidden_B11S = hidden_BS[:, None, None, :]
 
     def keep(self, rows: Sequence[int]) -> None:
         """Go on with some of the sequences."""
@@ -66,7 +74,7 @@ class CacheLayout:
             keys_BHSK[self._row, :, :count], values_BHSK[self._row, :, :count] = key, value
             mixed = F.scaled_dot_product_attention(query[None], key[None], value[None], is_causal=count > 1)
             return mixed[0].transpose(0, 1)
-        longest = max(self.lengths)
+        longest = self._longest
         if self._hidden_B11S is None:
             keys_BHSK[:, :, longest - 1], values_BHSK[:, :, longest - 1] = key_NHK, value_NHK
         else:

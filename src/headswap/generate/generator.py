@@ -1,4 +1,4 @@
-"""Continuing texts with a key-value cache (cache.py).
+"""Continuing texts with a key-value cache (cache.py), all together by a token a step (growth.py).
 
 When the base's number of positions is used up, the cache is rebuilt from the latest half of the text.
 
@@ -17,11 +17,13 @@ from headswap.core.errors import InputError
 from headswap.core.seeds import numpy_stream
 from headswap.generate.cache import CacheLayout
 from headswap.generate.config import SamplingSettings
+from headswap.generate.growth import Growth
 from headswap.generate.sampling import next_tokens
 from headswap.model.heads import LanguageModelHead
 from headswap.model.kernels import has_cheap_calls
 
 log = logging.getLogger("headswap")
+ROOM_GRAIN = 64  # positions that a masked kernel takes without padding
 LEAST_TOKENS_TO_TURN = 24  # fewer do not earn the copy back
 
 
@@ -80,11 +82,16 @@ class Generator:
     def _steps(self, prompts: Sequence[str], settings: SamplingSettings) -> Iterator[list[tuple[int, int]]]:
         """At every step the prompts that still go on, by number, with their new tokens."""
         self.model.eval()
-        shape, device = self.model.shape.base, self.model.device
+        shape = self.model.shape.base
         limit = shape.max_position_embeddings
         known = [self._read_prompt(prompt, limit) for prompt in prompts]
         draws = [numpy_stream(settings.seed, "generate") for _ in prompts]
-        cache = CacheLayout(shape.num_hidden_layers, len(prompts), limit, device)
+        longest = max(map(len, known), default=0) + settings.max_new_tokens
+        room = min(limit, -(-longest // ROOM_GRAIN) * ROOM_GRAIN)
+        cache = CacheLayout(shape.num_hidden_layers, len(prompts), room, self.model.device)
+        growth = Growth(
+            cache, lambda ids_B: self._logits(self.model.base(ids_B, cache)), num_steps=settings.max_new_tokens
+        )
         self.turned_head_DV = self._turned_head(len(prompts), settings.max_new_tokens)
         rows = list(range(len(prompts)))
         logits_BV = torch.stack([self._read(cache, row, known[row][-limit:]) for row in rows]) if rows else None
@@ -102,8 +109,8 @@ class Generator:
                 rows = [rows[place] for place in going]
                 if not rows:
                     return
-                cache.keep(going)
-            logits_BV = self._grow(cache, [known[row] for row in rows], limit)
+                growth.keep(going)
+            logits_BV = self._grow(growth, [known[row] for row in rows], limit)
 
     def _read_prompt(self, prompt: str, limit: int) -> list[int]:
         known = [self.tokenizer.sos_id, *self.tokenizer.encode(prompt).tolist()]
@@ -111,16 +118,15 @@ class Generator:
             log.warning("The prompt has %d tokens; the model reads the last %d of them.", len(known), limit)
         return known
 
-    def _grow(self, cache: CacheLayout, known: list[list[int]], limit: int) -> Tensor:
+    def _grow(self, growth: Growth, known: list[list[int]], limit: int) -> Tensor:
         """Logits after the last token of every sequence; one that fills the cache is read anew from its latest half."""
-        full = [place for place, length in enumerate(cache.lengths) if length == limit]
+        cache = growth.cache
+        full = [place for place, row in enumerate(growth.rows) if cache.lengths[row] == limit]
         for place in full:
-            cache.lengths[place] = 0
-        cache.grow()
-        last_B = torch.tensor([ids[-1] for ids in known], device=self.model.device)
-        logits_BV = self._logits(self.model.base(last_B, cache))
+            cache.lengths[growth.rows[place]] = 0
+        logits_BV = growth.step([ids[-1] for ids in known])
         for place in full:
-            logits_BV[place] = self._read(cache, place, known[place][-(limit // 2) :])
+            logits_BV[place] = self._read(cache, growth.rows[place], known[place][-(limit // 2) :])
         return logits_BV
 
     def _read(self, cache: CacheLayout, row: int, ids: list[int]) -> Tensor:

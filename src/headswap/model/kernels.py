@@ -51,6 +51,11 @@ def has_fast_products(query_BHSK: Tensor) -> bool:
     return _allowed and query_BHSK.device.type == "cpu" and query_BHSK.dtype == torch.bfloat16
 
 
+def has_recordings(device: torch.device) -> bool:
+    """Whether what is computed again and again is recorded and played back: on CUDA, where each launch costs."""
+    return _allowed and device.type == "cuda"
+
+
 @cache
 def _has_triton() -> bool:
     try:

@@ -9,16 +9,15 @@ what cannot be recorded is computed plainly, with one logged line.
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
 from headswap.model.kernels import WIDEST_HEAD
+from headswap.model.recorder import Recorder, apart, root_of
 from headswap.model.text_model import TextModel
 from headswap.text.batch import Batch, filled_up, sent
 from headswap.training.corpus_checks import num_parameters
@@ -35,7 +34,6 @@ SHARE = 8
 """Sizes that only wander a little are filled up by at most one part in so many."""
 NUM_FILLING = 3
 """Sequences that tokens are added as, so that none is longer than the base reads."""
-WARM_UPS = 2
 ROOM = 3
 """Steps that free memory must hold for steps to be recorded: one recorded, one plain, and one for larger ones."""
 TOLERANCE = 0.05
@@ -146,7 +144,7 @@ class RecordedSteps:
     """The losses and gradients of a batch, by a recording where there is one."""
 
     def __init__(self, trainee: nn.Module, machine: Machine) -> None:
-        self.trainee, self.machine = trainee, machine
+        self.trainee, self.machine, self.recorder = trainee, machine, Recorder(machine.device)
         self.parameters = {name: tensor for name, tensor in trainee.named_parameters() if tensor.requires_grad}
         self.gradients: dict[str, Tensor] = {}
         """One place for each, whatever the size: a recording ends by writing there."""
@@ -181,9 +179,9 @@ class RecordedSteps:
         inputs = Inputs((weights_K, *_tensors(full)), self.machine.device)
         sums_K = torch.zeros_like(inputs.places[0])
         try:
-            play = self._captured(lambda: self._compute(inputs, sums_K, full))
+            play = self.recorder.record(lambda: self._compute(inputs, sums_K, full))
         except Exception as error:  # of a compiler, of the device: a plain step tells if it is more than that
-            self._give_up(_root_of(error))
+            self._give_up(root_of(error))
             return
         finally:
             self.machine.seed(seed)  # recording drew from the stream of dropout
@@ -207,28 +205,6 @@ class RecordedSteps:
         torch._foreach_copy_([self.gradients[name] for name in used], list(used.values()))
         into_K.copy_(sums_K.detach())
 
-    def _captured(self, compute: Callable[[], None]) -> Callable[[], object]:
-        """Record what is computed; on an error nothing of the attempt is left behind."""
-        device, plain = self.machine.device, torch.cuda.current_stream(self.machine.device)
-        generator = torch.cuda.default_generators[device.index]
-        before = generator.clone_state()
-        self._side.wait_stream(plain)
-        with torch.cuda.stream(self._side):  # what is compiled or chosen at the first call is so before the recording
-            for _ in range(WARM_UPS):
-                compute()
-        plain.wait_stream(self._side)
-        graph = torch.cuda.CUDAGraph()
-        try:
-            with torch.cuda.graph(graph, pool=self._pool, stream=self._side, capture_error_mode="thread_local"):
-                compute()
-        except Exception:
-            torch.cuda.set_stream(plain)
-            with suppress(Exception):  # where the recording could still be ended, this is done already
-                torch._C._cuda_endAllocateToPool(device.index, self._pool)
-            generator.graphsafe_set_state(before)  # the old one goes on believing that it is recorded
-            raise
-        return graph.replay
-
     def _has_room(self) -> bool:
         """Whether the device has memory for a recording beside plain steps, scores, and a larger recording."""
         device = self.machine.device
@@ -238,16 +214,6 @@ class RecordedSteps:
         step = torch.cuda.max_memory_allocated(device) - held
         free = torch.cuda.mem_get_info(device)[0] + torch.cuda.memory_reserved(device) - held
         return free >= ROOM * step
-
-    @cached_property
-    def _pool(self) -> Any:
-        """All recordings share their memory: they are played one at a time."""
-        return torch.cuda.graph_pool_handle()
-
-    @cached_property
-    def _side(self) -> torch.cuda.Stream:
-        """One for all recordings: memory is shared within a stream alone."""
-        return torch.cuda.Stream(self.machine.device)
 
     def _is_true(self, full: Batch, weights_K: Tensor, shapes: Shapes) -> bool:
         """Compute a batch both ways, other than the one that was recorded: nothing of that one may be left in it."""
@@ -267,9 +233,9 @@ class RecordedSteps:
         if not (sums_K.isfinite().all() and ends[0].isfinite().all()):
             return False  # no batch to judge by
         self.unchecked.discard(shapes)
-        apart = max(_apart(sums_K.detach(), played_K), _apart(*ends))
-        if not apart <= TOLERANCE:
-            self._give_up(f"they lie {apart:.2g} apart from plain ones")
+        distance = max(apart(sums_K.detach(), played_K), apart(*ends))
+        if not distance <= TOLERANCE:
+            self._give_up(f"they lie {distance:.2g} apart from plain ones")
             return False
         if not self.is_told:
             log.info("Fast: steps are recorded and played back; --fast off computes plainly.")
@@ -281,18 +247,6 @@ class RecordedSteps:
         self.is_on = False
         self.recordings.clear()
         self.gradients.clear()
-
-
-def _apart(one: Tensor, other: Tensor) -> float:
-    """The distance of two vectors as a share of the first one's length."""
-    return float(torch.linalg.vector_norm(one - other) / torch.linalg.vector_norm(one).clamp(min=1e-12))
-
-
-def _root_of(error: BaseException) -> str:
-    """What went wrong first: the end of a recording that failed tells only that it had."""
-    while error.__context__ is not None:
-        error = error.__context__
-    return str(error).splitlines()[0][:200] if str(error) else type(error).__name__
 
 
 def _tensors(batch: Batch) -> tuple[Tensor, ...]:
