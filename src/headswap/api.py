@@ -13,7 +13,7 @@ from typing import Any
 from headswap.bundle import find_bundle
 from headswap.core.config import Recipe
 from headswap.core.errors import SettingError, did_you_mean
-from headswap.training.config import AdaptRecipe, FinetuneRecipe, PretrainRecipe
+from headswap.training.config import AdaptRecipe, DeviceName, FinetuneRecipe, PretrainRecipe
 from headswap.training.finetune import finetune as finetune_run
 from headswap.training.observer import Observer
 from headswap.training.pretrain import adapt as adapt_run
@@ -105,10 +105,10 @@ def run_study(
     return write_report(read_study(Path(out)), Path(out), with_texts=with_texts)
 
 
-def load(path: PathName) -> Run:
-    """A run folder or a bundle, ready to `predict` or `generate`; the model is read when it is first used."""
+def load(path: PathName, *, device: DeviceName = "auto") -> Run:
+    """A run folder or a bundle, ready to `predict` or `generate` on a device; the model is read when first used."""
     find_bundle(Path(path))
-    return Run(Path(path))
+    return Run(Path(path), device=device)
 
 
 def _train(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import headswap as hs
 from headswap.cli.app import VERBS, run
@@ -182,6 +183,35 @@ def test_params_count_the_labs_model(capsys: pytest.CaptureFixture[str], shared:
     assert call_json(capsys, "params", shared / "base")["trainable"] > 0
     assert "has its own shape" in call_wrong(capsys, "params", shared / "base", "--preset", "lab")
     assert "1,008,100" in call(capsys, *given, "lm")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="here --device cuda is no mistake")
+@pytest.mark.parametrize(("verb", "folder"), [("predict", "classifier"), ("embed", "base"), ("generate", "base")])
+def test_a_device_that_is_not_there_is_refused(
+    capsys: pytest.CaptureFixture[str], shared: Path, verb: str, folder: str
+) -> None:
+    assert "no CUDA device" in call_wrong(capsys, verb, shared / folder, "the film", "--device", "cuda")
+    on_cpu = call(capsys, verb, shared / folder, "the film", "--device", "cpu", "--json")
+    assert on_cpu == call(capsys, verb, shared / folder, "the film", "--json")
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device; run the tests on a machine with one")
+def test_a_cuda_device_is_taken_where_there_is_one_and_answers_alike(
+    capsys: pytest.CaptureFixture[str], shared: Path
+) -> None:
+    for verb, folder in (("predict", "classifier"), ("embed", "base"), ("generate", "base")):
+        found = []
+        for device in ("cpu", "cuda", "auto"):
+            torch.cuda.reset_peak_memory_stats()
+            before = torch.cuda.max_memory_allocated()
+            found.append(call_json(capsys, verb, shared / folder, "the film was", "--device", device))
+            assert (torch.cuda.max_memory_allocated() > before) == (device != "cpu"), (verb, device)
+        assert found[1] == found[2]
+        for name, value in found[0].items():
+            assert found[1][name] == (value if isinstance(value, str) else pytest.approx(value, abs=1e-3))
+    assert hs.load(shared / "classifier").bundle.model.device.type == "cuda"
+    assert hs.load(shared / "classifier", device="cpu").bundle.model.device.type == "cpu"
 
 
 def test_predict_answers_one_object_a_line_in_input_order(

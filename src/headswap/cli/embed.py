@@ -5,8 +5,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from headswap.cli.flags import Output, OutputFlags, switch
+from headswap.cli.flags import Device, Output, OutputFlags, switch
 from headswap.model.config import Pooling
+from headswap.training.config import DeviceName
 
 
 def embed(
@@ -17,6 +18,7 @@ def embed(
     pooling: Pooling = "mean",
     out: Path | None = None,
     overwrite: Annotated[bool, switch("Replace the file if it exists.")] = False,
+    device: Annotated[DeviceName, Device] = "auto",
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
 ) -> None:
     """Turn texts into vectors: the base's own, pooled over the tokens of each text.
@@ -46,6 +48,7 @@ def embed(
     from headswap.core.errors import SettingError
     from headswap.core.files import atomic_file
     from headswap.training.embed import embed_texts
+    from headswap.training.machine import device_of
 
     console = start_messages(quiet=flags.quiet)
     if out is not None and out.suffix != ".npy":
@@ -57,7 +60,7 @@ def embed(
     if out is not None and out.exists() and not overwrite:
         raise SettingError(f"--out {out} exists already. Choose another name, or replace it with --overwrite.")
     texts = texts_to_read(text, file, text_column)
-    vectors = embed_texts(Bundle.load(bundle), texts, pooling=pooling)
+    vectors = embed_texts(Bundle.load(bundle, device=device_of(device)), texts, pooling=pooling)
     if out is None:
         for one, vector in zip(texts, vectors, strict=True):
             print_json({"text": one, "vector": [round(float(value), 6) for value in vector]})

@@ -4,7 +4,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from headswap.cli.flags import Output, OutputFlags
+from headswap.cli.flags import Device, Output, OutputFlags
+from headswap.training.config import DeviceName
 
 
 def fill(
@@ -13,6 +14,7 @@ def fill(
     file: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,  # - is standard input
     text_column: str | None = None,
     top_k: int = 5,
+    device: Annotated[DeviceName, Device] = "auto",
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
 ) -> None:
     """Fill in the masked words of texts with a masked language model.
@@ -39,12 +41,13 @@ def fill(
     from headswap.cli.texts import texts_to_read
     from headswap.core.errors import SettingError
     from headswap.generate.fill import Filler
+    from headswap.training.machine import device_of
 
     start_messages(quiet=flags.quiet)
     if top_k < 1:
         raise SettingError(f"--top-k {top_k} is not allowed: it should be at least 1.")
     texts = texts_to_read(text, file, text_column)
-    filler = Filler(Bundle.load(bundle))
+    filler = Filler(Bundle.load(bundle, device=device_of(device)))
     for one in texts:
         answer = filler.fill(one, top_k=top_k)
         if flags.json:

@@ -51,6 +51,7 @@ class StudyFlags(OutputFlags):
     overwrite: Annotated[bool, switch("Remove an earlier study in the folder first.")] = False
 
 
+Device = Parameter(help="Where to compute: auto takes a CUDA device if there is one.")
 Output = section("Output")
 Reading = section("Reading")
 Tokens = section("Tokenizer")

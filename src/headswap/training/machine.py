@@ -14,12 +14,22 @@ import torch
 
 from headswap.core.errors import SettingError, counted
 from headswap.model.kernels import allow_fast_kernels
-from headswap.training.config import MachineSettings
+from headswap.training.config import DeviceName, MachineSettings
 
 log = logging.getLogger("headswap")
 LEAST_WIDTH_FOR_BF16 = 128
 """Narrower bases lose to the conversions what the products gain (docs/decisions/0004-bf16-on-a-cpu.md)."""
 RECORDED = ("headswap", "torch", "numpy", "tokenizers", "safetensors", "scikit-learn", "pydantic")
+
+
+def device_of(name: DeviceName) -> torch.device:
+    """The device that a setting names; under torchrun each process has its own."""
+    has_cuda = torch.cuda.is_available()
+    if name == "cuda" and not has_cuda:
+        raise SettingError("device = 'cuda', but PyTorch sees no CUDA device here. Use --device cpu or auto.")
+    if name == "cpu" or not has_cuda:
+        return torch.device("cpu")
+    return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
 
 
 class Machine:
@@ -30,15 +40,11 @@ class Machine:
         if settings.threads or "OMP_NUM_THREADS" not in os.environ:
             torch.set_num_threads(self.threads)
         self.threads = torch.get_num_threads()
-        has_cuda = torch.cuda.is_available()
-        if settings.device == "cuda" and not has_cuda:
-            raise SettingError("device = 'cuda', but PyTorch sees no CUDA device here. Use --device cpu or auto.")
-        name = "cuda" if settings.device != "cpu" and has_cuda else "cpu"
-        self.device = (
-            torch.device(name, int(os.environ.get("LOCAL_RANK", "0"))) if name == "cuda" else torch.device("cpu")
-        )
+        self.device = device_of(settings.device)
+        name = self.device.type
         if name == "cuda":
             torch.cuda.set_device(self.device)
+            torch.backends.cuda.enable_cudnn_sdp(False)  # docs/decisions/0006-no-cudnn-attention.md
         self.is_deterministic = settings.deterministic or name == "cpu"
         if settings.deterministic:
             use_deterministic_kernels()

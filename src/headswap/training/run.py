@@ -30,6 +30,8 @@ from headswap.generate.config import SamplingSettings
 from headswap.generate.generator import Generator
 from headswap.training.answers import Answer
 from headswap.training.changes import check_given, check_unchanged, read_record, say_if_elsewhere
+from headswap.training.config import AdaptRecipe, DeviceName, FinetuneRecipe, PretrainRecipe
+from headswap.training.machine import device_of
 from headswap.training.predict import predict_texts
 
 log = logging.getLogger("headswap")
@@ -42,8 +44,8 @@ REMOVED_LAST = "recipe.toml"  # what is left of a run that is half removed is st
 class Run:
     """A run folder, finished or on its way."""
 
-    def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+    def __init__(self, path: str | Path, *, device: DeviceName = "auto") -> None:
+        self.path, self.device = Path(path), device
         self.replaces_another = False
         self.goes_on = False
         self.is_made_longer = False
@@ -69,9 +71,9 @@ class Run:
 
     @property
     def bundle(self) -> Bundle:
-        """The model this run made, loaded once."""
+        """The model this run made, loaded once, onto the run's `device`."""
         if self._bundle is None:
-            self._bundle = Bundle.load(self.path)
+            self._bundle = Bundle.load(self.path, device=device_of(self.device))
         return self._bundle
 
     def metrics(self) -> list[dict[str, Any]]:
@@ -163,10 +165,15 @@ class Run:
 
 
 def open_run(
-    out: str | Path, recipe: Recipe, *, overwrite: bool = False, resume: bool = False, reads: Sequence[str] = ()
+    out: str | Path,
+    recipe: PretrainRecipe | AdaptRecipe | FinetuneRecipe,
+    *,
+    overwrite: bool = False,
+    resume: bool = False,
+    reads: Sequence[str] = (),
 ) -> Run:
     """The run to start or to go on with; refuses a folder that holds something else. Nothing is written yet."""
-    run = Run(out)
+    run = Run(out, device=recipe.machine.device)
     if overwrite and resume:
         raise SettingError("--overwrite and --resume are both given. Give one: replace the run, or go on with it.")
     for name in reads:
