@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -156,6 +157,51 @@ def test_asked_to_stop_nothing_of_a_later_stage_is_begun(tmp_path: Path) -> None
     assert again.was_stopped
     assert len(seen.started) == 1
     assert len(again.left_out) == len(jobs)
+
+
+class Slow(Scheduler):
+    """Its pre-training ends when nothing else is left to begin or to end, and every other job at once."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.began: list[Job] = []
+
+    def _start(self, job: Job, threads: int) -> Any:
+        self.began.append(job)
+        return SimpleNamespace(job=job)
+
+    def _has_ended(self, item: Any, outcome: Outcome, is_closing: bool) -> bool:
+        others = [job for job in self.began if job.kind != "pretrain"]
+        if item.job.kind == "pretrain" and not (self.is_last_turn or len(others) == self.num_free):
+            return False
+        outcome.done.append(item.job)
+        return True
+
+
+@pytest.mark.parametrize("threads", [1, None])
+def test_what_needs_no_base_does_not_wait_for_it_where_the_threads_of_a_job_are_told(
+    tmp_path: Path, threads: int | None
+) -> None:
+    _, prepared, plan = planned(tmp_path / "out", sections(tmp_path))
+    jobs = list(plan.jobs.values())
+    bases = {job.id for job in jobs if job.kind == "pretrain"}
+    free = [job for job in jobs if job.id not in bases and bases.isdisjoint(job.needs)]
+    assert bases
+    assert len(free) < len(jobs) - len(bases)
+    working = Slow(
+        tmp_path / "out", Estimator(None, prepared), parallel=3, threads=threads, keep="bundles", watcher=Watcher()
+    )
+    working.num_free, working.is_last_turn = len(free), threads is None
+    outcome = working.run(jobs)
+    assert {job.id for job in outcome.done} == {job.id for job in jobs}
+    places = {job.id: place for place, job in enumerate(working.began)}
+    for job in jobs:
+        assert all(places[need] < places[job.id] for need in job.needs), "what it stands on comes first"
+    last_free, first_on_a_base = (
+        max(places[job.id] for job in free),
+        min(places[job.id] for job in jobs if not bases.isdisjoint(job.needs)),
+    )
+    assert (last_free < first_on_a_base) == bool(threads)
 
 
 def test_a_budget_that_cannot_hold_every_class_is_refused_before_anything_is_trained(tmp_path: Path) -> None:

@@ -68,23 +68,25 @@ class Scheduler:
         self.was_stopped = False
 
     def run(self, jobs: Iterable[Job], *, deadline: float | None = None, sharing: int | None = None) -> Outcome:
-        """Run the jobs that are not done yet, stage by stage; `deadline` is in time.monotonic().
+        """Run the jobs that are not done yet; `deadline` is in time.monotonic().
 
         Once it was asked to stop it begins nothing more, in no later call either.
 
-        The cores are shared among as many jobs as run side by side, or as if there were `sharing` of them.
+        The cores are shared among as many jobs as run side by side, or as if there were `sharing` of them: so stage by
+        stage, which gives a base that is trained alone all of them. Where the threads of a job are told, a job begins
+        as soon as what it stands on is there.
         """
         outcome = Outcome(was_stopped=self.was_stopped)
         self.deadline = deadline
         waiting = [job for job in jobs if not job.is_done]
         stages = sorted({job.stage for job in waiting})
+        parts = [waiting] if self.threads else [[job for job in waiting if job.stage == stage] for stage in stages]
         with _requests_to_stop() as request:
-            for stage in stages:
-                part = [job for job in waiting if job.stage == stage]
-                self._run_stage(part, outcome, request, sharing)
+            for part in parts:
+                self._run_part(part, outcome, request, sharing)
         return outcome
 
-    def _run_stage(self, waiting: list[Job], outcome: Outcome, request: threading.Event, sharing: int | None) -> None:
+    def _run_part(self, waiting: list[Job], outcome: Outcome, request: threading.Event, sharing: int | None) -> None:
         width = min(self.parallel, len(waiting))
         threads = self.threads_of(sharing or width)
         running: list[_Running] = []
@@ -96,8 +98,8 @@ class Scheduler:
             if self.was_stopped:
                 outcome.left_out += waiting
                 waiting = []
-            while waiting and len(running) < width:
-                job = waiting.pop(0)
+            while len(running) < width and (job := _first_ready(waiting, running)):
+                waiting.remove(job)
                 if missing := self._missing(job, outcome):
                     self._refuse(job, missing, outcome)
                 elif not self._fits(job):
@@ -179,6 +181,12 @@ class Scheduler:
             outcome.failed[item.job.id] = problem
             self.watcher.on_end(item.job, seconds=seconds, problem=f"{problem} (see {item.log})")
         return True
+
+
+def _first_ready(waiting: list[Job], running: list[_Running]) -> Job | None:
+    """The next job that stands on nothing that is still to come."""
+    to_come = {job.id for job in waiting} | {item.job.id for item in running}
+    return next((job for job in waiting if to_come.isdisjoint(job.needs)), None)
 
 
 def cores() -> int:
