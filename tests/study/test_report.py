@@ -175,6 +175,7 @@ def test_objectives_that_do_not_compare_are_said_so(copy: Path) -> None:
 
 
 def test_ticks_are_round_numbers_inside_the_range() -> None:
+    assert ticks(0.0, 0.0) == [0.0], "curves of a single epoch"
     assert ticks(0.47, 0.66) == [0.5, 0.55, 0.6, 0.65]
     assert ticks(-5.3, 5.4) == [-4.0, -2.0, 0.0, 2.0, 4.0]
     assert tick_names([0.5, 0.55]) == ["0.50", "0.55"]

@@ -7,8 +7,11 @@ import numpy as np
 import pytest
 
 from headswap.study import words
-from headswap.study.charts import make_charts
+from headswap.study.charts import NUM_COLOURS, make_charts
+from headswap.study.figures import COLOURS
+from headswap.study.inline_svg import legend
 from headswap.study.material import Base, Material, Scored
+from headswap.study.report import write_report
 from headswap.study.results import analyse
 from headswap.study.words import break_even_sentence, comparison_sentence, headline, worth_sentence
 from headswap.training.predictions import Predictions, text_ids
@@ -155,6 +158,35 @@ def test_a_gain_at_the_largest_budget_is_worth_more_labels_than_were_tried() -> 
     assert worth_sentence(analyse(study(cells))["label_worth"][1]) == (
         "Pre-training at 400 labels is worth more labels than were tried: scratch does not get there with as many."
     )
+
+
+def test_the_worth_of_many_arms_is_a_table_and_that_of_the_primary_one_is_told(tmp_path: Path) -> None:
+    cells = {
+        ("scratch", 100): [0.60, 0.61, 0.59], ("scratch", 400): [0.70, 0.71, 0.69],
+        **{(arm, 100): [0.701, 0.709, 0.69] for arm in ("pretrained", "lora", "frozen")},
+        **{(arm, 400): [0.90, 0.91, 0.89] for arm in ("pretrained", "lora", "frozen")},
+    }  # fmt: skip
+    material = study(cells, texts=[f"text {number}" for number in range(NUM_TEST)])
+    write_report(material, tmp_path)
+    text = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert "- Pre-training at 100 labels is worth" in text
+    assert "The arm 'lora' at" not in text
+    (line,) = [line for line in text.splitlines() if line.startswith("| lora | 4 (")]
+    assert line.endswith("| over 1 |")
+    assert '<table id="worth">' in (tmp_path / "report.html").read_text(encoding="utf-8")
+    few = study({cell: values for cell, values in cells.items() if cell[0] != "frozen"}, texts=material.texts)
+    write_report(few, tmp_path)
+    text = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert "- The arm 'lora' at 100 labels is worth 4 times the labels" in text
+    assert "times the labels of scratch" not in text
+
+
+def test_a_dozen_arms_have_colours_and_markers_of_their_own() -> None:
+    arms = ["majority", "tfidf", "scratch", "pretrained", *(f"arm {number}" for number in range(8))]
+    chart = make_charts(analyse(study({(arm, 400): [0.7, 0.71, 0.69] for arm in arms})))[0]
+    assert len({series.colour for series in chart.series}) == len(arms) == NUM_COLOURS == len(COLOURS)
+    looks = {key.replace(f"c{series.colour}", "") for series, (_, key) in zip(chart.series, legend(chart), strict=True)}
+    assert len(looks) == 5, "shapes, on paper"
 
 
 def test_what_only_the_mean_does_not_reach_keeps_its_interval() -> None:

@@ -12,7 +12,7 @@ from headswap.core.errors import counted
 from headswap.study.arms import SCRATCH
 
 Values = dict[str, Any]
-NUM_COLOURS = 8
+NUM_COLOURS = 12
 METRIC_NAMES = {"accuracy": "accuracy", "macro_f1": "macro-F1"}
 
 

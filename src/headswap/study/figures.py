@@ -8,8 +8,13 @@ from typing import Any
 from headswap.study.charts import Chart
 
 BARS = "▁▂▃▄▅▆▇█"
-COLOURS = ("#6b7280", "#b7791f", "#c0562b", "#2b6cc0", "#2f855a", "#805ad5", "#b83280", "#0f766e")
+COLOURS = (
+    "#6b7280", "#b7791f", "#c0562b", "#2b6cc0", "#2f855a", "#805ad5", "#b83280", "#0f766e", "#3b4252", "#7c5e10",
+    "#e11d48", "#0284c7",
+)  # fmt: skip
 MARKERS = ("o", "s", "^", "D", "x")
+MOST_NAMES_INSIDE = 6  # of a legend; a longer one stands beside the chart
+BESIDE = 1.7  # inches
 NAME_WIDTH = 26  # of a line of a legend: arms that are told by their settings have long names
 
 
@@ -28,14 +33,14 @@ def draw_figures(charts: Sequence[Chart], folder: Path, *, title: str) -> list[P
     written: list[Path] = []
     with rc_context({"svg.hashsalt": "headswap", "svg.fonttype": "none", "font.size": 10}):
         for chart in charts:
-            figure = Figure(figsize=(6.4, 4.0), layout="constrained")
+            figure = Figure(figsize=(6.4 + _beside(chart), 4.0), layout="constrained")
             axes = figure.subplots()
             _draw(axes, chart)
             axes.set_title(chart.title, fontsize=11, loc="left")
             written += _save(figure, folder / chart.id)
         chosen = [chart for chart in charts if chart.id == "efficiency"]
         chosen += [chart for chart in charts if chart.id.startswith("epochs-") and chart.id.endswith("-accuracy")][-1:]
-        figure = Figure(figsize=(5.2 * len(chosen), 4.0), layout="constrained")
+        figure = Figure(figsize=(sum(5.2 + _beside(chart) for chart in chosen), 4.0), layout="constrained")
         for axes, chart in zip(figure.subplots(1, len(chosen), squeeze=False)[0], chosen, strict=True):
             _draw(axes, chart)
             axes.set_title(chart.title, fontsize=10, loc="left")
@@ -78,7 +83,14 @@ def _draw(axes: Any, chart: Chart) -> None:
     axes.set_ylabel(chart.y_title)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.25)
-    axes.legend(frameon=False, fontsize=9)
+    place = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if _beside(chart) else {}
+    axes.legend(frameon=False, fontsize=9, **place)
+
+
+def _beside(chart: Chart) -> float:
+    """The room that a legend takes beside its chart, in inches."""
+    names = {series.name for series in chart.series if series.points and not series.is_thin}
+    return BESIDE if len(names) > MOST_NAMES_INSIDE else 0.0
 
 
 def _save(figure: Any, path: Path) -> list[Path]:

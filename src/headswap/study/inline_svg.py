@@ -131,7 +131,9 @@ def legend(chart: Chart) -> list[tuple[str, str]]:
 
 
 def ticks(low: float, high: float, *, most: int = 6) -> list[float]:
-    """Round numbers inside a range."""
+    """Round numbers inside a range; a range of one number has itself."""
+    if low == high:
+        return [low]
     step = 10 ** math.floor(math.log10((high - low) / most))
     step *= next(factor for factor in (1, 2, 5, 10) if (high - low) / (step * factor) <= most)
     first = math.ceil(low / step - 1e-9)

@@ -15,7 +15,7 @@ from headswap.core.config import load_recipe
 from headswap.core.errors import counted
 from headswap.core.files import atomic_file, read_json, write_json
 from headswap.study import words
-from headswap.study.charts import METRIC_NAMES, Chart, make_charts
+from headswap.study.charts import METRIC_NAMES, NUM_COLOURS, Chart, make_charts
 from headswap.study.figures import draw_figures
 from headswap.study.inline_svg import legend, svg
 from headswap.study.material import Material
@@ -86,9 +86,10 @@ def _context(material: Material, results: Values, charts: list[Chart]) -> Values
         }
         for arm in results["arms"]
     ]
-    worth = [words.worth_sentence(row) for row in results["label_worth"]]
-    worth += [words.break_even_sentence(row) for row in results["break_even"]]
-    worth += [words.catch_up_sentence(row) for row in results["catch_up"]]
+    told = words.arms_told(results)
+    worth = [words.worth_sentence(row) for row in results["label_worth"] if row["arm"] in told]
+    worth += [words.break_even_sentence(row) for row in results["break_even"] if row["arm"] in told]
+    worth += [words.catch_up_sentence(row) for row in results["catch_up"] if row["arm"] in told]
     leaks = [found | {"from": row["from"], "to": row["to"]} for row in results["overlap"] for found in row["examples"]]
     undecided = [row for row in results["comparisons"] if row["verdict"] in ("none", "no claim")]
     return {
@@ -110,6 +111,8 @@ def _context(material: Material, results: Values, charts: list[Chart]) -> Values
         "has_permutation": any(row["p_permutation"] is not None for row in results["comparisons"]),
         "verdicts": VERDICTS,
         "worth": worth,
+        "worth_table": _worth_table(results),
+        "num_colours": NUM_COLOURS,
         "open_questions": [words.comparison_sentence(row) for row in undecided],
         "leaks": leaks[:MOST_LEAK_EXAMPLES],
         "methods": _methods(material, results),
@@ -120,6 +123,18 @@ def _context(material: Material, results: Values, charts: list[Chart]) -> Values
         "seconds": words.seconds,
         "leak": words.leak_sentence,
     }
+
+
+def _worth_table(results: Values) -> list[Values]:
+    """Label worths of all arms, where there are more than sentences tell."""
+    by_cell = {(row["arm"], row["labels"]): words.worth_cell(row) for row in results["label_worth"]}
+    arms = list(dict.fromkeys(row["arm"] for row in results["label_worth"]))
+    if set(arms) <= words.arms_told(results):
+        return []
+    return [
+        {"arm": arm, "cells": [by_cell.get((arm, budget["labels"]), ("-", "")) for budget in results["budgets"]]}
+        for arm in arms
+    ]
 
 
 def _title(material: Material, results: Values) -> str:

@@ -12,6 +12,7 @@ from headswap.study.arms import BASELINES, BOX, MEANING, SCRATCH, is_from_box
 from headswap.study.statistics import FEWEST_SEEDS_FOR_A_CLAIM
 
 Values = dict[str, Any]
+MOST_ARMS_TOLD = 2
 
 
 def primary_arm(results: Values) -> str | None:
@@ -111,6 +112,29 @@ def comparison_sentence(row: Values) -> str:
     return f"{row['arm']} is {_points(abs(row['mean']))} {_span(row)} {verb} than {versus} {where}."
 
 
+def arms_told(results: Values) -> set[str]:
+    """The arms whose worth is told in sentences: all if they are few, else those that the headline is about."""
+    arms = {row["arm"] for row in results["label_worth"]}
+    return (
+        arms
+        if len(arms) <= MOST_ARMS_TOLD
+        else {arm for arm in arms if arm == primary_arm(results) or is_from_box(arm)}
+    )
+
+
+def worth_cell(row: Values) -> tuple[str, str]:
+    """A label worth as a number and what is beside it."""
+    if row["count"] < FEWEST_SEEDS_FOR_A_CLAIM:
+        return "no claim", ""
+    if not is_worth_shown(row):
+        return "not shown", _worth_span(row)
+    if _is_out_of_reach(row):
+        return f"over {row['largest']:.2g}", ""
+    if row["is_beyond"]:
+        return f"over {row['largest']:.2g}", _worth_span(row)
+    return ("under " if row["is_below"] else "") + f"{row['times'] or row['smallest']:.2g}", _worth_span(row)
+
+
 def is_worth_shown(row: Values) -> bool:
     """Whether the interval of a label worth leaves out 1."""
     is_more = row["low"] is not None and (row["low"] > 1 or _is_out_of_reach(row))
@@ -189,8 +213,8 @@ def caveats(results: Values) -> list[str]:
     found = []
     if results["num_bases"] == 1:
         found.append(
-            "All arms that start from a base pre-trained here share one: their intervals are conditional on it and "
-            "leave out what another pre-training would change. --base-seeds 3 or more takes that in."
+            "All runs of an arm that start from a base pre-trained here share one: their intervals are conditional on "
+            "it and leave out what another pre-training would change. --base-seeds 3 or more takes that in."
         )
     elif 1 < results["num_bases"] < len(results["seeds"]):
         found.append(f"The seeds share {results['num_bases']} bases, so they are not quite independent of each other.")
