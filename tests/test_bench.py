@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from bench import page
 from bench.contest import Side, hold, ratios
+from bench.ours import pretraining
 from bench.row import Measured, Setting, Target, contest
 from bench.row_finetune import grouped
-from bench.shapes import LENGTHS, random_ids
+from bench.shapes import LENGTHS, lab_shape, random_ids
 
 
 def test_ratios_are_taken_within_rounds() -> None:
@@ -76,6 +77,13 @@ def test_the_page_holds_every_figure_and_what_is_written_by_hand(
 def test_length_grouping_sorts_within_stretches_and_loses_nothing() -> None:
     lengths = [5, 9, 1, 7]
     assert grouped([2, 0, 3, 1], lengths, 2) == [1, 3, 0, 2]
+
+
+@pytest.mark.parametrize("objective", ["causal", "masked"])
+def test_every_step_of_ours_is_a_full_rectangle_as_those_of_the_peers_are(objective: str) -> None:
+    base = lab_shape(300, hidden_size=16, num_hidden_layers=1, intermediate_size=16)
+    work = pretraining(base, objective=objective, batch=4, length=16, device="cpu")
+    assert [work() for _ in range(20)] == [64.0] * 20
 
 
 def test_the_work_is_the_same_for_every_side() -> None:

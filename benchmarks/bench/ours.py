@@ -36,9 +36,8 @@ def machine_of(device: str, base: BaseShape, *, fast: str = "auto") -> Machine:
 
 
 def pretraining(
-    base: BaseShape, *, objective: str, batch: int, length: int, device: str, fast: str = "auto",
-    num_documents: int = 1, steps: int = 1,
-) -> Work:  # fmt: skip
+    base: BaseShape, *, objective: str, batch: int, length: int, device: str, fast: str = "auto", steps: int = 1
+) -> Work:
     """So many steps of pre-training on windows of one length."""
     names = dict(zip(SPECIAL, range(6), strict=True))
     tokenizer: Any = SimpleNamespace(**names, special_ids=frozenset(range(6)), vocab_size=base.vocab_size)
@@ -47,9 +46,10 @@ def pretraining(
     model = build_model(model_shape(base, direction=task.direction), seed=0).to(machine.device)
     if device == "cuda" and fast == "auto":
         compile_layers(model, machine.device)  # as every run of more than a few minutes
-    documents = random_ids([batch * length * 8] * num_documents, base.vocab_size)
-    store = TokenStore.from_documents(documents, fingerprint="bench")
-    rows = task.rows(store, np.arange(len(documents)), max_length=length, layout="packed")
+    # With its <sos> the document fills whole batches, as every batch of the peers is: no step has a remainder.
+    document = random_ids([batch * length * 8 - 1], base.vocab_size)
+    store = TokenStore.from_documents(document, fingerprint="bench")
+    rows = task.rows(store, np.arange(1), max_length=length, layout="packed")
     settings = PretrainTraining(batch_size=batch, learning_rate=3e-4)
     return _steps(model, task, RowBatches(rows, task, batch, 0), settings, machine, steps)
 

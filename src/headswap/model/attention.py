@@ -101,12 +101,12 @@ class PaddedBlock:
 
     def _by_products(self, query_BHSK: Tensor, key_BHSK: Tensor, value_BHSK: Tensor, dropout: float) -> Tensor:
         """Attention as two plain products and a softmax."""
-        scores_BHSS = (query_BHSK * query_BHSK.shape[-1] ** -0.5) @ key_BHSK.transpose(-1, -2)
+        scores_BHSS = (query_BHSK @ key_BHSK.transpose(-1, -2)).mul_(query_BHSK.shape[-1] ** -0.5)
         if self.causal:
-            scores_BHSS = scores_BHSS + _square_mask(self.longest, scores_BHSS.dtype)
+            scores_BHSS += _square_mask(self.longest, scores_BHSS.dtype)
         elif self.key_mask_B11S is not None:
             hidden_B11S = torch.zeros(self.key_mask_B11S.shape, dtype=scores_BHSS.dtype)
-            scores_BHSS = scores_BHSS + hidden_B11S.masked_fill_(~self.key_mask_B11S, float("-inf"))
+            scores_BHSS += hidden_B11S.masked_fill_(~self.key_mask_B11S, float("-inf"))
         weights_BHSS = torch.softmax(scores_BHSS, dim=-1)
         return F.dropout(weights_BHSS, dropout) @ value_BHSK if dropout else weights_BHSS @ value_BHSK
 
