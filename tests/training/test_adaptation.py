@@ -92,6 +92,11 @@ def test_a_merged_bundle_is_plain_and_predicts_the_same(
     shared: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = tuned(shared, tmp_path / "run", trainable="lora", lora_rank=4, lora_targets=("qkv", "down"))
+    assert run(["params", str(made.path), "--json"]) == 0
+    account = json.loads(capsys.readouterr().out)
+    head = sum(part["count"] for part in account["parts"] if part["name"].startswith("head"))
+    adapters = sum(tensor.numel() for name, tensor in made.bundle.model.named_parameters() if "lora" in name)
+    assert account["trainable"] == adapters + head < account["total"]
     assert run(["merge", str(made.path), "--out", str(tmp_path / "plain"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["largest_difference"] < 1e-4
     plain = Bundle.load(tmp_path / "plain")

@@ -12,6 +12,7 @@ import headswap as hs
 from headswap.cli.app import run
 from headswap.core.errors import InputError, SettingError
 from headswap.model.pretraining import PRETRAINING
+from headswap.training.plateau import PlateauAlarm
 from tiny import sentences
 
 TINY = {
@@ -154,7 +155,13 @@ def test_a_plateau_at_the_unigram_entropy_is_said_once(
     settings = {**TINY, "max_steps": 40, "eval_steps": 5, "learning_rate": 1e-7, "objective": "masked"}
     hs.pretrain(shared / "corpus.txt", out=tmp_path / "flat", **settings)
     warnings = [record for record in caplog.records if record.levelno == logging.WARNING]
-    assert sum("still at the unigram entropy" in record.getMessage() for record in warnings) == 1
+    assert sum("the unigram entropy" in record.getMessage() for record in warnings) == 1
+
+
+@pytest.mark.parametrize(("loss", "place"), [(5.0, "at"), (4.9, "at"), (6.0, "above")])
+def test_where_a_plateau_is(caplog: pytest.LogCaptureFixture, loss: float, place: str) -> None:
+    PlateauAlarm(5.0, is_masked=False).look(loss, 50, 100, 1e-3)
+    assert f"is still {place} the unigram entropy 5.000" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -46,13 +46,16 @@ def params(
     from headswap.core.errors import SettingError
     from headswap.model.account import account_of, account_of_shape
     from headswap.model.text_model import ModelShape
+    from headswap.training.adaptation import freeze
 
     if bundle is not None:
         given = (model, vocab_size, max_length, num_labels, head_shape, adaptation)
         if head != "none" or any(value is not None for value in given):
             raise SettingError("A bundle has its own shape and head. Leave the bundle out, or the other flags.")
-        loaded = Bundle.load(bundle)
-        account, title = account_of(loaded.model), bundle
+        loaded = Bundle.load(bundle).model
+        if loaded.shape.lora is not None:  # what was trained in it, and would be again
+            freeze(loaded, AdaptationSettings(trainable="lora"))
+        account, title = account_of(loaded), bundle
     else:
         settings = model or ModelSettings()
         for name, value, least in (

@@ -22,9 +22,10 @@ class PlateauAlarm:
         if self.has_rung or is_early or loss < self.entropy - NATS:
             return
         self.has_rung = True
+        place = "above" if loss > self.entropy + NATS else "at"
         masked = " Masked objectives stay there longest: 2 million tokens were too few." if self.is_masked else ""
         log.warning(
-            "The held-out loss %.3f at step %d is still at the unigram entropy %.3f: the model knows little more than "
-            "how often each token occurs. Likely causes: too few tokens, a learning rate that is too high or too low "
-            "(%s), a corpus that repeats itself.%s", loss, step, self.entropy, learning_rate, masked,
+            "The held-out loss %.3f at step %d is still %s the unigram entropy %.3f: the model knows little more "
+            "than how often each token occurs. Likely causes: too few tokens, a learning rate that is too high or too "
+            "low (%s), a corpus that repeats itself.%s", loss, step, place, self.entropy, learning_rate, masked,
         )  # fmt: skip
