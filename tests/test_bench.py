@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 from bench import page
 from bench.contest import Side, hold, ratios
 from bench.ours import pretraining
@@ -21,10 +22,17 @@ def test_ratios_are_taken_within_rounds() -> None:
 
 def test_sides_take_turns_and_a_peer_that_fails_is_told() -> None:
     turns: list[str] = []
+    may_choose: dict[str, bool] = {}
 
     def side(name: str) -> Side:
         def make():
-            return lambda: turns.append(name) or 1.0
+            torch.backends.cuda.enable_cudnn_sdp(False)  # as our side does for the whole process
+            return work
+
+        def work() -> float:
+            turns.append(name)
+            may_choose[name] = torch.backends.cuda.cudnn_sdp_enabled()
+            return 1.0
 
         return Side(name, make)
 
@@ -35,6 +43,7 @@ def test_sides_take_turns_and_a_peer_that_fails_is_told() -> None:
     hold(sides, rounds=2, device="cpu")
     assert turns == ["headswap", "one", "headswap", "one", "one", "headswap"]
     assert [len(each.rates) for each in sides] == [2, 2, 0]
+    assert may_choose == {"headswap": False, "one": True}
     assert sides[2].failure == "RuntimeError: no such kernel"
 
 

@@ -83,8 +83,9 @@ def in_words(measured: Measured) -> str:
 def save(file: Path, setting: Setting, number: int, entry: dict[str, Any]) -> None:
     """Put a row into the file; rows that were measured before stay."""
     content = json.loads(file.read_text()) if file.exists() else {}
-    rows = content.get("rows", {}) | {str(number): entry}
-    content = {"machine": about(setting.device), "rows": dict(sorted(rows.items()))}
+    machine = about(setting.device)
+    rows = content.get("rows", {}) | {str(number): entry | {"ceiling": machine["ceiling"]}}
+    content = {"machine": machine, "rows": dict(sorted(rows.items()))}
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 

@@ -45,6 +45,7 @@ def hold(sides: Sequence[Side], *, rounds: int, device: str) -> None:
     """Warm all sides up, then let them work in turn; rates are units a second."""
     works: list[tuple[Side, Work]] = []
     for side in sides:
+        as_its_own(side, sides)
         start = time.perf_counter()
         try:
             work = side.make()
@@ -61,6 +62,7 @@ def hold(sides: Sequence[Side], *, rounds: int, device: str) -> None:
     for number in range(rounds):
         for side, work in works[number % len(works) :] + works[: number % len(works)]:
             gc.collect()
+            as_its_own(side, sides)
             if device == "cuda":  # a side must not pay for the memory that another one keeps
                 torch.cuda.empty_cache()
                 work()
@@ -69,6 +71,11 @@ def hold(sides: Sequence[Side], *, rounds: int, device: str) -> None:
             amount = work()
             wait(device)
             side.rates.append(amount / (time.perf_counter() - start))
+
+
+def as_its_own(side: Side, sides: Sequence[Side]) -> None:
+    """Peers may take cuDNN's attention; our side does not (docs/decisions/0006-no-cudnn-attention.md)."""
+    torch.backends.cuda.enable_cudnn_sdp(side is not sides[0])
 
 
 def ratios(sides: Sequence[Side]) -> list[Ratio]:

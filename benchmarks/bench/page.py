@@ -41,14 +41,11 @@ def main() -> None:
 def device_part(content: dict[str, Any]) -> str:
     """Everything that was measured on one device."""
     machine = content["machine"]
-    ceiling = machine["ceiling"]
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items() if version)
     lines = [
         f"## {machine['device']}",
         "",
-        f"{machine['date']}; {versions}. Measured ceilings: "
-        f"{ceiling['flops_fp32'] / 1e9:,.0f} GFLOP/s in fp32, {ceiling['flops_bf16'] / 1e9:,.0f} in bf16, "
-        f"{ceiling['bytes_copied'] / 1e9:,.0f} GB/s copied.",
+        f"{machine['date']}; {versions}. Measured ceilings: {ceilings(machine['ceiling'])}.",
         "",
         *summary(content["rows"]),
     ]
@@ -57,11 +54,20 @@ def device_part(content: dict[str, Any]) -> str:
             "",
             f"### {number}. {row['title'].capitalize()}",
             "",
-            f"Measured {row['date']}, {row['threads']} threads a side.",
+            f"Measured {row['date']}, {row['threads']} threads a side"
+            + (f"; ceilings then: {ceilings(row['ceiling'])}." if "ceiling" in row else "."),
         ]
         for contest in row["contests"]:
             lines += ["", *contest_lines(contest)]
     return "\n".join(lines)
+
+
+def ceilings(found: dict[str, float]) -> str:
+    """What the device reached, in words."""
+    return (
+        f"{found['flops_fp32'] / 1e9:,.0f} GFLOP/s in fp32, {found['flops_bf16'] / 1e9:,.0f} in bf16, "
+        f"{found['bytes_copied'] / 1e9:,.0f} GB/s copied"
+    )
 
 
 def summary(rows: dict[str, Any]) -> list[str]:

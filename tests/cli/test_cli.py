@@ -14,7 +14,7 @@ import torch
 import headswap as hs
 from headswap.cli.app import VERBS, run
 from headswap.cli.main import main
-from headswap.core.errors import counted
+from headswap.core.errors import SettingError, counted
 from headswap.text.store import TokenStore
 from headswap.training.embed import embed_texts
 from tiny import sentences, write_labelled
@@ -191,6 +191,8 @@ def test_a_device_that_is_not_there_is_refused(
     capsys: pytest.CaptureFixture[str], shared: Path, verb: str, folder: str
 ) -> None:
     assert "no CUDA device" in call_wrong(capsys, verb, shared / folder, "the film", "--device", "cuda")
+    with pytest.raises(SettingError, match="'cuda:1' is not allowed: it is auto or cpu or cuda"):
+        _ = hs.load(shared / folder, device="cuda:1").bundle
     on_cpu = call(capsys, verb, shared / folder, "the film", "--device", "cpu", "--json")
     assert on_cpu == call(capsys, verb, shared / folder, "the film", "--json")
 

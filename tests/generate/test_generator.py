@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from headswap.bundle import Bundle
 from headswap.core.errors import InputError
 from headswap.generate import growth
 from headswap.generate.config import SamplingSettings
-from headswap.generate.generator import Generator
+from headswap.generate.generator import Continuation, Generator
 from headswap.generate.growth import Growth
 from headswap.generate.sampling import next_token, probabilities
 from headswap.model.config import PRESETS
@@ -32,6 +33,30 @@ def bundle_of(tokenizer: Tokenizer, preset: str = "small", head: str = "lm", **c
             if tensor.ndim > 1:
                 tensor.mul_(30 if "layers" in name else 1)
     return Bundle(model, tokenizer, ("a", "b", "c") if head == "classify" else ())
+
+
+ENDING = {
+    ("lab", 0.0): 0.5, ("lab", 1.5): 2.0, ("small", 0.0): 4.0, ("small", 1.5): 3.0, ("gpt2-small", 0.0): 4.0,
+    ("gpt2-small", 1.5): 4.0, ("modern", 0.0): 3.0, ("bert-base", 0.0): 5.0,
+}  # fmt: skip
+"""The bias of `<eos>` with which some texts of the tests end before the others."""
+PROMPTS = ["", "the film was dull and", "a", "the story " * 30, "the film"]
+"""Of different lengths, one longer than the number of positions."""
+
+
+def with_ends(tokenizer: Tokenizer, preset: str, temperature: float) -> Bundle:
+    """A model that ends some texts early: its choices differ more from text to text."""
+    bundle = bundle_of(tokenizer, preset)
+    bias = torch.zeros(tokenizer.vocab_size)
+    bias[tokenizer.eos_id] = ENDING[preset, temperature]
+    bundle.model.head.bias = torch.nn.Parameter(bias)
+    with torch.no_grad():
+        bundle.model.base.embedding.weight.mul_(20)
+    return bundle
+
+
+def do_some_end(answers: list[Continuation]) -> bool:
+    return 0 < sum(answer.ended for answer in answers) < len(answers)
 
 
 def without_end(bundle: Bundle) -> Bundle:
@@ -87,13 +112,12 @@ def test_several_prompts_are_continued_as_each_would_be_alone(
     tokenizer: Tokenizer, preset: str, temperature: float
 ) -> None:
     """Of different lengths, past the number of positions, some ending before the others."""
-    generator = Generator(bundle_of(tokenizer, preset))
-    prompts = ["", "the film was dull and", "a", "the story " * 30, "the film"]
-    for bundle in (generator.bundle, without_end(bundle_of(tokenizer, preset))):
+    settings = SamplingSettings(max_new_tokens=90, temperature=temperature, seed=4)
+    for bundle in (with_ends(tokenizer, preset, temperature), without_end(bundle_of(tokenizer, preset))):
         generator = Generator(bundle)
-        settings = SamplingSettings(max_new_tokens=90, temperature=temperature, seed=4)
-        alone = [generator.continue_text(prompt, settings) for prompt in prompts]
-        assert generator.continue_texts(prompts, settings) == alone
+        alone = [generator.continue_text(prompt, settings) for prompt in PROMPTS]
+        assert generator.continue_texts(PROMPTS, settings) == alone
+        assert do_some_end(alone) or bundle.model.head.bias.min() < 0
     assert generator.continue_texts([], settings) == []
 
 
@@ -136,15 +160,14 @@ def count_played(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_steps_that_are_played_back_continue_texts_as_plain_ones_do(
     tokenizer: Tokenizer, preset: str, temperature: float, played: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of different lengths, past the number of positions, some ending before the others."""
-    prompts = ["", "the film was dull and", "a", "the story " * 30, "the film"]
-    for bundle in (bundle_of(tokenizer, preset), without_end(bundle_of(tokenizer, preset))):
-        settings = SamplingSettings(max_new_tokens=90, temperature=temperature, seed=4)
-        found = Generator(bundle).continue_texts(prompts, settings)
+    settings = SamplingSettings(max_new_tokens=90, temperature=temperature, seed=4)
+    for bundle in (with_ends(tokenizer, preset, temperature), without_end(bundle_of(tokenizer, preset))):
+        found = Generator(bundle).continue_texts(PROMPTS, settings)
         with monkeypatch.context() as patch:
             patch.setattr(growth, "has_recordings", lambda device: False)
-            assert found == Generator(bundle).continue_texts(prompts, settings)
-    assert played[0] > 80
+            assert found == Generator(bundle).continue_texts(PROMPTS, settings)
+        assert do_some_end(found) or bundle.model.head.bias.min() < 0
+    assert played[0] > 160
 
 
 def test_a_recording_that_kept_something_of_its_step_is_found_out(
@@ -157,6 +180,39 @@ def test_a_recording_that_kept_something_of_its_step_is_found_out(
     assert "cannot be recorded here (it moved" in caplog.text
     assert found == naive(bundle, "the film was", 25)
     assert played[0] == 1
+
+
+def test_giving_up_goes_on_with_the_texts_that_have_not_ended(
+    tokenizer: Tokenizer, played: list[int], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One ends between the step that is recorded and the one that finds it out."""
+    monkeypatch.setattr(Recorder, "record", play_the_same)
+    bundle, settings = with_ends(tokenizer, "gpt2-small", 0.0), SamplingSettings(max_new_tokens=40)
+    with caplog.at_level("INFO", logger="headswap"):
+        found = Generator(bundle).continue_texts(PROMPTS, settings)
+    assert "cannot be recorded here (it moved" in caplog.text
+    assert found[0].num_tokens == 2
+    assert do_some_end(found)
+    monkeypatch.setattr(growth, "has_recordings", lambda device: False)
+    assert found == Generator(bundle).continue_texts(PROMPTS, settings)
+
+
+def test_a_step_like_the_recorded_one_proves_nothing(tokenizer: Tokenizer, played: list[int]) -> None:
+    bundle = without_end(bundle_of(tokenizer))
+    with torch.no_grad():
+        bundle.model.base.embedding.weight.zero_()  # whatever was read, every word is as likely
+    ready = Generator(bundle)
+    seen = []
+
+    def watched(*arguments: Any, **settings: Any) -> Growth:
+        seen.append(Growth(*arguments, **settings))
+        return seen[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("headswap.generate.generator.Growth", watched)
+        list(ready.tokens("the film was", SamplingSettings(max_new_tokens=25)))
+    assert played[0] == 23
+    assert not seen[0].is_checked
 
 
 def test_generation_that_cannot_be_recorded_is_computed_plainly(
@@ -178,12 +234,12 @@ def test_on_a_gpu_steps_are_played_back_and_continue_texts_as_on_a_cpu(
     tokenizer: Tokenizer, preset: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     counts = count_played(monkeypatch)
-    prompts, settings = ["the film was dull and", "a", "the story " * 30], SamplingSettings(max_new_tokens=90)
-    for bundle in (bundle_of(tokenizer, preset), without_end(bundle_of(tokenizer, preset))):
-        on_cpu = Generator(bundle).continue_texts(prompts, settings)
+    settings = SamplingSettings(max_new_tokens=90)
+    for bundle in (with_ends(tokenizer, preset, 0.0), without_end(bundle_of(tokenizer, preset))):
+        on_cpu = Generator(bundle).continue_texts(PROMPTS, settings)
         bundle.model.cuda()
         with caplog.at_level("INFO", logger="headswap"):
-            assert Generator(bundle).continue_texts(prompts, settings) == on_cpu
+            assert Generator(bundle).continue_texts(PROMPTS, settings) == on_cpu
     assert "cannot be recorded" not in caplog.text
     assert counts[0] > 80
 

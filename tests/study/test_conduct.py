@@ -160,48 +160,52 @@ def test_asked_to_stop_nothing_of_a_later_stage_is_begun(tmp_path: Path) -> None
 
 
 class Slow(Scheduler):
-    """Its pre-training ends when nothing else is left to begin or to end, and every other job at once."""
+    """Its pre-training takes a hundred turns, every other job one."""
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
-        self.began: list[Job] = []
+        self.has_base = False
+        self.before_a_base: list[str] = []
 
     def _start(self, job: Job, threads: int) -> Any:
-        self.began.append(job)
-        return SimpleNamespace(job=job)
+        if job.stage == 2 and not self.has_base:
+            self.before_a_base.append(job.name)
+        return SimpleNamespace(job=job, turns=100 if job.kind == "pretrain" else 1)
 
     def _has_ended(self, item: Any, outcome: Outcome, is_closing: bool) -> bool:
-        others = [job for job in self.began if job.kind != "pretrain"]
-        if item.job.kind == "pretrain" and not (self.is_last_turn or len(others) == self.num_free):
-            return False
-        outcome.done.append(item.job)
-        return True
+        item.turns -= 1
+        if not item.turns:
+            self.has_base |= item.job.kind == "pretrain"
+            outcome.done.append(item.job)
+        return not item.turns
 
 
-@pytest.mark.parametrize("threads", [1, None])
-def test_what_needs_no_base_does_not_wait_for_it_where_the_threads_of_a_job_are_told(
-    tmp_path: Path, threads: int | None
+@pytest.mark.parametrize(("threads", "minutes", "waits"), [(1, None, False), (None, None, True), (1, 5.0, True)])
+def test_what_needs_no_base_does_not_wait_for_it_where_threads_are_told_and_nobody_counts_minutes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int | None, minutes: float | None, waits: bool
 ) -> None:
+    monkeypatch.setattr("headswap.study.schedule.POLL_SECONDS", 0)
     _, prepared, plan = planned(tmp_path / "out", sections(tmp_path))
     jobs = list(plan.jobs.values())
-    bases = {job.id for job in jobs if job.kind == "pretrain"}
-    free = [job for job in jobs if job.id not in bases and bases.isdisjoint(job.needs)]
-    assert bases
-    assert len(free) < len(jobs) - len(bases)
+    (base,) = [job for job in jobs if job.kind == "pretrain"]
+    base.sections["training"] |= {"max_minutes": minutes}
+    free = [job.name for job in jobs if job.stage == 2 and base.id not in job.needs]
+    assert 0 < len(free) < len([job for job in jobs if job.stage == 2])
     working = Slow(
         tmp_path / "out", Estimator(None, prepared), parallel=3, threads=threads, keep="bundles", watcher=Watcher()
     )
-    working.num_free, working.is_last_turn = len(free), threads is None
-    outcome = working.run(jobs)
-    assert {job.id for job in outcome.done} == {job.id for job in jobs}
-    places = {job.id: place for place, job in enumerate(working.began)}
+    done = [job.id for job in working.run(jobs).done]
+    assert sorted(done) == sorted(plan.jobs)
     for job in jobs:
-        assert all(places[need] < places[job.id] for need in job.needs), "what it stands on comes first"
-    last_free, first_on_a_base = (
-        max(places[job.id] for job in free),
-        min(places[job.id] for job in jobs if not bases.isdisjoint(job.needs)),
-    )
-    assert (last_free < first_on_a_base) == bool(threads)
+        assert all(done.index(need) < done.index(job.id) for need in job.needs), "what it stands on comes first"
+    assert working.before_a_base == ([] if waits else free)
+    assert working.goes_by_stages(jobs, deadline=None) == waits
+    assert working.goes_by_stages(jobs, deadline=1.0)
+    seconds = [
+        look_ahead(jobs, working.estimator, parallel=3, keep="bundles", by_stages=by_stages).seconds
+        for by_stages in (True, False)
+    ]
+    assert 0 < seconds[1] < seconds[0]
 
 
 def test_a_budget_that_cannot_hold_every_class_is_refused_before_anything_is_trained(tmp_path: Path) -> None:

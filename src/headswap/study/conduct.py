@@ -85,10 +85,11 @@ def conduct(
             out, estimator, parallel=jobs, threads=threads, keep=recipe.study.keep, watcher=watcher or Watcher()
         )
         estimator.probe = _probe(every, scheduler, out)
-        preflight = look_ahead(every, estimator, parallel=jobs, keep=recipe.study.keep)
+        deadline = None if max_minutes is None else began + max_minutes * 60
+        by_stages = scheduler.goes_by_stages(every, deadline=deadline)
+        preflight = look_ahead(every, estimator, parallel=jobs, keep=recipe.study.keep, by_stages=by_stages)
         on_preflight(preflight)
         _check_room(out, preflight)
-        deadline = None if max_minutes is None else began + max_minutes * 60
         outcome = scheduler.run(every, deadline=deadline)
     return Study(out, recipe, plan, prepared, preflight, outcome)
 

@@ -134,14 +134,22 @@ class Preflight:
         return f"{counted(self.num_jobs, 'job')}{done}; about {minutes(self.seconds)}{memory}{disk}{where} ({how})."
 
 
-def look_ahead(jobs: Iterable[Job], estimator: Estimator, *, parallel: int, keep: str) -> Preflight:
+def look_ahead(
+    jobs: Iterable[Job], estimator: Estimator, *, parallel: int, keep: str, by_stages: bool = True
+) -> Preflight:
     """Time, memory and disk of the jobs that are not done yet."""
     every = list(jobs)
     left = [job for job in every if not job.is_done]
-    seconds = 0.0
-    for stage in sorted({job.stage for job in left}):
-        each = [estimator.seconds(job) for job in left if job.stage == stage]
-        seconds += max(max(each), sum(each) / parallel)
+    each = {job.id: estimator.seconds(job) for job in left}
+    by_stage: dict[int, list[float]] = {}
+    for job in left:
+        by_stage.setdefault(job.stage, []).append(each[job.id])
+    seconds = sum(max(max(part), sum(part) / parallel) for part in by_stage.values())
+    if not by_stages and left:
+        ends: dict[str, float] = {}
+        for job in left:  # what others stand on comes first
+            ends[job.id] = each[job.id] + max((ends.get(need, 0.0) for need in job.needs), default=0.0)
+        seconds = max(*ends.values(), sum(each.values()) / parallel)
     probe = estimator.probe
     if probe is None:
         return Preflight(len(every), len(every) - len(left), seconds, None, None, None)

@@ -127,12 +127,14 @@ def _context(material: Material, results: Values, charts: list[Chart]) -> Values
 
 def _worth_table(results: Values) -> list[Values]:
     """Label worths of all arms, where there are more than sentences tell."""
-    by_cell = {(row["arm"], row["labels"]): words.worth_cell(row) for row in results["label_worth"]}
+    pays = {(row["arm"], row["labels"]): row for row in results["break_even"]}
+    places = {(row["arm"], row["labels"]): row for row in results["label_worth"]}
+    by_cell = {place: words.worth_cell(row, pays.get(place)) for place, row in places.items()}
     arms = list(dict.fromkeys(row["arm"] for row in results["label_worth"]))
     if set(arms) <= words.arms_told(results):
         return []
     return [
-        {"arm": arm, "cells": [by_cell.get((arm, budget["labels"]), ("-", "")) for budget in results["budgets"]]}
+        {"arm": arm, "cells": [by_cell.get((arm, budget["labels"]), ("-", [])) for budget in results["budgets"]]}
         for arm in arms
     ]
 

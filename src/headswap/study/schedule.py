@@ -72,19 +72,29 @@ class Scheduler:
 
         Once it was asked to stop it begins nothing more, in no later call either.
 
-        The cores are shared among as many jobs as run side by side, or as if there were `sharing` of them: so stage by
-        stage, which gives a base that is trained alone all of them. Where the threads of a job are told, a job begins
-        as soon as what it stands on is there.
+        The cores are shared among as many jobs as run side by side, or as if there were `sharing` of them.
         """
         outcome = Outcome(was_stopped=self.was_stopped)
         self.deadline = deadline
         waiting = [job for job in jobs if not job.is_done]
         stages = sorted({job.stage for job in waiting})
-        parts = [waiting] if self.threads else [[job for job in waiting if job.stage == stage] for stage in stages]
+        parts = [[job for job in waiting if job.stage == stage] for stage in stages]
+        if not self.goes_by_stages(waiting, deadline=deadline):
+            parts = [waiting]
         with _requests_to_stop() as request:
             for part in parts:
                 self._run_part(part, outcome, request, sharing)
         return outcome
+
+    def goes_by_stages(self, jobs: Iterable[Job], *, deadline: float | None) -> bool:
+        """Whether bases come first, alone, and all that is fine-tuned after them.
+
+        So they have all cores, and what is left out for want of time is whole seeds. Where the threads of a job are
+        told and nobody counts minutes, a job begins as soon as what it stands on is there.
+        """
+        trainings = [job.sections["training"] for job in jobs if job.kind == "pretrain"]
+        is_timed = deadline is not None or any(training.get("max_minutes") for training in trainings)
+        return is_timed or not self.threads
 
     def _run_part(self, waiting: list[Job], outcome: Outcome, request: threading.Event, sharing: int | None) -> None:
         width = min(self.parallel, len(waiting))

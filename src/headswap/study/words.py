@@ -115,15 +115,19 @@ def comparison_sentence(row: Values) -> str:
 def arms_told(results: Values) -> set[str]:
     """The arms whose worth is told in sentences: all if they are few, else those that the headline is about."""
     arms = {row["arm"] for row in results["label_worth"]}
-    return (
-        arms
-        if len(arms) <= MOST_ARMS_TOLD
-        else {arm for arm in arms if arm == primary_arm(results) or is_from_box(arm)}
-    )
+    if len(arms) <= MOST_ARMS_TOLD:
+        return arms
+    return {arm for arm in arms if arm == primary_arm(results) or is_from_box(arm)}
 
 
-def worth_cell(row: Values) -> tuple[str, str]:
-    """A label worth as a number and what is beside it."""
+def worth_cell(row: Values, pays: Values | None) -> tuple[str, list[str]]:
+    """A label worth as a number, and what is beside it: its interval, and what a label may cost before it pays."""
+    number, span = _worth_in_short(row)
+    beside = [span] if span else []
+    return number, beside + ([f"pays from {seconds(pays['seconds_a_label'])} a label"] if pays else [])
+
+
+def _worth_in_short(row: Values) -> tuple[str, str]:
     if row["count"] < FEWEST_SEEDS_FOR_A_CLAIM:
         return "no claim", ""
     if not is_worth_shown(row):

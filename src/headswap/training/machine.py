@@ -8,7 +8,7 @@ import sys
 from contextlib import AbstractContextManager
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 
@@ -23,13 +23,18 @@ RECORDED = ("headswap", "torch", "numpy", "tokenizers", "safetensors", "scikit-l
 
 
 def device_of(name: DeviceName) -> torch.device:
-    """The device that a setting names; under torchrun each process has its own."""
+    """The device that a setting names, ready to be used; under torchrun each process has its own."""
+    if name not in get_args(DeviceName):
+        raise SettingError(f"device = '{name}' is not allowed: it is {' or '.join(get_args(DeviceName))}.")
     has_cuda = torch.cuda.is_available()
     if name == "cuda" and not has_cuda:
         raise SettingError("device = 'cuda', but PyTorch sees no CUDA device here. Use --device cpu or auto.")
     if name == "cpu" or not has_cuda:
         return torch.device("cpu")
-    return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+    device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+    torch.cuda.set_device(device)
+    torch.backends.cuda.enable_cudnn_sdp(False)  # docs/decisions/0006-no-cudnn-attention.md
+    return device
 
 
 class Machine:
@@ -42,9 +47,6 @@ class Machine:
         self.threads = torch.get_num_threads()
         self.device = device_of(settings.device)
         name = self.device.type
-        if name == "cuda":
-            torch.cuda.set_device(self.device)
-            torch.backends.cuda.enable_cudnn_sdp(False)  # docs/decisions/0006-no-cudnn-attention.md
         self.is_deterministic = settings.deterministic or name == "cpu"
         if settings.deterministic:
             use_deterministic_kernels()
