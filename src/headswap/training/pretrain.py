@@ -14,7 +14,7 @@ import numpy as np
 
 from headswap.bundle import TOKENS_READ, Bundle
 from headswap.core.config import Settings, load_recipe
-from headswap.core.errors import SettingError
+from headswap.core.errors import SettingError, counted
 from headswap.core.seeds import Draws
 from headswap.generate.config import SamplingSettings
 from headswap.generate.generator import Generator
@@ -223,10 +223,11 @@ class _Pretraining:
     def _say_what_is_trained(self, steps: int) -> None:
         training, shape, rows = self.recipe.training, self.shape.base, self.parts.rows
         cut = f", {rows.num_truncated:,} tokens cut off by the limit" if rows.num_truncated else ""
+        beside = f" ({len(self.parts.held_out.documents):,} more are held out)" if self.parts.held_out else ""
         log.info(
-            "Corpus: %s documents, %s tokens in %s rows of at most %d%s; vocabulary %s.",
-            f"{len(rows.documents):,}", f"{rows.num_tokens:,}", f"{len(rows):,}", self.parts.max_length, cut,
-            f"{shape.vocab_size:,}",
+            "To be read: %s%s, %s tokens with <sos> and the like, in %s rows of at most %d%s; vocabulary %s.",
+            counted(len(rows.documents), "document"), beside, f"{rows.num_tokens:,}", f"{len(rows):,}",
+            self.parts.max_length, cut, f"{shape.vocab_size:,}",
         )  # fmt: skip
         log.info(
             "Pre-training %d layers of %d (%s) for %s steps of %d rows on %s. ln V = %.3f, unigram entropy = %.3f.",
