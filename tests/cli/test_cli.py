@@ -1,10 +1,12 @@
 """The command line: data on standard output, sentences on standard error, exit codes, and nothing imported early."""
 
+import inspect
 import io
 import json
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +78,12 @@ def call_wrong(capsys: pytest.CaptureFixture[str], *argv: object, code: int = 2)
 def test_every_verb_has_a_help_page(capsys: pytest.CaptureFixture[str], verb: str) -> None:
     out = call(capsys, verb, "--help")
     assert f"headswap {verb}" in out
-    assert VERBS[verb].split(",")[0].rstrip(".") in " ".join(out.split())
+    shown = " ".join(out.split())
+    function = getattr(import_module(f"headswap.cli.{verb}"), verb)
+    told = [" ".join(part.split()) for part in inspect.getdoc(function).split("\n\nParameters")[0].split("\n\n")]
+    assert all(paragraph in shown for paragraph in told)
+    assert any("Example: headswap " in paragraph for paragraph in told) or verb in ("demo", "datasets")
+    assert not set(VERBS[verb].split()[:2]) - set(told[0].split()), "the list of verbs says the same"
 
 
 def test_the_help_page_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
@@ -187,14 +194,18 @@ def test_params_count_the_labs_model(capsys: pytest.CaptureFixture[str], shared:
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="here --device cuda is no mistake")
 @pytest.mark.parametrize(("verb", "folder"), [("predict", "classifier"), ("embed", "base"), ("generate", "base")])
-def test_a_device_that_is_not_there_is_refused(
-    capsys: pytest.CaptureFixture[str], shared: Path, verb: str, folder: str
+def test_a_device_that_is_not_there_is_refused_and_the_fast_kernels_are_a_choice(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, shared: Path, verb: str, folder: str
 ) -> None:
     assert "no CUDA device" in call_wrong(capsys, verb, shared / folder, "the film", "--device", "cuda")
     with pytest.raises(SettingError, match="'cuda:1' is not allowed: it is auto or cpu or cuda"):
         _ = hs.load(shared / folder, device="cuda:1").bundle
     on_cpu = call(capsys, verb, shared / folder, "the film", "--device", "cpu", "--json")
     assert on_cpu == call(capsys, verb, shared / folder, "the film", "--json")
+    seen = []
+    monkeypatch.setattr("headswap.training.machine.allow_fast_kernels", seen.append)
+    assert call(capsys, verb, shared / folder, "the film", "--fast", "off")
+    assert seen == [False]
 
 
 @pytest.mark.gpu

@@ -170,6 +170,13 @@ def test_steps_that_are_played_back_continue_texts_as_plain_ones_do(
     assert played[0] > 160
 
 
+def test_the_fast_path_is_told(tokenizer: Tokenizer, played: list[int], caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", logger="headswap"):
+        Generator(without_end(bundle_of(tokenizer))).continue_text("the film", SamplingSettings(max_new_tokens=25))
+    assert caplog.text.count("Fast: generation is recorded and played back; --fast off computes plainly.") == 1
+    assert played[0] == 23
+
+
 def test_a_recording_that_kept_something_of_its_step_is_found_out(
     tokenizer: Tokenizer, played: list[int], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -4,8 +4,10 @@ Data goes to standard output, messages to standard error. Exit codes: 0 done, 1 
 interrupted. A user's mistake is a sentence; a traceback is a defect of ours.
 """
 
+import inspect
 import os
 import sys
+from importlib import import_module
 
 from cyclopts import App, CycloptsError, MissingArgumentError, UnknownCommandError, UnusedCliTokensError
 from pydantic import ValidationError
@@ -40,20 +42,31 @@ VERBS = {
 HELP = "Pre-train a Transformer on your own text, swap its head, fine-tune it, and learn what pre-training bought."
 
 
-def make_app() -> App:
-    """The application with every verb registered by its import path."""
+def make_app(asked: str | None = None) -> App:
+    """The application with every verb registered by its import path.
+
+    The page of the verb that is asked for is its own docstring, with examples; to list the others none is imported.
+    """
     app = App(
         name="headswap", help=HELP, version=__version__, help_format="plaintext", suppress_keyboard_interrupt=False
     )
     for order, (verb, description) in enumerate(VERBS.items()):
-        app.command(f"headswap.cli.{verb}:{verb}", name=verb, help=description, sort_key=order)
+        told = _page_of(verb) if verb == asked else description
+        app.command(f"headswap.cli.{verb}:{verb}", name=verb, help=told, sort_key=order)
     return app
+
+
+def _page_of(verb: str) -> str:
+    """What a verb's docstring says before its parameters, a line a paragraph: the terminal breaks them."""
+    function = getattr(import_module(f"headswap.cli.{verb}"), verb)
+    said, _, _ = (inspect.getdoc(function) or "").partition("\nParameters\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in said.split("\n\n"))
 
 
 def run(argv: list[str]) -> int:
     """Run a verb; every failure that a user can mend becomes a sentence on standard error."""
     try:
-        answer = make_app()(
+        answer = make_app(argv[0] if argv else None)(
             _standard_input_last(argv), exit_on_error=False, print_error=False, result_action="return_value"
         )
         sys.stdout.flush()

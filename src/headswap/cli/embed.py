@@ -5,9 +5,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from headswap.cli.flags import Device, Output, OutputFlags, switch
+from headswap.cli.flags import Device, Fast, Output, OutputFlags, switch
 from headswap.model.config import Pooling
-from headswap.training.config import DeviceName
+from headswap.training.config import DeviceName, FastName
 
 
 def embed(
@@ -19,6 +19,7 @@ def embed(
     out: Path | None = None,
     overwrite: Annotated[bool, switch("Replace the file if it exists.")] = False,
     device: Annotated[DeviceName, Device] = "auto",
+    fast: Annotated[FastName, Fast] = "auto",
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
 ) -> None:
     """Turn texts into vectors: the base's own, pooled over the tokens of each text.
@@ -48,7 +49,7 @@ def embed(
     from headswap.core.errors import SettingError
     from headswap.core.files import atomic_file
     from headswap.training.embed import embed_texts
-    from headswap.training.machine import device_of
+    from headswap.training.machine import device_with
 
     console = start_messages(quiet=flags.quiet)
     if out is not None and out.suffix != ".npy":
@@ -60,7 +61,7 @@ def embed(
     if out is not None and out.exists() and not overwrite:
         raise SettingError(f"--out {out} exists already. Choose another name, or replace it with --overwrite.")
     texts = texts_to_read(text, file, text_column)
-    vectors = embed_texts(Bundle.load(bundle, device=device_of(device)), texts, pooling=pooling)
+    vectors = embed_texts(Bundle.load(bundle, device=device_with(device, fast=fast)), texts, pooling=pooling)
     if out is None:
         for one, vector in zip(texts, vectors, strict=True):
             print_json({"text": one, "vector": [round(float(value), 6) for value in vector]})

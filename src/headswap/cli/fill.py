@@ -4,8 +4,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from headswap.cli.flags import Device, Output, OutputFlags
-from headswap.training.config import DeviceName
+from headswap.cli.flags import Device, Fast, Output, OutputFlags
+from headswap.training.config import DeviceName, FastName
 
 
 def fill(
@@ -15,6 +15,7 @@ def fill(
     text_column: str | None = None,
     top_k: int = 5,
     device: Annotated[DeviceName, Device] = "auto",
+    fast: Annotated[FastName, Fast] = "auto",
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
 ) -> None:
     """Fill in the masked words of texts with a masked language model.
@@ -41,13 +42,13 @@ def fill(
     from headswap.cli.texts import texts_to_read
     from headswap.core.errors import SettingError
     from headswap.generate.fill import Filler
-    from headswap.training.machine import device_of
+    from headswap.training.machine import device_with
 
     start_messages(quiet=flags.quiet)
     if top_k < 1:
         raise SettingError(f"--top-k {top_k} is not allowed: it should be at least 1.")
     texts = texts_to_read(text, file, text_column)
-    filler = Filler(Bundle.load(bundle, device=device_of(device)))
+    filler = Filler(Bundle.load(bundle, device=device_with(device, fast=fast)))
     for one in texts:
         answer = filler.fill(one, top_k=top_k)
         if flags.json:

@@ -52,6 +52,7 @@ class StudyFlags(OutputFlags):
 
 
 Device = Parameter(help="Where to compute: auto takes a CUDA device if there is one.")
+Fast = Parameter(help="off computes plainly, without fast kernels and recordings; the same but for rounding.")
 Output = section("Output")
 Reading = section("Reading")
 Tokens = section("Tokenizer")

@@ -2,9 +2,9 @@
 
 from typing import Annotated
 
-from headswap.cli.flags import Device, Output, OutputFlags, section
+from headswap.cli.flags import Device, Fast, Output, OutputFlags, section
 from headswap.generate.config import SamplingSettings
-from headswap.training.config import DeviceName
+from headswap.training.config import DeviceName, FastName
 
 
 def generate(
@@ -14,6 +14,7 @@ def generate(
     *,
     sampling: Annotated[SamplingSettings | None, section("Sampling")] = None,
     device: Annotated[DeviceName, Device] = "auto",
+    fast: Annotated[FastName, Fast] = "auto",
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
 ) -> None:
     """Continue a text with a causal language model.
@@ -31,11 +32,11 @@ def generate(
     from headswap.cli.display import print_json, start_messages
     from headswap.cli.texts import texts_to_read
     from headswap.generate.generator import Generator
-    from headswap.training.machine import device_of
+    from headswap.training.machine import device_with
 
     start_messages(quiet=flags.quiet)
     prompts = texts_to_read(["-"], None, None) if prompt == "-" else [prompt]
-    generator = Generator(Bundle.load(bundle, device=device_of(device)))
+    generator = Generator(Bundle.load(bundle, device=device_with(device, fast=fast)))
     for one in prompts:
         answer = generator.continue_text(one, sampling or SamplingSettings())
         if flags.json:

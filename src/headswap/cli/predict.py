@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from headswap.cli.flags import Device, Output, OutputFlags
-from headswap.training.config import DeviceName
+from headswap.cli.flags import Device, Fast, Output, OutputFlags
+from headswap.training.config import DeviceName, FastName
 
 
 def predict(
@@ -21,6 +21,7 @@ def predict(
     context_column: str | None = None,
     precision: Literal["fp32", "bf16"] = "fp32",
     device: Annotated[DeviceName, Device] = "auto",
+    fast: Annotated[FastName, Fast] = "auto",
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
 ) -> None:
     """Label texts, tag words, answer questions: those given, those of a file, or one a line from standard input.
@@ -57,12 +58,12 @@ def predict(
     from headswap.bundle import Bundle
     from headswap.cli.display import print_json, start_messages
     from headswap.cli.texts import InputColumns, inputs_to_read
-    from headswap.training.machine import device_of
+    from headswap.training.machine import device_with
     from headswap.training.predict import predict_texts
     from headswap.training.tasks.table import task_of
 
     start_messages(quiet=flags.quiet)
-    loaded = Bundle.load(bundle, device=device_of(device))
+    loaded = Bundle.load(bundle, device=device_with(device, fast=fast))
     task_of(loaded)
     columns = InputColumns(text_column, text_pair_column, tokens_column, question_column, context_column)
     second = {"text-pair": text_pair, "question": question}

@@ -15,6 +15,8 @@ def report(
 ) -> None:
     """Write the report of a study again, from its run folders.
 
+    Example: headswap report studies/reviews --no-texts
+
     Every number is computed anew from the predictions that the runs kept.
 
     Parameters

@@ -101,6 +101,7 @@ class Growth:
             self._give_up(f"it moved {distance:.2g} of the probability to other tokens")
         elif _moved(plain_BV, self.recorded_BV) > 2 * TOLERANCE:
             self.is_checked = True
+            log.info("Fast: generation is recorded and played back; --fast off computes plainly.")
         return plain_BV
 
     def _give_up(self, why: str) -> None:

@@ -12,6 +12,7 @@ from headswap.training.swap_config import AdaptationSettings, HeadSettings, Posi
 
 Steps = Annotated[int, Field(ge=1)]
 DeviceName = Literal["auto", "cpu", "cuda"]
+FastName = Literal["auto", "off"]
 PrecisionName = Literal["auto", "fp32", "bf16"]
 MetricName = Literal[
     "accuracy", "macro_f1", "micro_f1", "f1", "exact_match", "mse", "mae", "pearson", "spearman", "r2", "loss"
@@ -31,7 +32,7 @@ class MachineSettings(Settings):
     """CPU threads; by default all cores. Results are bit-equal for equal thread counts."""
     deterministic: bool = False
     """On a CUDA device use only kernels that give the same bits every time; slower. A CPU always does."""
-    fast: Literal["auto", "off"] = "auto"
+    fast: FastName = "auto"
     """auto takes the fast kernels and the compiler where they pay off, and says which; off computes everything plainly.
     The results are the same but for rounding."""
 

@@ -14,7 +14,7 @@ import torch
 
 from headswap.core.errors import SettingError, counted
 from headswap.model.kernels import allow_fast_kernels
-from headswap.training.config import DeviceName, MachineSettings
+from headswap.training.config import DeviceName, FastName, MachineSettings
 
 log = logging.getLogger("headswap")
 LEAST_WIDTH_FOR_BF16 = 128
@@ -35,6 +35,12 @@ def device_of(name: DeviceName) -> torch.device:
     torch.cuda.set_device(device)
     torch.backends.cuda.enable_cudnn_sdp(False)  # docs/decisions/0006-no-cudnn-attention.md
     return device
+
+
+def device_with(name: DeviceName, *, fast: FastName) -> torch.device:
+    """The same, and from now on the process uses fast kernels or does not."""
+    allow_fast_kernels(fast == "auto")
+    return device_of(name)
 
 
 class Machine:
