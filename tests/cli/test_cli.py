@@ -270,7 +270,7 @@ def test_generate_reads_prompts_from_standard_input(
     capsys: pytest.CaptureFixture[str], shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prompts = ["the film", "the story was"]
-    expected = "".join(call(capsys, "generate", shared / "base", one, "--max-new-tokens", "5") for one in prompts)
+    expected = "\n".join(call(capsys, "generate", shared / "base", one, "--max-new-tokens", "5") for one in prompts)
     monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(prompts) + "\n"))
     assert call(capsys, "generate", shared / "base", "-", "--max-new-tokens", "5") == expected
 
@@ -435,7 +435,11 @@ def test_a_blank_text_gets_no_label(capsys: pytest.CaptureFixture[str], shared: 
         (("params", "base", "--num-labels", "3"), "A bundle has its own shape and head"),
         (("params", "base", "--max-length", "3"), "A bundle has its own shape and head"),
         (("evaluate", "classifier", "test.jsonl", "more"), "'more' is too much. See headswap evaluate --help."),
-        (("generate", "base", "one", "two", "three"), "'two', 'three' are too much. Put a text of"),
+        (("predict",), "The bundle is missing. See headswap predict --help."),
+        (("predict", "classifier", "x", "--device", "gpu"), "A GPU is called cuda."),
+        (("study", "movies", "--out", "x", "--max-steps=3"), "--pretrain.max-steps or --finetune.max-steps"),
+        (("study", "movies", "--out", "x", "--max-minuts", "3"), "Did you mean --max-minutes?"),
+        (("generate", "base", "one", "two", "three"), "'two', 'three' are too much. It takes one prompt, in"),
     ],
 )  # fmt: skip
 def test_what_would_have_no_effect_is_refused(

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from headswap.core.errors import SettingError
 from headswap.study.conduct import conduct
@@ -206,6 +207,15 @@ def test_what_needs_no_base_does_not_wait_for_it_where_threads_are_told_and_nobo
         for by_stages in (True, False)
     ]
     assert 0 < seconds[1] < seconds[0]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="here --device cuda is no mistake")
+def test_a_device_that_is_not_there_is_told_once_and_before_anything_begins(tmp_path: Path) -> None:
+    given = sections(tmp_path)
+    given["machine"] = {"device": "cuda"}
+    with pytest.raises(SettingError, match="no CUDA device"):
+        conduct(out=tmp_path / "out", sections=given)
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_budget_that_cannot_hold_every_class_is_refused_before_anything_is_trained(tmp_path: Path) -> None:

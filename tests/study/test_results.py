@@ -151,6 +151,36 @@ def test_label_worth_and_break_even_are_told() -> None:
     assert len(found["break_even"]) == 2, "none where no worth is shown"
 
 
+def test_runs_that_say_the_same_of_every_text_are_told() -> None:
+    cells = {("scratch", 400): [0.6, 0.7, 0.6], ("pretrained", 400): [0.7, 0.8, 0.7], ("majority", 400): [0.5]}
+    material = study(cells)
+    for run in material.runs:
+        if (run.arm, run.seed) in (("pretrained", 2), ("majority", 1)):
+            run.predictions.probabilities[:] = [0.9, 0.1]
+    found = analyse(material)
+    assert found["collapsed"] == [{"arm": "pretrained", "count": 1, "of": 3}]
+    assert any(
+        told.startswith("pretrained: 1 of 3 runs gave every test text the same label") for told in words.caveats(found)
+    )
+
+
+def test_with_baselines_alone_it_is_said_which_arms_have_runs() -> None:
+    found = analyse(study({("majority", 400): [0.5, 0.5], ("tfidf", 400): [0.6, 0.7]}))
+    assert headline(found) == ["Nothing can be compared: of the arms only majority and tfidf have finished runs."]
+
+
+def test_a_worth_without_any_end_is_told_by_what_was_tried() -> None:
+    cells = {
+        ("scratch", 40): [0.60, 0.50, 0.70], ("scratch", 80): [0.55, 0.75, 0.50],
+        ("pretrained", 40): [0.50, 0.70, 0.60], ("pretrained", 80): [0.70, 0.50, 0.60],
+    }  # fmt: skip
+    (row, *_) = analyse(study(cells))["label_worth"]
+    assert row["low"] is row["high"] is None
+    assert worth_sentence(row) == (
+        "Pre-training at 40 labels: its worth in labels cannot be told from scratch with 40 to 80 labels."
+    )
+
+
 def test_a_gain_at_the_largest_budget_is_worth_more_labels_than_were_tried() -> None:
     cells = {
         ("scratch", 100): [0.60, 0.61, 0.59], ("scratch", 400): [0.65, 0.66, 0.64],

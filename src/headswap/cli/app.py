@@ -7,9 +7,17 @@ interrupted. A user's mistake is a sentence; a traceback is a defect of ours.
 import inspect
 import os
 import sys
+from collections.abc import Collection
 from importlib import import_module
 
-from cyclopts import App, CycloptsError, MissingArgumentError, UnknownCommandError, UnusedCliTokensError
+from cyclopts import (
+    App,
+    CycloptsError,
+    MissingArgumentError,
+    UnknownCommandError,
+    UnknownOptionError,
+    UnusedCliTokensError,
+)
 from pydantic import ValidationError
 
 from headswap import __version__
@@ -111,11 +119,15 @@ def _wording(problem: CycloptsError, argv: list[str]) -> str:
     """cyclopts' own sentence, or ours where pydantic found a value wanting."""
     if isinstance(problem, UnusedCliTokensError):
         unused = problem.unused_tokens or ()
-        is_text = bool(argv) and argv[0] in ("predict", "generate", "fill", "embed")
-        hint = "Put a text of several words in quotes." if is_text else f"See headswap {argv[0]} --help."
+        hint = {
+            "generate": "It takes one prompt, in quotes; with - it reads several, one a line, from standard input.",
+            **dict.fromkeys(("predict", "fill", "embed"), "Put a text of several words in quotes."),
+        }.get(argv[0], f"See headswap {argv[0]} --help.")
         return f"{listed(unused)} {'is' if len(unused) == 1 else 'are'} too much. {hint}"
     if isinstance(problem, MissingArgumentError) and problem.argument and not problem.argument.tokens:
         name = problem.argument.name
+        if name == "--bundle":  # it has no flag
+            name = "The bundle"
         return f"{name} {'needs a value' if name in argv else 'is missing'}. See headswap {argv[0]} --help."
     if isinstance(problem, UnknownCommandError):
         return f"'{argv[0]}' is not a verb.{did_you_mean(argv[0], VERBS)} The verbs are: {', '.join(VERBS)}."
@@ -127,7 +139,30 @@ def _wording(problem: CycloptsError, argv: list[str]) -> str:
         return "\n".join(_as_flag(sentence) for sentence in sentences)
     verb = f" {argv[0]}" if argv and argv[0] in VERBS else ""
     sentence = str(problem).strip()
+    if isinstance(problem, UnknownOptionError) and (meant := _with_prefix(sentence, argv)):
+        return meant
+    sentence = sentence.replace('Did you mean "cpu"?', "A GPU is called cuda.") if '"gpu"' in sentence else sentence
     return f"{sentence}{'' if sentence.endswith(('.', '?')) else '.'} See headswap{verb} --help."
+
+
+def _with_prefix(sentence: str, argv: list[str]) -> str | None:
+    """What is meant by a flag of a training that a study knows by a prefix."""
+    if not argv or argv[0] != "study":
+        return None
+    from headswap.study.config import StudyRecipe
+
+    flag = next((part.partition("=")[0] for part in argv if f": {part.partition('=')[0]}." in sentence), "")
+    field = flag.removeprefix("--").replace("-", "_")
+    parts = [name for name in ("pretrain", "finetune") if field in _fields_of(StudyRecipe, name)]
+    if not parts:
+        return None
+    names = " or ".join(f"--{part}.{flag.removeprefix('--')}" for part in parts)
+    return f"Unknown option: {flag}. A study has two kinds of training: {names}. See headswap study --help."
+
+
+def _fields_of(recipe: type[Settings], section: str) -> Collection[str]:
+    kind = recipe.model_fields[section].annotation
+    return kind.model_fields.keys() if isinstance(kind, type) and issubclass(kind, Settings) else ()
 
 
 def _as_flag(sentence: str) -> str:

@@ -26,7 +26,8 @@ def generate(
     bundle
         Bundle or run folder of a causal language model, or box:NAME (see headswap bases).
     prompt
-        Text to continue; empty starts a document, - reads one text a line from standard input.
+        Text to continue; empty starts a document, - reads one text a line from standard input. Several answers are
+        parted by an empty line; --json gives one object a line.
     """
     from headswap.bundle import Bundle
     from headswap.cli.display import print_json, start_messages
@@ -37,11 +38,11 @@ def generate(
     start_messages(quiet=flags.quiet)
     prompts = texts_to_read(["-"], None, None) if prompt == "-" else [prompt]
     generator = Generator(Bundle.load(bundle, device=device_with(device, fast=fast)))
-    for one in prompts:
+    for number, one in enumerate(prompts):
         answer = generator.continue_text(one, sampling or SamplingSettings())
         if flags.json:
             print_json(
                 {"prompt": answer.prompt, "text": answer.text, "num_tokens": answer.num_tokens, "ended": answer.ended}
             )
         else:
-            print(answer.prompt + answer.text)
+            print(("\n" if number else "") + answer.prompt + answer.text)

@@ -65,6 +65,10 @@ def conduct(
             f"base_seeds is {recipe.study.base_seeds}, more than the {recipe.study.seeds} seeds to deal them out to."
         )
     arms = read_arms(recipe)
+    if recipe.machine.device == "cuda":  # or every job would say it
+        from headswap.training.machine import device_of
+
+        device_of(recipe.machine.device)
     _check_folder(out, overwrite=overwrite)
     with _alone_in(out):
         recipe = _with_limit(recipe, max_minutes)

@@ -50,6 +50,7 @@ def analyse(material: Material, *, with_texts: bool = True) -> Values:
         "cost": _cost(material),
         "overlap": overlap,
         "dropped": material.prepared.get("dropped", {}),
+        "collapsed": _collapsed(material),
         "notes": list(material.prepared.get("notes", [])),
         "missing": material.missing,
         "with_texts": with_texts,
@@ -62,6 +63,17 @@ def _parameters(material: Material) -> dict[str, int]:
     for run in material.runs:
         if count := run.result.get("parameters"):
             found.setdefault(run.arm, count["total"])
+    return found
+
+
+def _collapsed(material: Material) -> list[Values]:
+    """Arms with runs that say the same of every text, though there is more than one thing to say."""
+    found = []
+    for arm in material.arms:
+        runs = [run for run in material.runs if run.arm == arm and arm != "majority"]
+        open_runs = [run.predictions for run in runs if len(set(run.predictions.targets.tolist())) > 1]
+        if count := sum(len(set(one.probabilities.argmax(1).tolist())) == 1 for one in open_runs):
+            found.append({"arm": arm, "count": count, "of": len(runs)})
     return found
 
 

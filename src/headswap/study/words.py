@@ -32,8 +32,13 @@ def headline(results: Values) -> list[str]:
     sentences += _baseline_sentences(results)
     if sentences:
         return sentences
-    single = [comparison_sentence(row) for row in results["comparisons"]]
-    return single or ["Nothing can be compared: no two arms have runs with the same seed and the same labels."]
+    if single := [comparison_sentence(row) for row in results["comparisons"]]:
+        return single
+    ran = list(dict.fromkeys(cell["arm"] for cell in results["cells"]))
+    if ran and set(ran) <= set(BASELINES):
+        verb = "has" if len(ran) == 1 else "have"
+        return [f"Nothing can be compared: of the arms only {_enumerated(ran)} {verb} finished runs."]
+    return ["Nothing can be compared: no two arms have runs with the same seed and the same labels."]
 
 
 def _subject(arm: str) -> str:
@@ -156,6 +161,9 @@ def worth_sentence(row: Values) -> str:
     where = f"at {_labels(row)}"
     if row["count"] < FEWEST_SEEDS_FOR_A_CLAIM:
         return f"{name} {where}: with {counted(row['count'], 'seed')} no claim about its worth in labels is possible."
+    if row["low"] is None and row["high"] is None:
+        least, most = (f"{row[end] * row['labels']:,.0f}" for end in ("smallest", "largest"))
+        return f"{name} {where}: its worth in labels cannot be told from scratch with {least} to {most} labels."
     if not is_worth_shown(row):
         return f"{name} {where}: no worth in labels is shown (95 % interval {_worth_span(row)} times)."
     if _is_out_of_reach(row):
@@ -226,9 +234,17 @@ def caveats(results: Values) -> list[str]:
         told = [_elsewhere(arm)] if is_from_box(arm) else []
         told += _other_size(arm, results["parameters"])
         found += [" ".join(told)] if told else []
+    for row in results["collapsed"]:
+        found.append(
+            f"{row['arm']}: {row['count']} of {counted(row['of'], 'run')} gave every test text the same label, so what "
+            "they score is the share of that label."
+        )
     if missing := results["missing"]:
         what = "planned run is" if len(missing) == 1 else "planned runs are"
-        found.append(f"{len(missing)} {what} missing; seeds without a partner are left out of a pair.")
+        found.append(
+            f"{len(missing)} {what} missing (where one failed, logs/ says why); seeds without a "
+            "partner are left out of a pair."
+        )
     found += results["notes"]
     return found
 
