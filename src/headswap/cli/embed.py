@@ -46,7 +46,7 @@ def embed(
     from headswap.bundle import Bundle
     from headswap.cli.display import print_json, start_messages
     from headswap.cli.texts import texts_to_read
-    from headswap.core.errors import SettingError
+    from headswap.core.errors import SettingError, counted
     from headswap.core.files import atomic_file
     from headswap.training.embed import embed_texts
     from headswap.training.machine import device_with
@@ -72,4 +72,4 @@ def embed(
     if flags.json:
         print_json({"path": str(out), "num_texts": len(texts), "width": vectors.shape[1]})
     elif not flags.quiet:
-        console.print(f"{out}: {len(texts):,} vectors of {vectors.shape[1]}.")
+        console.print(f"{out}: {counted(len(texts), 'vector')} of {vectors.shape[1]}.")

@@ -84,9 +84,9 @@ def _how_far(job: Job) -> str:
 def print_results(results: dict[str, Any], *, out: Path | None) -> None:
     """The table, the answer, and where the rest is."""
     cells = {(cell["arm"], cell["labels"]): cell for cell in results["cells"]}
-    curves = _curves(results)
+    of_what, curves = _curves(results)
     columns = ["arm", *(f"{budget['labels']:,} labels" for budget in results["budgets"])]
-    columns += ["by epoch"] if curves else []
+    columns += [of_what] if curves else []
     rows = []
     for arm in results["arms"]:
         told = [_cell(cells.get((arm, budget["labels"])), results["metric"]) for budget in results["budgets"]]
@@ -94,6 +94,9 @@ def print_results(results: dict[str, Any], *, out: Path | None) -> None:
     metric = {"macro_f1": "macro-F1"}.get(results["metric"], results["metric"])
     seeds = counted(len(results["seeds"]), "seed")
     title = f"Test {metric}, mean and 95 % interval, {seeds}, {results['num_test']:,} texts"
+    if curves:
+        largest = results["budgets"][-1]["labels"]
+        title += f"\nBars: {of_what} accuracy from epoch to epoch, {largest:,} labels"
     print_table(title, columns, rows)
     for sentence in [*results["headline"], *results["caveats"]]:
         print(sentence)
@@ -113,13 +116,14 @@ def _cell(cell: dict[str, Any] | None, metric: str) -> str:
     return f"{cell['mean']:.3f}{span}"
 
 
-def _curves(results: dict[str, Any]) -> dict[str, str]:
-    """Mean accuracy by epoch at the largest budget, as small bars on one scale."""
+def _curves(results: dict[str, Any]) -> tuple[str, dict[str, str]]:
+    """Mean accuracy by epoch at the largest budget, as small bars on one scale, and of which texts it is."""
     largest = results["budgets"][-1]["labels"]
-    for measure in ("eval_accuracy", "train_accuracy"):
+    for measure, texts in (("eval_accuracy", "validation"), ("train_accuracy", "training")):
         chosen = [c for c in results["curves"] if c["labels"] == largest and c["measure"] == measure]
         if chosen:
             means = {c["arm"]: [v for _, v in mean_curve([p for p in c["seeds"].values() if p])] for c in chosen}
             every = [value for curve in means.values() for value in curve]
-            return {arm: spark_line(curve, min(every), max(every)) for arm, curve in means.items()}
-    return {}
+            bars = {arm: spark_line(curve, min(every), max(every)) for arm, curve in means.items()}
+            return texts, bars
+    return "", {}

@@ -230,8 +230,8 @@ class _Pretraining:
             self.parts.max_length, cut, f"{shape.vocab_size:,}",
         )  # fmt: skip
         log.info(
-            "Pre-training %d layers of %d (%s) for %s steps of %d rows on %s. ln V = %.3f, unigram entropy = %.3f.",
-            shape.num_hidden_layers, shape.hidden_size, self.origin.objective_name, f"{steps:,}",
+            "Pre-training %d layers of %d (%s) for %s of %d rows on %s. ln V = %.3f, unigram entropy = %.3f.",
+            shape.num_hidden_layers, shape.hidden_size, self.origin.objective_name, counted(steps, "step"),
             training.batch_size, self.machine.describe(), *self.references.values(),
         )  # fmt: skip
         if isinstance(rows, PairRows) and rows.num_left_out:
