@@ -194,7 +194,8 @@ def test_the_answer_tells_of_the_live_base_and_of_the_boxed_one() -> None:
 
 
 def test_what_a_boxed_arm_leaves_open_is_said() -> None:
-    results = {"arms": ["scratch", "box"], "num_bases": 0, "seeds": [1, 2, 3], "missing": [], "notes": []}
+    results = {"arms": ["scratch", "box"], "num_bases": 0, "seeds": [1, 2, 3]}
+    results |= {"missing": [], "notes": [], "collapsed": []}
     (told,) = caveats(results | {"parameters": {"scratch": 1_000_000, "box": 7_200_000}})
     assert "could not be checked here" in told
     assert told.endswith(
