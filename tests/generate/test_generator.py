@@ -177,16 +177,20 @@ def test_the_fast_path_is_told(tokenizer: Tokenizer, played: list[int], caplog: 
     assert played[0] == 23
 
 
-def test_a_recording_that_kept_something_of_its_step_is_found_out(
-    tokenizer: Tokenizer, played: list[int], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(Recorder, "record", play_the_same)
+@pytest.mark.parametrize(
+    ("record", "why", "times"), [(play_the_same, "it moved", 1), (break_off, "no graph today)", 0)]
+)
+def test_what_keeps_something_of_its_step_or_cannot_be_recorded_is_computed_plainly(
+    tokenizer: Tokenizer, played: list[int], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
+    record: Any, why: str, times: int,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(Recorder, "record", record)
     bundle = without_end(bundle_of(tokenizer))
     with caplog.at_level("INFO", logger="headswap"):
         found = list(Generator(bundle).tokens("the film was", SamplingSettings(max_new_tokens=25)))
-    assert "cannot be recorded here (it moved" in caplog.text
+    assert caplog.text.count(f"cannot be recorded here ({why}") == 1
     assert found == naive(bundle, "the film was", 25)
-    assert played[0] == 1
+    assert played[0] == times
 
 
 def test_giving_up_goes_on_with_the_texts_that_have_not_ended(
@@ -220,18 +224,6 @@ def test_a_step_like_the_recorded_one_proves_nothing(tokenizer: Tokenizer, playe
         list(ready.tokens("the film was", SamplingSettings(max_new_tokens=25)))
     assert played[0] == 23
     assert not seen[0].is_checked
-
-
-def test_generation_that_cannot_be_recorded_is_computed_plainly(
-    tokenizer: Tokenizer, played: list[int], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(Recorder, "record", break_off)
-    bundle = without_end(bundle_of(tokenizer))
-    with caplog.at_level("INFO", logger="headswap"):
-        found = list(Generator(bundle).tokens("the film was", SamplingSettings(max_new_tokens=25)))
-    assert caplog.text.count("cannot be recorded here (no graph today)") == 1
-    assert found == naive(bundle, "the film was", 25)
-    assert played[0] == 0
 
 
 @pytest.mark.gpu
