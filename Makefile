@@ -7,7 +7,7 @@ DEMO := .venv/installed-demo
 DEV := .venv/installed-dev
 BENCH := .venv/installed-bench
 
-.PHONY: demo test test-all torture bench bench-gpu bench-page check format dist clean
+.PHONY: demo test test-all golden torture bench bench-gpu bench-page check format dist clean
 
 demo: $(DEMO)
 	$(BIN)/headswap demo --out runs/demo --overwrite
@@ -17,6 +17,10 @@ test: $(DEV)
 
 test-all: $(DEV)
 	$(BIN)/python -m pytest -m "slow or not slow"
+
+# Small runs of every kind, compared bit for bit with tests/golden_runs.json: before and after a refactor, on one machine.
+golden: $(DEV)
+	$(BIN)/python tests/golden_runs.py
 
 # 200 kills and every malformed input, up to half an hour; writes its counts into docs/reliability.md.
 torture: $(DEV)
