@@ -6,6 +6,7 @@ computes the same; the checks are in examine.py. Never pickle. A run folder hold
 wherever a bundle does.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,17 +19,25 @@ from headswap.bundle_config import config_of, shape_of, task_state_of
 from headswap.core.bases import base_folder, checked_base, is_boxed
 from headswap.core.config import validate
 from headswap.core.errors import InputError, absent
-from headswap.core.files import atomic_folder, read_json, write_json
-from headswap.core.manifest import write_manifest
+from headswap.core.files import atomic_folder, has_entry, read_json, write_json
+from headswap.core.manifest import MANIFEST, write_manifest
+from headswap.core.ownership import Layout
 from headswap.model.account import account_of
 from headswap.model.config import TaskState
 from headswap.model.golden import GOLDEN_TOLERANCE, golden_outputs
 from headswap.model.text_model import ModelShape, TextModel, lay_out
 from headswap.model.weights import load_weights, open_weights, save_model
 from headswap.text.config import MaskingSettings
+from headswap.text.lab_tokenizer import MODEL_FILE
 from headswap.text.tokenizer import Tokenizer
 
 WEIGHTS, CONFIG, GOLDEN, CARD = "model.safetensors", "config.json", "golden.json", "README.md"
+LAYOUT = Layout(
+    files=tuple(map(re.escape, (WEIGHTS, CONFIG, GOLDEN, CARD, "tokenizer.json", MODEL_FILE, MANIFEST))),
+    is_ours=lambda folder: (
+        has_entry(folder / MANIFEST, "headswap_manifest") or has_entry(folder / CONFIG, "headswap_format")
+    ),
+)
 TOKENS_READ = "tokens read"  # on the card
 VERBS = {
     "classify": ("predict", "text-classification"),
@@ -80,8 +89,11 @@ class Bundle:
         return {"classify": "a classifier", "tag": "a tagger", "span": "a question answerer"}[shape.head]
 
     def save(self, folder: Path, *, dtype: torch.dtype | None = None) -> None:
-        """Write the folder whole, or not at all; a narrower `dtype` must hold every weight exactly."""
-        with atomic_folder(folder) as temporary:
+        """Write the folder whole, or not at all; a narrower `dtype` must hold every weight exactly.
+
+        A bundle in the folder is replaced; a folder with other files is refused.
+        """
+        with atomic_folder(folder, LAYOUT) as temporary:
             self.write_into(temporary, dtype=dtype)
             write_manifest(temporary)
 

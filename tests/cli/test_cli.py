@@ -473,7 +473,7 @@ def test_a_store_is_replaced_only_when_asked(capsys: pytest.CaptureFixture[str],
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").write_text("of my own")
     said = call_wrong(capsys, "store", tmp_path / "less.txt", *rest[:3], tmp_path / "mine", "--overwrite")
-    assert "which is no token store" in said
+    assert "would remove 'notes.txt' from" in said
     assert (tmp_path / "mine" / "notes.txt").exists()
 
 

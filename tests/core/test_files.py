@@ -9,6 +9,9 @@ import pytest
 from headswap.core import files
 from headswap.core.errors import InputError
 from headswap.core.files import atomic_file, atomic_folder, read_json, remove_folder, sha256_of_file, write_json
+from headswap.core.ownership import Layout
+
+LAYOUT = Layout(files=("a", "kept", "sub/first", "sub/second"))
 
 
 def test_a_file_appears_whole_at_the_end(tmp_path: Path) -> None:
@@ -38,7 +41,7 @@ def test_a_writer_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
 def test_a_folder_replaces_the_old_one_whole(tmp_path: Path) -> None:
     target = tmp_path / "folder"
     for name in ("first", "second"):
-        with atomic_folder(target) as temporary:
+        with atomic_folder(target, LAYOUT) as temporary:
             (temporary / "sub").mkdir()
             (temporary / "sub" / name).write_text(name)
     assert [path.name for path in target.rglob("*") if path.is_file()] == ["second"]
@@ -51,7 +54,7 @@ def test_a_writer_that_fails_leaves_the_old_folder(tmp_path: Path) -> None:
     (target / "kept").write_text("old")
 
     def fail_half_way() -> None:
-        with atomic_folder(target) as temporary:
+        with atomic_folder(target, LAYOUT) as temporary:
             (temporary / "half").write_text("new")
             raise RuntimeError
 
@@ -117,7 +120,7 @@ def test_without_that_stroke_a_kill_between_two_renames_loses_nothing(
         pass
 
     target = tmp_path / "bundle"
-    with atomic_folder(target) as folder:
+    with atomic_folder(target, LAYOUT) as folder:
         (folder / "a").write_text("old")
     monkeypatch.setattr(files, "exchange", lambda one, other: False)
     replace = os.replace
@@ -128,13 +131,13 @@ def test_without_that_stroke_a_kill_between_two_renames_loses_nothing(
         replace(source, destination)
 
     monkeypatch.setattr(os, "replace", killed)
-    with pytest.raises(KilledError), atomic_folder(target) as folder:
+    with pytest.raises(KilledError), atomic_folder(target, LAYOUT) as folder:
         (folder / "a").write_text("new")
     assert not target.exists()
     monkeypatch.setattr(os, "replace", replace)
-    files.restore_folder(target)
+    files.restore_folder(target, LAYOUT)
     assert (target / "a").read_text() == "old"
-    with atomic_folder(target) as folder:
+    with atomic_folder(target, LAYOUT) as folder:
         (folder / "a").write_text("newer")
     assert (target / "a").read_text() == "newer"
     assert [path.name for path in tmp_path.iterdir()] == ["bundle"]
@@ -147,3 +150,39 @@ def test_a_folder_is_discarded_whole(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(files, "remove_folder", lambda path: None)
     files.discard_folder(tmp_path / "step-1")
     assert [path.name.startswith(".tmp-") for path in tmp_path.iterdir()] == [True]
+
+
+def test_only_a_folder_that_headswap_set_aside_is_put_back_or_removed(tmp_path: Path) -> None:
+    target = tmp_path / "bundle"
+    ours = tmp_path / ".old-12-0123abcd-bundle"
+    foreign = [tmp_path / name for name in (".old-bundle", ".old-12-bundle", ".old-12-0123abcd-other")]
+    for folder in (ours, *foreign):
+        folder.mkdir()
+        (folder / "a").write_text("old")
+    (tmp_path / ".old-34-0123abcd-bundle").mkdir()
+    (tmp_path / ".old-34-0123abcd-bundle" / "notes.txt").write_text("mine")
+    (tmp_path / ".old-56-0123abcd-bundle").symlink_to(foreign[0], target_is_directory=True)
+    files.restore_folder(target, LAYOUT)
+    assert (target / "a").read_text() == "old"
+    ours.mkdir()
+    (ours / "a").write_text("older")
+    files.restore_folder(target, LAYOUT)
+    assert not ours.exists()
+    assert (target / "a").read_text() == "old"
+    assert all((folder / "a").exists() for folder in foreign)
+    assert (tmp_path / ".old-34-0123abcd-bundle" / "notes.txt").exists()
+    assert (tmp_path / ".old-56-0123abcd-bundle").is_symlink()
+
+
+def test_a_temporary_name_of_another_process_is_never_reused(tmp_path: Path) -> None:
+    """Process numbers come again, in containers and on shared disks: what has such a name is left."""
+    (tmp_path / "real").write_text("mine")
+    (tmp_path / f".tmp-{os.getpid()}-file").symlink_to(tmp_path / "real")
+    (tmp_path / f".tmp-{os.getpid()}-folder").mkdir()
+    (tmp_path / f".tmp-{os.getpid()}-folder" / "notes.txt").write_text("mine")
+    with atomic_file(tmp_path / "file") as temporary:
+        temporary.write_text("new")
+    with atomic_folder(tmp_path / "folder", LAYOUT) as temporary:
+        (temporary / "a").write_text("new")
+    assert (tmp_path / "real").read_text() == "mine"
+    assert (tmp_path / f".tmp-{os.getpid()}-folder" / "notes.txt").read_text() == "mine"

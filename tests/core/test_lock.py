@@ -56,3 +56,49 @@ def test_a_killed_process_holds_nothing(tmp_path: Path) -> None:
     holder.stdout.close()
     assert holder.stdin is not None
     holder.stdin.close()
+
+
+@pytest.mark.parametrize("is_dangling", [True, False])
+def test_a_lock_file_that_is_a_link_is_refused_and_not_followed(tmp_path: Path, is_dangling: bool) -> None:
+    target, folder = tmp_path / "precious.txt", tmp_path / "run"
+    folder.mkdir()
+    (folder / LOCK_FILE).symlink_to(target)
+    if not is_dangling:
+        target.write_text("mine")
+    for attempt in (FolderLock(folder).take, FolderLock(folder).check):
+        with pytest.raises(SettingError, match=r"\.lock is a symbolic link"):
+            attempt()
+    assert target.exists() is not is_dangling
+    assert is_dangling or target.read_text() == "mine"
+    assert (folder / LOCK_FILE).is_symlink()
+
+
+def test_a_lock_file_that_headswap_did_not_write_is_refused(tmp_path: Path) -> None:
+    """A hard link to another file, a text of the user, a folder, a pipe."""
+    precious = tmp_path / "precious.txt"
+    precious.write_text("mine")
+    file = tmp_path / "run" / LOCK_FILE
+    file.parent.mkdir()
+    makers = {
+        "other names": lambda: os.link(precious, file),
+        "something else than a lock": lambda: file.write_text("mine"),
+        "is no file": file.mkdir,
+    }
+    for words, make in makers.items():
+        make()
+        with pytest.raises(SettingError, match=words):
+            FolderLock(file.parent).take()
+        file.rmdir() if file.is_dir() else file.unlink()
+    os.mkfifo(file)
+    with pytest.raises(SettingError, match="is no file"):
+        FolderLock(file.parent).take()
+    assert precious.read_text() == "mine"
+
+
+def test_what_a_killed_process_left_is_taken_over(tmp_path: Path) -> None:
+    for content in ("", '{"process": 1, "host": "pluto"}'):
+        (tmp_path / LOCK_FILE).write_text(content)
+        lock = FolderLock(tmp_path)
+        lock.take()
+        lock.release()
+        assert list(tmp_path.iterdir()) == []

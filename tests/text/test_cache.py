@@ -258,11 +258,11 @@ def test_the_listing_shows_what_is_there_and_clearing_frees_it(corpus_file: Path
     assert "300 documents" in entries[0].summary
     assert entries[0].as_json()["summary"] == entries[0].summary
     assert "bpe, V = " in entries[1].summary
-    assert clear_cache([entries[0].key]) == entries[0].num_bytes
+    assert clear_cache([entries[0].key]).num_bytes == entries[0].num_bytes
     assert [entry.kind for entry in list_cache()] == ["tokenizer"]
-    assert clear_cache() >= entries[1].num_bytes
+    assert clear_cache().num_bytes >= entries[1].num_bytes
     assert list_cache() == []
-    assert clear_cache() == 0
+    assert clear_cache().num_bytes == 0
 
 
 def test_clearing_a_key_that_is_not_there_is_a_sentence() -> None:
@@ -271,14 +271,16 @@ def test_clearing_a_key_that_is_not_there_is_a_sentence() -> None:
 
 
 def test_clearing_takes_what_killed_processes_left_and_spares_what_is_being_built(corpus_file: Path) -> None:
-    left, fresh = (cache_folder() / "stores" / f".building-{name}" / "key" for name in ("left", "fresh"))
+    key = "0123456789abcdef"
+    left, fresh = (cache_folder() / "stores" / f".building-{name}" / key for name in ("left____", "fresh___"))
     for folder in (left, fresh):
         folder.mkdir(parents=True)
         (folder / "ids.bin").write_bytes(b"12345")
     for path in (left / "ids.bin", left, left.parent):
         old(path)
     assert list_cache() == []
-    assert clear_cache() == 5
+    done = clear_cache()
+    assert (done.num_bytes, done.being_built) == (5, ("stores/.building-fresh___",))
     assert not left.parent.exists()
     assert fresh.exists()
 

@@ -11,7 +11,7 @@ import headswap as hs
 from boxed import Box
 from headswap.bundle import Bundle
 from headswap.core.errors import HeadswapError, InputError, RunError, SettingError
-from headswap.core.files import read_json, write_json
+from headswap.core.files import read_json, sha256_of_file, write_json
 from headswap.core.manifest import manifest_problems
 from headswap.examine import examine_bundle
 from headswap.training.pack import REFERENCE_TOLERANCE, Packed, pack, reference_loss
@@ -151,6 +151,26 @@ def test_a_base_that_is_too_large_or_loses_too_much_is_refused(
     with pytest.raises(RunError, match="Rounding to bf16 moves the held-out loss"):
         pack(folder / "causal", tmp_path / "package", about=ABOUT, sentences=LINES)
     assert not (tmp_path / "package").exists()
+
+
+def test_packing_replaces_neither_its_run_nor_foreign_files(
+    folder: Path, packed: Packed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADSWAP_CACHE", str(folder / "cache"))
+    run = copied(folder, tmp_path)
+    before = sha256_of_file(run / "bundle" / "model.safetensors")
+    (tmp_path / "link").symlink_to(run, target_is_directory=True)
+    for out in (run, tmp_path / "link"):
+        with pytest.raises(SettingError, match="which is read"):
+            pack(run, out, about=ABOUT, sentences=LINES)
+    assert sha256_of_file(run / "bundle" / "model.safetensors") == before
+    package = Path(shutil.copytree(packed.out, tmp_path / "package"))
+    for part in ("bundle", "record"):
+        (package / part / "notes.txt").write_text("mine")
+        with pytest.raises(SettingError, match=rf"'notes\.txt' from {package / part}"):
+            pack(run, package, about=ABOUT, sentences=LINES)
+        (package / part / "notes.txt").unlink()
+    assert pack(run, package, about=ABOUT, sentences=LINES).out == package, "its own files are replaced"
 
 
 def test_a_reference_of_several_lines_is_refused(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

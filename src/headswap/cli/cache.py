@@ -22,21 +22,28 @@ def cache(
     keys
         Keys to remove, as ls shows them.
     all
-        Remove everything.
+        Remove everything that headswap wrote into the cache. Other files are left and listed.
     """
     from headswap.cli.display import print_json, print_table, start_messages
-    from headswap.core.errors import SettingError
+    from headswap.core.errors import SettingError, listed
     from headswap.text.cache import cache_folder, clear_cache, list_cache
 
     console = start_messages(quiet=flags.quiet)
     if action == "rm":
         if not keys and not all:
             raise SettingError("Say what to remove: keys as headswap cache lists them, or --all.")
-        freed = clear_cache(None if all else keys)
+        done = clear_cache(None if all else keys)
         if flags.json:
-            print_json({"freed_bytes": freed})
-        else:
-            console.print(f"Freed {freed / 1e6:.1f} MB.")
+            left = {"foreign": list(done.foreign), "being_built": list(done.being_built)}
+            print_json({"freed_bytes": done.num_bytes, **left})
+            return
+        console.print(f"Freed {done.num_bytes / 1e6:.1f} MB.")
+        if done.foreign:
+            told = f"Left in {cache_folder()}: {listed(done.foreign)}, which headswap did not write."
+            console.print(told, markup=False)
+        if done.being_built:
+            told = f"Left in {cache_folder()}: {listed(done.being_built)}, which may still be written."
+            console.print(told, markup=False)
         return
     entries = list_cache()
     if flags.json:

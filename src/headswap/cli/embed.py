@@ -48,7 +48,8 @@ def embed(
     from headswap.cli.texts import texts_to_read
     from headswap.core.errors import SettingError, counted
     from headswap.core.files import atomic_file
-    from headswap.training.embed import embed_texts
+    from headswap.core.outputs import check_file
+    from headswap.training.embed import are_vectors, embed_texts
     from headswap.training.machine import device_with
 
     console = start_messages(quiet=flags.quiet)
@@ -56,10 +57,11 @@ def embed(
         raise SettingError(f"--out {out} must end in .npy: vectors are written as a NumPy array.")
     if overwrite and out is None:
         raise SettingError("--overwrite is for a file. Pass --out F.npy, or leave it out.")
-    if out is not None and out.is_dir():
-        raise SettingError(f"--out {out} is a folder. Give a file name, for example {out / 'vectors.npy'}.")
-    if out is not None and out.exists() and not overwrite:
-        raise SettingError(f"--out {out} exists already. Choose another name, or replace it with --overwrite.")
+    if out is not None:
+        reads = [file] if file else []
+        check_file(
+            out, what="array of vectors", is_ours=are_vectors, overwrite=overwrite, reads=reads, example="vectors.npy"
+        )
     texts = texts_to_read(text, file, text_column)
     vectors = embed_texts(Bundle.load(bundle, device=device_with(device, fast=fast)), texts, pooling=pooling)
     if out is None:

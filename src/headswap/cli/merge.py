@@ -27,17 +27,15 @@ def merge(
     """
     from dataclasses import replace
 
-    from headswap.bundle import Bundle
+    from headswap.bundle import LAYOUT, Bundle, find_bundle
     from headswap.cli.display import print_json, start_messages
-    from headswap.core.errors import InputError, RunError, SettingError
+    from headswap.core.errors import InputError, RunError
+    from headswap.core.outputs import check_folder
     from headswap.model.golden import GOLDEN_TOLERANCE, largest_gap
     from headswap.model.text_model import merged
 
     console = start_messages(quiet=flags.quiet)
-    if out.exists() and not overwrite:
-        raise SettingError(f"--out {out} exists already. Choose another name, or replace it with --overwrite.")
-    if out.exists() and not (out / "config.json").exists():
-        raise SettingError(f"--overwrite would remove {out}, which is no bundle. Move it away first.")
+    check_folder(out, LAYOUT, overwrite=overwrite, reads=(bundle, find_bundle(Path(bundle))))
     loaded = Bundle.load(bundle)
     lora = loaded.model.shape.lora
     if lora is None:

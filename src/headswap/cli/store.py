@@ -33,17 +33,16 @@ def store(
     """
     from headswap.cli.display import print_json, start_messages
     from headswap.core.errors import SettingError
-    from headswap.text.documents import read_documents
-    from headswap.text.store import build_store, is_store
+    from headswap.core.outputs import check_folder
+    from headswap.text.documents import files_read, read_documents
+    from headswap.text.store import LAYOUT, build_store
     from headswap.text.tokenizer import Tokenizer
 
     console = start_messages(quiet=flags.quiet)
     if not corpus:
         raise SettingError("No corpus is given. Name files, folders, a data set, or - for standard input.")
-    if out.exists() and not overwrite:
-        raise SettingError(f"--out {out} exists already. Choose another name, or replace it with --overwrite.")
-    if out.exists() and not is_store(out):
-        raise SettingError(f"--overwrite would remove {out}, which is no token store. Move it away first.")
+    reads = (*corpus, *files_read(corpus), tokenizer)
+    check_folder(out, LAYOUT, overwrite=overwrite, reads=reads, may_be_inside=True)
     built = build_store(read_documents(corpus, read or ReadSettings()), Tokenizer.load(tokenizer), out, side=side)
     if flags.json:
         print_json({"path": str(out), "num_documents": built.num_documents, "num_tokens": built.num_tokens})

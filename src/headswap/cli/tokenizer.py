@@ -37,17 +37,19 @@ def tokenizer(
     from headswap.cli.display import print_json, start_messages
     from headswap.core.config import validate
     from headswap.core.errors import SettingError
+    from headswap.core.outputs import check_file
     from headswap.text.config import TokenizerSettings
-    from headswap.text.documents import read_documents
+    from headswap.text.documents import files_read, read_documents
+    from headswap.text.tokenizer import is_tokenizer
     from headswap.text.train_tokenizer import train_tokenizer
 
     console = start_messages(quiet=flags.quiet)
     if not corpus:
         raise SettingError("No corpus is given. Name files, folders, a data set, or - for standard input.")
-    if out.is_dir():
-        raise SettingError(f"--out {out} is a folder. Give a file name, for example {out / 'tokenizer.json'}.")
-    if out.exists() and not overwrite:
-        raise SettingError(f"--out {out} exists already. Choose another name, or replace it with --overwrite.")
+    check_file(
+        out, what="tokenizer", is_ours=is_tokenizer, overwrite=overwrite, reads=files_read(corpus),
+        example="tokenizer.json",
+    )  # fmt: skip
     settings = validate(TokenizerSettings, {"kind": kind, "vocab_size": vocab_size, "lowercase": lowercase})
     trained = train_tokenizer(read_documents(corpus, read or ReadSettings()), settings)
     trained.save(out)

@@ -1,8 +1,9 @@
 """Files that are whole or not there.
 
 A writer works under a temporary name beside the target; the data is flushed to the disk and then renamed. A process
-killed at any moment leaves either the old file or the new one, and at most a `.tmp-` leftover, which a run folder loses
-when its run goes on. What was written can be checked later against a manifest: see manifest.py.
+killed at any moment leaves either the old file or the new one, and at most a `.tmp-` leftover, which is removed from a
+run folder when its run resumes. A folder is replaced only if headswap wrote all that is in it: see ownership.py. What
+was written can be checked later against a manifest: see manifest.py.
 """
 
 import ctypes
@@ -17,10 +18,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from headswap.core.errors import InputError, absent
+from headswap.core.errors import InputError, SettingError, absent
+from headswap.core.ownership import ASIDE, Layout, check_replaceable, finished_name, foreign_in, is_unfinished, unique
 
 CHUNK = 1 << 20
-TEMPORARY = ".tmp-"
 AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of renameat2(2), Linux
 LARGEST_JSON = 1 << 28
 """Bytes of the largest JSON file that is read: a tokenizer of a million entries has a tenth of it."""
@@ -30,7 +31,7 @@ LARGEST_JSON = 1 << 28
 def atomic_file(path: Path) -> Iterator[Path]:
     """Yield a temporary path to write to; it becomes `path` at the end, or vanishes if the body fails."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{TEMPORARY}{os.getpid()}-{path.name}")
+    temporary = unique(path)
     try:
         yield temporary
         _flush(temporary)
@@ -42,12 +43,15 @@ def atomic_file(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def atomic_folder(path: Path) -> Iterator[Path]:
-    """Yield a temporary folder to fill; it becomes `path` at the end and replaces what was there."""
+def atomic_folder(path: Path, layout: Layout) -> Iterator[Path]:
+    """Yield a temporary folder to fill; it becomes `path` at the end and replaces what headswap wrote there.
+
+    A `path` that is a link or holds files that are not of the `layout` is refused, before the body and after it.
+    """
+    _check(path, layout)
     path.parent.mkdir(parents=True, exist_ok=True)
-    restore_folder(path)
-    temporary = path.with_name(f"{TEMPORARY}{os.getpid()}-{path.name}")
-    remove_folder(temporary)
+    restore_folder(path, layout)
+    temporary = unique(path)
     temporary.mkdir()
     try:
         yield temporary
@@ -55,6 +59,7 @@ def atomic_folder(path: Path) -> Iterator[Path]:
             for name in names:
                 _flush(Path(place) / name)
             flush_folder(Path(place))
+        _check(path, layout)
         _put_in_place(temporary, path)
         flush_folder(path.parent)
     finally:
@@ -62,29 +67,46 @@ def atomic_folder(path: Path) -> Iterator[Path]:
             remove_folder(temporary)
 
 
+def _check(path: Path, layout: Layout) -> None:
+    if path.is_symlink() or (path.exists() and not path.is_dir()):
+        what = "a symbolic link" if path.is_symlink() else "a file"
+        raise SettingError(f"{path} is {what}, where a folder is to be written. Choose another name.")
+    check_replaceable(path, layout)
+
+
 def _put_in_place(temporary: Path, path: Path) -> None:
     """Rename a folder over another one: in one stroke where the system can, else in two that can be undone."""
     if not path.exists():
         os.replace(temporary, path)
     elif not exchange(temporary, path):  # what was there is now under the temporary name, and is removed as such
-        os.replace(path, _set_aside(path))
+        aside = unique(path, ASIDE)
+        os.replace(path, aside)
         os.replace(temporary, path)
-        remove_folder(_set_aside(path))
-
-
-def restore_folder(path: Path) -> None:
-    """Put back what was set aside by a writer that was killed between its two renames."""
-    aside = _set_aside(path)
-    if not aside.exists():
-        return
-    if path.exists():
         remove_folder(aside)
-    else:
-        os.replace(aside, path)
 
 
-def _set_aside(path: Path) -> Path:
-    return path.with_name(f".old-{path.name}")
+def restore_folder(path: Path, layout: Layout) -> None:
+    """Put back what was set aside by a writer that was killed between its two renames; foreign folders are left."""
+    for aside in _set_aside(path, layout):
+        if path.exists():
+            remove_folder(aside)
+        else:
+            os.replace(aside, path)
+
+
+def _set_aside(path: Path, layout: Layout) -> list[Path]:
+    """Folders that `_put_in_place` set aside and in which nothing is foreign, the newest first."""
+    beside = path.parent.iterdir() if path.parent.is_dir() else ()
+    ours = [
+        entry
+        for entry in beside
+        if is_unfinished(entry.name, ASIDE)
+        and finished_name(entry.name) == path.name
+        and entry.is_dir()
+        and not entry.is_symlink()
+        and not foreign_in(entry, layout)
+    ]
+    return sorted(ours, key=lambda entry: entry.stat().st_mtime_ns, reverse=True)
 
 
 def exchange(one: Path, other: Path) -> bool:
@@ -119,8 +141,7 @@ def remove_folder(path: Path) -> None:
 def discard_folder(path: Path) -> None:
     """Remove a folder tree so that a process killed on the way leaves no half of it under its name."""
     if path.is_dir() and not path.is_symlink():
-        doomed = path.with_name(f"{TEMPORARY}{os.getpid()}-gone-{path.name}")
-        remove_folder(doomed)
+        doomed = unique(path)
         os.replace(path, doomed)
         path = doomed
     remove_folder(path)
@@ -146,6 +167,15 @@ def read_json(path: Path) -> Any:
         raise InputError(f"{path} is not valid JSON ({problem}). Restore it from a copy, or make it again.") from None
     except RecursionError:
         raise InputError(f"{path} is not valid JSON (nested too deeply). Restore it from a copy.") from None
+
+
+def has_entry(path: Path, name: str) -> bool:
+    """Whether a file is a JSON object with an entry of this name."""
+    try:
+        content = read_json(path)
+    except (InputError, OSError):
+        return False
+    return isinstance(content, dict) and name in content
 
 
 def sha256_of_file(path: Path) -> str:

@@ -1,14 +1,17 @@
 """A lock on a folder that a dead process does not hold.
 
 The operating system keeps it (flock), so it ends with its process, however that ends. The file `.lock` says who holds
-it and is removed at the end; one that was left behind by a killed process stops nobody. Where there is no flock
-(Windows) nothing is locked.
+it and is removed at the end; one that was left behind by a killed process stops nobody. A `.lock` that is a link, has
+other names too, or holds something else is foreign: it is refused and never written. Where there is no flock (Windows)
+nothing is locked.
 """
 
+import errno
 import json
 import logging
 import os
 import socket
+import stat
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -37,7 +40,7 @@ class FolderLock:
         if fcntl is None or self._handle is not None:
             return
         while True:
-            handle = os.open(self.file, os.O_RDWR | os.O_CREAT, 0o644)
+            handle = self._open(os.O_CREAT)
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -51,16 +54,19 @@ class FolderLock:
             if _is_still(self.file, handle):  # its last holder may have removed it in between
                 break
             os.close(handle)
+        if not _is_ours(handle):
+            os.close(handle)
+            raise self._foreign("holds something else than a lock")
         os.ftruncate(handle, 0)
         os.write(handle, json.dumps({"process": os.getpid(), "host": socket.gethostname()}).encode())
         self._handle = handle
 
     def check(self) -> None:
         """Raise if another process holds the lock; writes nothing."""
-        if fcntl is None or self._handle is not None or not self.file.exists():
+        if fcntl is None or self._handle is not None or not os.path.lexists(self.file):
             return
         with suppress(FileNotFoundError, PermissionError):
-            handle = os.open(self.file, os.O_RDWR)
+            handle = self._open()
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -72,9 +78,29 @@ class FolderLock:
         """Let go, and leave no file behind."""
         if self._handle is not None:
             with suppress(OSError):
-                self.file.unlink()
+                if _is_still(self.file, self._handle):
+                    self.file.unlink()
             os.close(self._handle)
             self._handle = None
+
+    def _open(self, flags: int = 0) -> int:
+        """Open the file itself, never what a link names."""
+        try:
+            handle = os.open(self.file, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | flags, 0o644)
+        except OSError as problem:
+            if problem.errno in (errno.ELOOP, errno.EMLINK):
+                raise self._foreign("is a symbolic link") from None
+            if problem.errno in (errno.EISDIR, errno.ENXIO):
+                raise self._foreign("is no file") from None
+            raise
+        state = os.fstat(handle)
+        if not stat.S_ISREG(state.st_mode) or state.st_nlink > 1:
+            os.close(handle)
+            raise self._foreign("has other names too (hard links)" if state.st_nlink > 1 else "is no file")
+        return handle
+
+    def _foreign(self, what: str) -> SettingError:
+        return SettingError(f"{self.file} {what}, so headswap did not write it. Remove it, or choose another folder.")
 
     def _refusal(self, handle: int) -> SettingError:
         return SettingError(
@@ -95,8 +121,13 @@ def _holder(handle: int) -> str:
         return ""
 
 
+def _is_ours(handle: int) -> bool:
+    """Whether a file is empty or says who held it."""
+    return os.fstat(handle).st_size == 0 or _holder(handle) != ""
+
+
 def _is_still(file: Path, handle: int) -> bool:
     try:
-        return os.path.samestat(os.stat(file), os.fstat(handle))
+        return os.path.samestat(os.lstat(file), os.fstat(handle))
     except FileNotFoundError:
         return False

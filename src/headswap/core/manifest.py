@@ -43,6 +43,14 @@ def manifest_problems(folder: Path, *, contents: bool = True) -> list[str]:
     return problems
 
 
+def written_names(folder: Path) -> list[str]:
+    """The files that headswap wrote into a folder, its manifest included; none where there is no manifest."""
+    try:
+        return [MANIFEST, *_entries(folder / MANIFEST)]
+    except InputError:
+        return []
+
+
 def _entries(file: Path) -> dict[str, Any]:
     content = read_json(file)
     found = content.get("headswap_manifest") if isinstance(content, dict) else None

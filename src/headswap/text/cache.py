@@ -3,7 +3,7 @@
 A key is made of what went in: the content of the corpus, the tokenizer's fingerprint, the options. So nothing stale is
 ever reused, and nothing is made twice. An entry is built under a name of its own and then renamed to its key: of two
 processes that build the same one, the first gives the name and both go on. Hashing a corpus is left to content.py,
-building to store.py and train_tokenizer.py.
+building to store.py and train_tokenizer.py, listing and removing to cache_entries.py.
 """
 
 import hashlib
@@ -11,22 +11,21 @@ import json
 import logging
 import os
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import tokenizers
 
 from headswap.core.config import Settings
-from headswap.core.errors import InputError, SettingError, listed
-from headswap.core.files import read_json, remove_folder
+from headswap.core.errors import InputError, SettingError
+from headswap.core.files import remove_folder
+from headswap.text.cache_entries import BUILDING, CacheEntry, clear_cache, list_cache, remove_damaged, summary_of
 from headswap.text.config import ReadSettings, TokenizerSettings
-from headswap.text.content import MEMORY_FILE, cache_folder, corpus_hash, file_hash, spooled, writable
+from headswap.text.content import cache_folder, corpus_hash, file_hash, spooled, writable
 from headswap.text.documents import read_documents
-from headswap.text.store import FORMAT_VERSION, META_FILE, TokenStore, build_store, check_side, is_store
+from headswap.text.store import FORMAT_VERSION, TokenStore, build_store, check_side, is_store
 from headswap.text.tokenizer import Tokenizer
 from headswap.text.train_tokenizer import train_tokenizer
 
@@ -45,33 +44,7 @@ __all__ = [
 
 log = logging.getLogger("headswap")
 
-Kind = Literal["store", "tokenizer", "stdin", "baselines"]
-FOLDERS: dict[str, Kind] = {"stores": "store", "tokenizers": "tokenizer", "stdin": "stdin", "baselines": "baselines"}
-BUILDING = ".building-"
-ABANDONED_SECONDS = 3600
-"""What is half built and was not touched for so long has no builder any more."""
 CACHE_VERSION = 1  # raised when the same input is turned into something else than before
-
-
-@dataclass(frozen=True, slots=True)
-class CacheEntry:
-    """One thing in the cache."""
-
-    key: str
-    kind: Kind
-    path: Path
-    num_bytes: int
-    summary: str
-
-    def as_json(self) -> dict[str, str | int]:
-        """The entry for `--json`."""
-        return {
-            "key": self.key,
-            "kind": self.kind,
-            "path": str(self.path),
-            "num_bytes": self.num_bytes,
-            "summary": self.summary,
-        }
 
 
 def cached_store(
@@ -93,8 +66,8 @@ def cached_store(
     options = {"read": _own(ReadSettings, settings), "side": sorted(side)}
     key = _key("store", FORMAT_VERSION, corpus, tokenizer.fingerprint, options)
     folder = root / "stores" / key
-    if (store := _intact(folder, _open_whole)) is not None:
-        log.info("Reused the token store %s (%s).", key, _summary(folder, "store"))
+    if (store := _intact(folder, root, _open_whole)) is not None:
+        log.info("Reused the token store %s (%s).", key, summary_of(folder, "store"))
         return store
     with _building(folder, root) as temporary:
         build_store(
@@ -106,7 +79,7 @@ def cached_store(
             options=options,
             on_progress=on_progress,
         )
-    log.info("Built the token store %s (%s).", key, _summary(folder, "store"))
+    log.info("Built the token store %s (%s).", key, summary_of(folder, "store"))
     return TokenStore.open(folder)
 
 
@@ -127,42 +100,14 @@ def cached_tokenizer(
     options = [_own(ReadSettings, read_settings), _own(TokenizerSettings, tokenizer_settings)]
     key = _key("tokenizer", tokenizers.__version__, corpus_hash(sources, cache_dir=root), options)
     folder = root / "tokenizers" / key
-    if (tokenizer := _intact(folder, Tokenizer.load)) is not None:
-        log.info("Reused the tokenizer %s (%s).", key, _summary(folder, "tokenizer"))
+    if (tokenizer := _intact(folder, root, Tokenizer.load)) is not None:
+        log.info("Reused the tokenizer %s (%s).", key, summary_of(folder, "tokenizer"))
         return tokenizer
     with _building(folder, root) as temporary:
         trained = train_tokenizer(read_documents(sources, read_settings), tokenizer_settings)
         trained.save(temporary / "tokenizer.json")
-    log.info("Trained the tokenizer %s (%s).", key, _summary(folder, "tokenizer"))
+    log.info("Trained the tokenizer %s (%s).", key, summary_of(folder, "tokenizer"))
     return Tokenizer.load(folder)
-
-
-def list_cache(cache_dir: Path | None = None) -> list[CacheEntry]:
-    """Everything in the cache by kind, the oldest first."""
-    root = cache_dir or cache_folder()
-    entries = []
-    for name, kind in FOLDERS.items():
-        paths = [path for path in (root / name).glob("*") if not path.name.startswith(".")]
-        for path in sorted(paths, key=lambda path: (path.stat().st_mtime, path.name)):
-            entries.append(CacheEntry(path.stem, kind, path, _size(path), _summary(path, kind)))
-    return entries
-
-
-def clear_cache(keys: Sequence[str] | None = None, *, cache_dir: Path | None = None) -> int:
-    """Remove the entries of these keys, or all there is; gives the bytes that were freed."""
-    root = cache_dir or cache_folder()
-    entries = list_cache(root)
-    known = {entry.key for entry in entries}
-    if unknown := [key for key in keys or () if key not in known]:
-        verb = "are" if len(unknown) > 1 else "is"
-        raise SettingError(f"{listed(unknown)} {verb} not in the cache {root}. See what is with: headswap cache")
-    doomed = [entry.path for entry in entries if keys is None or entry.key in keys]
-    if keys is None:
-        doomed += [*_abandoned(root), *root.glob(MEMORY_FILE)]
-    freed = sum(map(_size, doomed))
-    for path in doomed:
-        remove_folder(path)
-    return freed
 
 
 def _given_store(sources: Sequence[str]) -> Path | None:
@@ -199,15 +144,15 @@ def _open_given(folder: Path, settings: ReadSettings, tokenizer: Tokenizer, side
     return store
 
 
-def _intact(folder: Path, load: Callable[[Path], Any]) -> Any:
+def _intact(folder: Path, root: Path, load: Callable[[Path], Any]) -> Any:
     """What lies in the cache, or None; a damaged entry is named and removed."""
     if not folder.exists():
         return None
     try:
         return load(folder)
     except InputError as problem:
+        remove_damaged(folder, root)
         log.warning("Removed a damaged entry from the cache, it is made again: %s", problem)
-        remove_folder(folder)
         return None
 
 
@@ -239,33 +184,3 @@ def _own(kind: type[Settings], settings: Settings) -> dict[str, Any]:
 def _key(*parts: Any) -> str:
     text = json.dumps([CACHE_VERSION, *parts], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _summary(path: Path, kind: Kind) -> str:
-    if kind in ("stdin", "baselines"):
-        return "standard input" if kind == "stdin" else "majority and TF-IDF on one labelled set"
-    try:
-        if kind == "tokenizer":
-            tokenizer = Tokenizer.load(path)
-            return f"{tokenizer.kind}, V = {tokenizer.vocab_size:,}"
-        meta = read_json(path / META_FILE)
-        counts = f"{meta['num_documents']:,} documents, {meta['num_tokens']:,} tokens"
-        return f"{counts}, {_size(path) / 1e6:,.1f} MB, tokenizer {meta['fingerprint']}"
-    except (InputError, KeyError, TypeError):
-        return "damaged"
-
-
-def _abandoned(root: Path) -> list[Path]:
-    """Leftovers of processes that were killed."""
-    left = [path for name in FOLDERS for path in (root / name).glob(".*")]
-    return [path for path in left if time.time() - _last_change(path) > ABANDONED_SECONDS]
-
-
-def _last_change(path: Path) -> float:
-    return max(file.stat().st_mtime for file in (path, *path.rglob("*")))
-
-
-def _size(path: Path) -> int:
-    if path.is_file():
-        return path.stat().st_size
-    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())

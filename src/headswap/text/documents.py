@@ -15,15 +15,17 @@ from pathlib import Path
 from typing import Literal
 
 from headswap.core.errors import InputError, SettingError, absent, counted, raise_problems
+from headswap.core.ownership import unique
 from headswap.text.columns import COLUMN_EXTENSIONS, Problems, read_rows, text_problem
 from headswap.text.config import ReadSettings
 from headswap.text.datasets import is_named, list_datasets, read_named_documents
 from headswap.text.open_text import decode_lines, extension_of, log_once, pieces_of, read_lines
 from headswap.text.records import Document
 
-__all__ = ["Document", "find_files", "read_documents", "read_texts", "spool_stdin"]
+__all__ = ["Document", "files_read", "find_files", "read_documents", "read_texts", "spool_stdin"]
 
 STDIN = "-"
+STDIN_FILE = "stdin"  # while it is copied
 TEXT_EXTENSIONS = frozenset({".txt", ".spm"})  # .spm: text that sentencepiece has cut, as the lab's files are
 KNOWN_EXTENSIONS = TEXT_EXTENSIONS | COLUMN_EXTENSIONS
 PEEK = 1 << 20  # characters that decide between lines and paragraphs
@@ -35,6 +37,11 @@ def find_files(sources: Sequence[str]) -> list[Path]:
     plan = _plan(sources)
     raise_problems([f"{item} is not a file." for item in plan if isinstance(item, str)])
     return [item for item in plan if isinstance(item, Path)]
+
+
+def files_read(sources: Sequence[str]) -> list[Path]:
+    """The files among the sources of a corpus, whose other sources are named data sets and standard input."""
+    return [item for item in _plan(sources) if isinstance(item, Path)]
 
 
 def read_documents(sources: Sequence[str], settings: ReadSettings) -> Iterator[Document]:
@@ -78,10 +85,10 @@ def read_texts(source: str, *, text_column: str | None = None) -> list[str]:
 def spool_stdin(folder: Path) -> Path:
     """Copy standard input into `folder` under its SHA-256, so that it can be read more than once."""
     folder.mkdir(parents=True, exist_ok=True)
-    temporary = folder / f".tmp-{os.getpid()}-stdin"
+    temporary = unique(folder / STDIN_FILE)
     digest = hashlib.sha256()
     try:
-        with temporary.open("wb") as file:
+        with temporary.open("xb") as file:
             for piece in pieces_of(sys.stdin.buffer):
                 digest.update(piece)
                 file.write(piece)

@@ -6,6 +6,7 @@ where it lies. Encoding and appending is left to store_writer.py, which store be
 and batches to windows.py.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -15,7 +16,9 @@ from typing import Any, Self
 import numpy as np
 
 from headswap.core.errors import InputError, did_you_mean, listed, raise_problems
-from headswap.core.files import atomic_folder, read_json, sha256_of_file, write_json
+from headswap.core.files import atomic_folder, has_entry, read_json, sha256_of_file, write_json
+from headswap.core.ownership import Layout
+from headswap.text.lab_tokenizer import MODEL_FILE
 from headswap.text.records import Document
 from headswap.text.store_writer import OFFSET_TYPE, StoreWriter, encoded_batches, file_name, id_type
 from headswap.text.tokenizer import Tokenizer
@@ -24,6 +27,11 @@ FORMAT_VERSION = 1
 META_FILE = "store.json"
 SIDE_ARRAYS = ("word_starts", "sentence_starts")
 """Side arrays that can be asked for: uint8, 1 where a token begins a word or a sentence."""
+ARRAYS = ("ids", "offsets", "byte_counts")
+LAYOUT = Layout(
+    files=tuple(map(re.escape, (META_FILE, "tokenizer.json", MODEL_FILE, *map(file_name, (*ARRAYS, *SIDE_ARRAYS))))),
+    is_ours=lambda folder: has_entry(folder / META_FILE, "headswap_store"),
+)
 NEEDED_COUNTS = ("vocab_size", "num_documents", "num_tokens", "num_bytes")
 NEEDED_META = (*NEEDED_COUNTS, "fingerprint", "arrays")
 
@@ -157,12 +165,12 @@ def build_store(
     options: Mapping[str, Any] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> TokenStore:
-    """Encode every document into the store `folder`, which appears when it is whole and replaces what was there.
+    """Encode every document into the store `folder`, which appears when it is whole and replaces a store there.
 
     `on_progress` hears of the documents and bytes done so far.
     """
     check_side(side)
-    with atomic_folder(folder) as temporary:
+    with atomic_folder(folder, LAYOUT) as temporary:
         with ExitStack() as stack:
             writer = StoreWriter(temporary, tokenizer, side, stack)
             for batch in encoded_batches(documents, tokenizer, side):
@@ -202,7 +210,7 @@ def _read_meta(folder: Path) -> dict[str, Any]:
     wrong += [name for name, kind in (("fingerprint", str), ("arrays", dict)) if not isinstance(meta[name], kind)]
     if wrong:
         raise _damaged(folder, f"{META_FILE} has a wrong value for {listed(wrong)}")
-    if missing := [name for name in ("ids", "offsets", "byte_counts") if name not in meta["arrays"]]:
+    if missing := [name for name in ARRAYS if name not in meta["arrays"]]:
         raise _damaged(folder, f"{META_FILE} lacks the arrays {listed(missing)}")
     return meta
 

@@ -21,7 +21,7 @@ import tokenizers
 
 from headswap.core.bases import checked_base, is_boxed
 from headswap.core.errors import InputError, absent, listed
-from headswap.core.files import atomic_file, read_json
+from headswap.core.files import atomic_file, has_entry, read_json
 
 log = logging.getLogger("headswap")
 
@@ -245,6 +245,14 @@ def _marked(text: str, encoding: tokenizers.Encoding) -> MarkedIds:
 
 def _ids(encoding: tokenizers.Encoding) -> np.ndarray:
     return np.array(encoding.ids, dtype=np.int32)
+
+
+def is_tokenizer(file: Path) -> bool:
+    """Whether a file is a tokenizer that headswap wrote."""
+    try:
+        return has_entry(file, "model") and bool(Tokenizer(file.read_text(encoding="utf-8")))
+    except InputError:
+        return False
 
 
 def _find(path: Path) -> Path:

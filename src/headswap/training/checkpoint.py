@@ -8,6 +8,7 @@ checkpoint that knows of them; without them it is not whole. One that is not who
 
 import logging
 import os
+import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -16,16 +17,19 @@ from typing import Any
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from headswap.bundle import LAYOUT as BUNDLE
 from headswap.bundle import WEIGHTS, Bundle
 from headswap.core.errors import InputError
 from headswap.core.files import atomic_folder, discard_folder, flush_folder, read_json, write_json
 from headswap.core.manifest import manifest_problems, write_manifest
+from headswap.core.ownership import Layout, unique
 from headswap.model.text_model import TextModel
 from headswap.model.weights import load_weights
 from headswap.training.optimizer import AdamW, load_optimizer_tensors, optimizer_tensors
 
 log = logging.getLogger("headswap")
 OPTIMIZER, STATE = "optimizer.safetensors", "state.json"
+LAYOUT = Layout(files=(*BUNDLE.files, *map(re.escape, (OPTIMIZER, STATE))))
 
 
 @dataclass
@@ -63,7 +67,7 @@ class Progress:
 def save_checkpoint(folder: Path, bundle: Bundle, optimizer: AdamW, progress: Progress, *, keep: int) -> Path:
     """Write `step-N`, point `last` at it, and remove the oldest beyond `keep` once the new one is known to be whole."""
     target = folder / f"step-{progress.step:08d}"
-    with atomic_folder(target) as temporary:
+    with atomic_folder(target, LAYOUT) as temporary:
         bundle.write_into(temporary)
         save_file(optimizer_tensors(bundle.model, optimizer), temporary / OPTIMIZER)
         write_json(temporary / STATE, asdict(progress))
@@ -163,8 +167,7 @@ def load_weights_in_place(model: TextModel, bundle: Path) -> None:
 def point_at(target: Path) -> None:
     """Make `last` name a checkpoint; where there are no symbolic links the newest step-N folder alone must do."""
     link = target.with_name("last")
-    temporary = link.with_name(f".tmp-{os.getpid()}-{link.name}")
-    temporary.unlink(missing_ok=True)
+    temporary = unique(link)
     try:
         temporary.symlink_to(target.name, target_is_directory=True)
     except (OSError, NotImplementedError):

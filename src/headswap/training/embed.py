@@ -1,6 +1,7 @@
 """Texts as vectors: what the base makes of them, pooled."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -11,6 +12,15 @@ from headswap.model.config import Pooling
 from headswap.model.heads import pool
 from headswap.text.batch import flat_batch
 from headswap.training.evaluate import TOKENS_PER_BATCH, make_sequences, token_batches
+
+
+def are_vectors(file: Path) -> bool:
+    """Whether a file is an array as `embed` writes it."""
+    try:
+        found = np.load(file, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError, OSError):
+        return False
+    return isinstance(found, np.ndarray) and found.ndim == 2 and found.dtype == np.float32
 
 
 @torch.no_grad()

@@ -7,6 +7,7 @@ sentences, and the loss that anyone must get on them. How a package offers it is
 
 import copy
 import json
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,11 +17,14 @@ from typing import Any
 
 import torch
 
+from headswap.bundle import LAYOUT as BUNDLE
 from headswap.bundle import Bundle
 from headswap.core.config import load_recipe, read_toml
 from headswap.core.errors import InputError, RunError, SettingError
 from headswap.core.files import atomic_folder, read_json, sha256_of_file, write_json
-from headswap.core.manifest import write_manifest
+from headswap.core.manifest import write_manifest, written_names
+from headswap.core.outputs import check_folder
+from headswap.core.ownership import Layout
 from headswap.examine import examine_bundle
 from headswap.model.account import account_of
 from headswap.model.pretraining import make_objective
@@ -67,6 +71,9 @@ def pack(
     `beside` go into the record.
     """
     recipe, result = _checked(run)
+    layouts = {"bundle": BUNDLE, "record": _record_layout(out / "record")}
+    for name, layout in layouts.items():  # what is in `out` may be refused, and that is known before the work
+        check_folder(out / name, layout, overwrite=True, reads=[run])
     bundle = Bundle.load(run)
     before = _held_out(bundle, recipe)
     if abs(before["loss"] - result["loss"]) > MOST_APART:
@@ -94,9 +101,14 @@ def pack(
                 f"The base has {num_bytes / 1e6:.1f} MB, more than the {most_bytes / 1e6:.1f} MB that are allowed."
             )
         for part in (bundle_folder, record):
-            with atomic_folder(out / part.name) as place:
+            with atomic_folder(out / part.name, layouts[part.name]) as place:
                 shutil.copytree(part, place, dirs_exist_ok=True, copy_function=shutil.copyfile)
     return Packed(out, num_bytes, after["loss"], before["loss"], reference)
+
+
+def _record_layout(folder: Path) -> Layout:
+    """What an earlier packing wrote into a record, by its manifest."""
+    return Layout(files=tuple(map(re.escape, written_names(folder))))
 
 
 def reference_loss(bundle: Bundle, record: Path) -> dict[str, Any]:
@@ -174,7 +186,7 @@ def _write_record(
     """What the run left, without the texts that it sampled on its way, and the reference."""
     if broken := [sentence for sentence in sentences if not sentence.strip() or "\n" in sentence]:
         raise InputError(f"A sentence of the reference is one line of text; {broken[0]!r} is not.")
-    with atomic_folder(out) as folder:
+    with atomic_folder(out, _record_layout(out)) as folder:
         for file in (run / "recipe.toml", run / "result.json", run / "data.json", *beside):
             (folder / file.name).write_bytes(file.read_bytes())
         environment = read_json(run / "environment.json")

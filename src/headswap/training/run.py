@@ -8,28 +8,26 @@ here, and how to read one.
 import json
 import logging
 import os
+import re
 from collections.abc import Sequence
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from headswap.bundle import LAYOUT as BUNDLE
 from headswap.bundle import Bundle
 from headswap.core.config import Recipe, validate
 from headswap.core.errors import InputError, SettingError, listed
-from headswap.core.files import (
-    TEMPORARY,
-    atomic_file,
-    discard_folder,
-    read_json,
-    remove_folder,
-    restore_folder,
-    write_json,
-)
+from headswap.core.files import atomic_file, discard_folder, read_json, remove_folder, restore_folder, write_json
 from headswap.core.lock import LOCK_FILE, FolderLock
+from headswap.core.outputs import check_apart, check_writable
+from headswap.core.ownership import Layout, check_replaceable, foreign_in, is_unfinished, leftovers
 from headswap.generate.config import SamplingSettings
 from headswap.generate.generator import Generator
 from headswap.training.answers import Answer
 from headswap.training.changes import check_given, check_unchanged, read_record, say_if_elsewhere
+from headswap.training.checkpoint import LAYOUT as CHECKPOINT
+from headswap.training.checkpoint import find_checkpoints
 from headswap.training.config import AdaptRecipe, DeviceName, FinetuneRecipe, PretrainRecipe
 from headswap.training.machine import device_of
 from headswap.training.predict import predict_texts
@@ -37,8 +35,24 @@ from headswap.training.predict import predict_texts
 log = logging.getLogger("headswap")
 OWN_FILES = {"recipe.toml", "environment.json", "data.json", "metrics.jsonl", "ledger.json", "result.json"}
 OWN_FILES |= {"predictions.npz"}
-OWN_FOLDERS = {"checkpoints", "bundle"}
 REMOVED_LAST = "recipe.toml"  # what is left of a run that is half removed is still known as that run's
+
+
+def _is_run(folder: Path) -> bool:
+    """Whether a folder is a run's: a recipe alone may be one that a user wrote."""
+    names = set(_visible(folder))
+    return not names or (REMOVED_LAST in names and len(names) > 1) or bool(find_checkpoints(folder / "checkpoints"))
+
+
+LAYOUT = Layout(
+    files=(
+        *map(re.escape, (*sorted(OWN_FILES), LOCK_FILE)),
+        *(f"bundle/{name}" for name in BUNDLE.files),
+        *(rf"checkpoints/(?:(?:step|best)-\d+|last)/{name}" for name in CHECKPOINT.files),
+    ),
+    links=("checkpoints/last",),
+    is_ours=_is_run,
+)
 
 
 class Run:
@@ -130,8 +144,8 @@ class Run:
         is_made_longer = check_unchanged(self.path, recipe)
         self.check_data(data)
         say_if_elsewhere(self.path, environment)
-        restore_folder(self.path / "bundle")
-        for leftover in list(self.path.rglob(f"{TEMPORARY}*")):  # of a writer that was killed
+        restore_folder(self.path / "bundle", BUNDLE)
+        for leftover in leftovers(self.path, LAYOUT):  # of a writer that was killed
             remove_folder(leftover)
         if is_made_longer:
             (self.path / "result.json").unlink(missing_ok=True)
@@ -142,6 +156,7 @@ class Run:
 
     def _clear(self) -> None:
         """Remove the run that is replaced; what a kill leaves of it is never taken for a part of the new one."""
+        check_replaceable(self.path, LAYOUT)  # again: other processes may have written there in the meantime
         for name in [*sorted(set(_visible(self.path)) - {REMOVED_LAST}), REMOVED_LAST]:
             discard_folder(self.path / name)
 
@@ -176,9 +191,7 @@ def open_run(
     run = Run(out, device=recipe.machine.device)
     if overwrite and resume:
         raise SettingError("--overwrite and --resume are both given. Give one: replace the run, or go on with it.")
-    for name in reads:
-        if Path(name).exists() and run.path.resolve() in (Path(name).resolve(), *Path(name).resolve().parents):
-            raise SettingError(f"--out {run.path} holds {name}, which this run reads. Choose another folder.")
+    check_apart(run.path, reads)
     if run.path.is_file():
         raise SettingError(f"--out {run.path} is a file. Give a folder.")
     run._lock.check()
@@ -188,29 +201,25 @@ def open_run(
             f"--out {run.path} is not empty. Choose another folder, go on with --resume, "
             "or replace the run with --overwrite."
         )
-    foreign = [name for name in visible if name not in OWN_FILES | OWN_FOLDERS]
-    if foreign and overwrite:
+    if overwrite:
+        check_replaceable(run.path, LAYOUT)
+    replaced = [name for name in foreign_in(run.path, LAYOUT) if name.startswith(("bundle/", "checkpoints/"))]
+    if resume and replaced:  # as the run resumes, its bundle and old checkpoints are replaced
         raise SettingError(
-            f"--overwrite would remove {listed(foreign)} from {run.path}, which no run made. Move it away first."
+            f"--resume could remove {listed(replaced)} from {run.path}, which headswap did not write there. "
+            "Move it away first."
         )
     run.replaces_another, run.goes_on = overwrite and bool(visible), resume
     if resume:
         run.is_made_longer = check_given(run.path, recipe)
-    if not _can_be_made(run.path):
-        raise SettingError(f"--out {run.path} cannot be written to. Choose a folder that can.")
+    check_writable(run.path)
     return run
-
-
-def _can_be_made(path: Path) -> bool:
-    """Whether the folder, or the nearest one above it that exists, takes new files."""
-    nearest = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
-    return nearest.is_dir() and os.access(nearest, os.W_OK) and not str(nearest).startswith("/proc")
 
 
 def _visible(path: Path) -> list[str]:
     """What lies in a folder, leftovers of a killed process aside."""
     names = sorted(entry.name for entry in path.iterdir()) if path.is_dir() else []
-    return [name for name in names if not name.startswith((TEMPORARY, LOCK_FILE))]
+    return [name for name in names if name != LOCK_FILE and not is_unfinished(name)]
 
 
 def _is_whole(line: str) -> bool:
