@@ -7,8 +7,8 @@ from typing import Any
 from headswap.core.config import load_recipe
 from headswap.core.files import write_json
 from headswap.study.arms import read_arms
-from headswap.study.conduct import PLAN, RECIPE
 from headswap.study.config import StudyRecipe
+from headswap.study.folder import PLAN, RECIPE
 from headswap.study.plan import Plan, make_plan
 from headswap.study.prepare import Prepared, prepare
 from headswap.study.work import JOBS

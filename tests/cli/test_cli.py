@@ -461,6 +461,16 @@ def test_a_tokenizer_is_replaced_only_when_asked(
     assert (tmp_path / "tokenizer.json").read_bytes() != before
 
 
+def test_a_tokenizer_never_replaces_its_corpus(
+    capsys: pytest.CaptureFixture[str], shared: Path, tmp_path: Path
+) -> None:
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_bytes((shared / "corpus.txt").read_bytes())
+    said = call_wrong(capsys, "tokenizer", corpus, "--out", corpus, "--vocab-size=270", "--overwrite")
+    assert "which is the corpus" in said
+    assert corpus.read_bytes() == (shared / "corpus.txt").read_bytes()
+
+
 def test_a_store_is_replaced_only_when_asked(capsys: pytest.CaptureFixture[str], shared: Path, tmp_path: Path) -> None:
     rest = ("--tokenizer", shared / "base", "--out", tmp_path / "store")
     before = call_json(capsys, "store", shared / "corpus.txt", *rest)["num_documents"]

@@ -186,3 +186,15 @@ def test_a_temporary_name_of_another_process_is_never_reused(tmp_path: Path) -> 
         (temporary / "a").write_text("new")
     assert (tmp_path / "real").read_text() == "mine"
     assert (tmp_path / f".tmp-{os.getpid()}-folder" / "notes.txt").read_text() == "mine"
+
+
+def test_leftovers_of_one_name_are_removed_and_no_others(tmp_path: Path) -> None:
+    ours = ".tmp-12-0123abcd-study"
+    others = [".tmp-12-0123abcd-my-study", ".tmp-x-study", ".tmp-12-study", ".tmp-12-0123abcd-study2", "study"]
+    for name in (ours, *others):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a").write_text("x")
+    (tmp_path / ".tmp-34-0123abcd-study").mkdir()
+    (tmp_path / ".tmp-34-0123abcd-study" / "notes.txt").write_text("mine")
+    files.remove_leftovers(tmp_path / "study", LAYOUT)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*others, ".tmp-34-0123abcd-study"])

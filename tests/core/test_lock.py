@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headswap.core.errors import SettingError
-from headswap.core.lock import LOCK_FILE, FolderLock
+from headswap.core.lock import LOCK_FILE, FolderLock, is_held
 
 HOLDER = """
 import sys, pathlib
@@ -102,3 +102,19 @@ def test_what_a_killed_process_left_is_taken_over(tmp_path: Path) -> None:
         lock.take()
         lock.release()
         assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lock_continues_in_the_folder_that_replaces_its_own(tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir()
+    (tmp_path / "new").mkdir()
+    lock, new = FolderLock(tmp_path / "old"), FolderLock(tmp_path / "new")
+    lock.take()
+    new.take()
+    (tmp_path / "old").rename(tmp_path / "gone")
+    (tmp_path / "new").rename(tmp_path / "old")
+    lock.continue_with(new)
+    assert is_held(tmp_path / "old" / LOCK_FILE)
+    assert not is_held(tmp_path / "gone" / LOCK_FILE)
+    assert not is_held(tmp_path / "nowhere")
+    lock.release()
+    assert list((tmp_path / "old").iterdir()) == []

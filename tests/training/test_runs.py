@@ -319,6 +319,15 @@ def test_an_overwrite_that_cannot_start_leaves_the_old_run(shared: Path, tmp_pat
     assert run.result == before
 
 
+def test_adapting_with_a_mistyped_reference_leaves_the_old_run(base: hs.Run, shared: Path, tmp_path: Path) -> None:
+    settings = {"max_steps": 1, "device": "cpu", "threads": 1, "out": tmp_path / "run"}
+    run = hs.adapt(base, shared / "corpus.txt", **settings)
+    before = {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()}
+    with pytest.raises(InputError, match=r"corpsu\.txt does not exist"):
+        hs.adapt(base, shared / "corpus.txt", reference=str(shared / "corpsu.txt"), overwrite=True, **settings)
+    assert {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()} == before
+
+
 def test_resuming_a_finished_run_does_nothing_and_returns_it(
     base: hs.Run, shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

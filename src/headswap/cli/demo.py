@@ -24,7 +24,7 @@ def demo(
     minutes: float = 1.0,
     seeds: int = 3,
     jobs: int = 2,
-    overwrite: Annotated[bool, switch("Remove an earlier demo first.")] = False,
+    overwrite: Annotated[bool, switch("Replace the demo in the folder, after all checks.")] = False,
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
 ) -> int:
     """The study in small, on film reviews that come along (about 5 minutes).

@@ -48,7 +48,7 @@ class StudyFlags(OutputFlags):
         Parameter(help="Do what fits into this time and say what was left out; the same command goes on later."),
     ] = None
     no_texts: Annotated[bool, switch("Leave all texts out of the report.")] = False
-    overwrite: Annotated[bool, switch("Remove an earlier study in the folder first.")] = False
+    overwrite: Annotated[bool, switch("Replace the study in the folder, after all checks.")] = False
 
 
 Device = Parameter(help="Where to compute: auto takes a CUDA device if there is one.")

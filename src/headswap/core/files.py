@@ -109,6 +109,15 @@ def _set_aside(path: Path, layout: Layout) -> list[Path]:
     return sorted(ours, key=lambda entry: entry.stat().st_mtime_ns, reverse=True)
 
 
+def remove_leftovers(path: Path, layout: Layout) -> None:
+    """Remove the temporary folders that killed writers of `path` left beside it; call it under the lock of `path`."""
+    beside = path.parent.iterdir() if path.parent.is_dir() else ()
+    for entry in list(beside):
+        is_ours = is_unfinished(entry.name) and finished_name(entry.name) == path.name and not entry.is_symlink()
+        if is_ours and entry.is_dir() and not foreign_in(entry, layout):
+            remove_folder(entry)
+
+
 def exchange(one: Path, other: Path) -> bool:
     """Swap two names in one atomic stroke; False where the system or the file system cannot."""
     function = _renameat2()

@@ -102,6 +102,12 @@ class FolderLock:
     def _foreign(self, what: str) -> SettingError:
         return SettingError(f"{self.file} {what}, so headswap did not write it. Remove it, or choose another folder.")
 
+    def continue_with(self, other: "FolderLock") -> None:
+        """Hold the lock of a folder that has replaced this one; `other` took it before, under a temporary name."""
+        if self._handle is not None:
+            os.close(self._handle)
+        self._handle, other._handle = other._handle, None
+
     def _refusal(self, handle: int) -> SettingError:
         return SettingError(
             f"{self.file.parent} is in use{_holder(handle)}. Wait for its run or stop it, or choose another folder."
@@ -110,6 +116,25 @@ class FolderLock:
     def __getstate__(self) -> dict[str, Any]:
         """A copy in another process holds nothing."""
         return {"file": self.file, "_handle": None}
+
+
+def is_held(file: Path) -> bool:
+    """Whether any process holds a lock on a file; writes nothing."""
+    if fcntl is None:
+        return False
+    try:
+        handle = os.open(file, os.O_RDWR)
+    except OSError:  # removed, or not ours to write
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # a file system without locks
+        return False
+    finally:
+        os.close(handle)
+    return False
 
 
 def _holder(handle: int) -> str:

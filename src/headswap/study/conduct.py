@@ -1,4 +1,4 @@
-"""A study from its recipe to its finished jobs: prepare, plan, probe, run. What it found is left to results.py.
+"""A study from its recipe to its finished jobs: begin (see begin.py), probe, run. What it found is left to results.py.
 
 The folder: `study.toml` (the recipe), `plan.json` (jobs and cells), `data/` (the rows that every job reads, and what
 the guard found), `runs/` (one folder a job), `logs/`. The same command goes on where it was.
@@ -7,26 +7,24 @@ the guard found), `runs/` (one folder a job), `logs/`. The same command goes on 
 import logging
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from headswap.core.config import Settings, load_recipe
-from headswap.core.errors import SettingError, listed
-from headswap.core.files import read_json, remove_folder, write_json
-from headswap.core.lock import FolderLock
+from headswap.core.errors import SettingError
+from headswap.core.files import read_json
 from headswap.study.arms import read_arms
-from headswap.study.config import ALL, StudyRecipe
-from headswap.study.plan import Job, Plan, make_plan, usable_budgets
+from headswap.study.begin import begin
+from headswap.study.config import StudyRecipe
+from headswap.study.folder import alone_in
+from headswap.study.plan import Job, Plan
 from headswap.study.preflight import Estimator, Preflight, look_ahead
-from headswap.study.prepare import Prepared, prepare
+from headswap.study.prepare import Prepared
 from headswap.study.schedule import Outcome, Scheduler, Watcher
 
 log = logging.getLogger("headswap")
-RECIPE, PLAN = "study.toml", "plan.json"
-OWN = {RECIPE, PLAN, "data", "runs", "logs", "figures", "report.html", "report.md", "results.csv", "results.json"}
 PRETRAINING_SHARE = 0.4
 """Of `--max-minutes`, for pre-training that has no limit of its own."""
 ROOM_TO_SPARE = 1.1
@@ -69,19 +67,9 @@ def conduct(
         from headswap.training.machine import device_of
 
         device_of(recipe.machine.device)
-    _check_folder(out, overwrite=overwrite)
-    with _alone_in(out):
-        recipe = _with_limit(recipe, max_minutes)
-        prepared = prepare(recipe, out)
-        _, over = usable_budgets(recipe, prepared)
-        for budget in over:
-            log.warning(
-                "Left out the budget of %s labels: the training set has %d.", budget, prepared.num_rows["train"]
-            )
-        _check_budgets(recipe, prepared)
-        plan = make_plan(recipe, arms, prepared, out)
-        recipe.save(out / RECIPE)
-        write_json(out / PLAN, plan.as_json())
+    recipe = _with_limit(recipe, max_minutes)
+    with alone_in(out) as lock:
+        prepared, plan = begin(recipe, arms, out, lock, overwrite=overwrite)
         every = list(plan.jobs.values())
         threads = recipe.machine.threads
         estimator = Estimator(None, prepared)
@@ -106,45 +94,6 @@ def _with_limit(recipe: StudyRecipe, max_minutes: float | None) -> StudyRecipe:
         return recipe
     share = round(max_minutes * PRETRAINING_SHARE / recipe.study.base_seeds, 2)
     return recipe.changed(pretrain=pretrain.changed(max_minutes=max(0.05, share)))
-
-
-def _check_budgets(recipe: StudyRecipe, prepared: Prepared) -> None:
-    """Told before anything is trained: with fewer labels than classes no job could be done."""
-    least = len(prepared.labels)
-    if small := [budget for budget in recipe.study.budgets if budget != ALL and int(budget) < least]:
-        raise SettingError(
-            f"A budget of {small[0]} labels cannot hold one of each of the {least} classes. "
-            f"Use --budgets with {least} or more."
-        )
-
-
-def _check_folder(out: Path, *, overwrite: bool) -> None:
-    if out.is_file():
-        raise SettingError(f"--out {out} is a file. Give a folder.")
-    names = sorted(entry.name for entry in out.iterdir() if not entry.name.startswith(".")) if out.is_dir() else []
-    if not names:
-        return
-    foreign = [name for name in names if name not in OWN]
-    if overwrite and foreign:
-        raise SettingError(f"--overwrite would remove {listed(foreign)} from {out}, which no study made. Move it away.")
-    if overwrite:
-        remove_folder(out)
-    elif not (out / RECIPE).exists() and not (out / "data").exists():
-        raise SettingError(f"--out {out} is not empty and holds no study. Choose another folder.")
-
-
-@contextmanager
-def _alone_in(out: Path) -> Iterator[None]:
-    """Two studies at once in one folder would do each job twice."""
-    out.mkdir(parents=True, exist_ok=True)
-    lock = FolderLock(out)
-    lock.take()
-    try:
-        yield
-    finally:
-        lock.release()
-        with suppress(OSError):  # what could not begin leaves no folder
-            out.rmdir()
 
 
 def _probe(jobs: list[Job], scheduler: Scheduler, out: Path) -> dict[str, Any] | None:

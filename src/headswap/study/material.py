@@ -16,8 +16,8 @@ from headswap.core.config import load_recipe, read_toml
 from headswap.core.errors import HeadswapError, InputError, SettingError, absent
 from headswap.core.files import read_json
 from headswap.study.arms import SCRATCH
-from headswap.study.conduct import PLAN, RECIPE
 from headswap.study.config import ALL, StudyRecipe
+from headswap.study.folder import PLAN, RECIPE
 from headswap.text.columns import COLUMN_EXTENSIONS
 from headswap.text.documents import read_texts
 from headswap.text.open_text import extension_of

@@ -29,6 +29,7 @@ from headswap.training.tasks.table import chosen_task
 
 log = logging.getLogger("headswap")
 VERSION = 1
+PREPARED = "prepared.json"
 TEST_SEED = 0
 PAIRS = (
     ("train", "test"), ("validation", "test"), ("corpus", "test"), ("train", "validation"), ("corpus", "validation"),
@@ -63,8 +64,37 @@ class Prepared:
         return every if budget == ALL else int(budget)
 
 
-def prepare(recipe: StudyRecipe, out: Path) -> Prepared:
-    """Read, guard and write the sets; what was prepared before from the same files is used again."""
+def prepare(recipe: StudyRecipe, out: Path, *, staged: Path | None = None) -> Prepared:
+    """Read, guard and write the sets; what was prepared before from the same files is used again.
+
+    With `staged` they are always read, and written to that folder; the caller renames it to the `data` folder of `out`.
+    """
+    if staged is None and (found := find_prepared(recipe, out)):
+        return found
+    recipe = _checked(recipe)
+    key, folder = _key(recipe), staged or out / "data"
+    prepared = _Preparation(recipe, folder, out.resolve() / "data").work()
+    write_json(folder / PREPARED, {"key": key, **asdict(prepared)})
+    return prepared
+
+
+def find_prepared(recipe: StudyRecipe, out: Path) -> Prepared | None:
+    """What was prepared before in a folder, if it was from the same files under the same settings."""
+    recipe = _checked(recipe)
+    file = out / "data" / PREPARED
+    if not file.exists():
+        return None
+    kept = read_json(file)
+    if kept.get("key") != _key(recipe) or not all(Path(kept[name]).exists() for name in ("train", "test")):
+        return None
+    values = {name: value for name, value in kept.items() if name != "key"}
+    for name in ("corpus", "labels", "notes"):
+        values[name] = tuple(values[name])
+    return Prepared(**values)
+
+
+def _checked(recipe: StudyRecipe) -> StudyRecipe:
+    """The recipe with its test set written out; data that a study cannot use are refused."""
     data = recipe.data
     if data.train is None:
         raise SettingError("No training set is given. Name a data set, or pass --train FILE.")
@@ -80,19 +110,7 @@ def prepare(recipe: StudyRecipe, out: Path) -> Prepared:
     test = data.test or own_test(data.train)
     if test is None:
         raise SettingError("A study needs a test set. Pass --test FILE.")
-    recipe = recipe.changed(data=data.changed(test=test))
-    file = out / "data" / "prepared.json"
-    key = _key(recipe)
-    if file.exists():
-        kept = read_json(file)
-        if kept.get("key") == key and all(Path(kept[name]).exists() for name in ("train", "test")):
-            values = {name: value for name, value in kept.items() if name != "key"}
-            for name in ("corpus", "labels", "notes"):
-                values[name] = tuple(values[name])
-            return Prepared(**values)
-    prepared = _Preparation(recipe, out / "data").work()
-    write_json(file, {"key": key, **asdict(prepared)})
-    return prepared
+    return recipe.changed(data=data.changed(test=test))
 
 
 def _key(recipe: StudyRecipe) -> str:
@@ -107,8 +125,8 @@ def _key(recipe: StudyRecipe) -> str:
 
 
 class _Preparation:
-    def __init__(self, recipe: StudyRecipe, folder: Path) -> None:
-        self.recipe, self.folder = recipe, folder
+    def __init__(self, recipe: StudyRecipe, folder: Path, place: Path) -> None:
+        self.recipe, self.folder, self.place = recipe, folder, place  # the folder is renamed to `place`
         study = recipe.study
         self.reading = ReadSettings(documents=study.documents, text_column=study.corpus_text_column)
         self.sources = list(study.corpus)
@@ -215,7 +233,7 @@ class _Preparation:
             documents = enumerate(read_documents(self.sources, self.reading))
             rows = ({"text": document.text} for row, document in documents if row not in drop)
             path = self._write_rows("corpus.jsonl", rows)
-            return (path,), corpus_hash([path])
+            return (path,), corpus_hash([str(self.folder / "corpus.jsonl")])
         digest = corpus_hash([source for source in self.sources if source not in stores])
         for store in stores:
             digest += (Path(store) / META_FILE).read_text(encoding="utf-8")
@@ -225,7 +243,7 @@ class _Preparation:
     def _write_rows(self, name: str, rows: Iterable[dict[str, str]]) -> str:
         with atomic_file(self.folder / name) as temporary, temporary.open("w", encoding="utf-8") as file:
             file.writelines(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
-        return str((self.folder / name).resolve())
+        return str(self.place / name)
 
 
 def _is_path(source: str) -> bool:

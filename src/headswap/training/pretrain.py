@@ -21,6 +21,7 @@ from headswap.generate.generator import Generator
 from headswap.text.cache import cached_store, spooled
 from headswap.text.checks import say_findings
 from headswap.text.pairs import PairRows
+from headswap.text.store import TokenStore
 from headswap.training.checkpoint import Progress
 from headswap.training.compiled import compile_layers, pays_off
 from headswap.training.config import AdaptRecipe, PretrainRecipe
@@ -120,6 +121,7 @@ class _Pretraining:
         self.origin = processes.first_then_all(lambda: origin(recipe, sources))
         self.tokenizer, self.store, self.objective = self.origin.tokenizer, self.origin.store, self.origin.objective
         self.shape = self.origin.model.shape
+        self.reference = processes.first_then_all(self._read_reference)
         machine.settle_precision(self.shape.base.hidden_size)
         max_length = recipe.training.max_length or self.shape.base.max_position_embeddings
         self.parts = CorpusParts(self.store, self.objective, recipe.training, max_length=max_length)
@@ -190,13 +192,19 @@ class _Pretraining:
             **self.machine.cost(progress.step, progress.tokens, progress.seconds),
         })  # fmt: skip
 
-    def _reference_loss(self, bundle: Bundle) -> float | None:
-        """The loss on text of the old domain, where some is given."""
+    def _read_reference(self) -> TokenStore | None:
+        """The text of the old domain, where some is given; read before the run that is replaced is removed."""
         name = self.recipe.model.reference if isinstance(self.recipe, AdaptRecipe) else None
         if name is None:
             return None
+        return cached_store([name], self.recipe.corpus, self.tokenizer, side=self.objective.sides)
+
+    def _reference_loss(self, bundle: Bundle) -> float | None:
+        """The loss on text of the old domain, where some is given."""
+        store = self.reference
+        if store is None:
+            return None
         model = bundle.model.to(self.machine.device)
-        store = cached_store([name], self.recipe.corpus, self.tokenizer, side=self.objective.sides)
         _, chosen = split_documents(store, 0.5)  # at most as many tokens as are held out
         rows = self.parts.rows_of(chosen if len(chosen) else np.arange(store.num_documents), store)
         num_bytes = int(store.byte_counts.sum())

@@ -1,0 +1,135 @@
+"""The beginning of a study: everything that can be checked before training is checked, then the folder is written.
+
+Data, budgets, arms, bases and the tokenizer are checked while the new data are still in a temporary folder. An error
+leaves the study that is in the folder as it is, every byte of it.
+"""
+
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+
+from headswap.core.bases import is_boxed
+from headswap.core.config import load_recipe
+from headswap.core.errors import SettingError
+from headswap.core.files import atomic_folder, write_json
+from headswap.core.lock import FolderLock
+from headswap.study.arms import SCRATCH, Arm
+from headswap.study.config import ALL, StudyRecipe
+from headswap.study.folder import (
+    DATA,
+    DATA_LAYOUT,
+    PLAN,
+    RECIPE,
+    check_corpus_outside,
+    check_replaceable,
+    holds_study,
+    replaced,
+)
+from headswap.study.plan import Job, Plan, make_plan, usable_budgets
+from headswap.study.prepare import Prepared, find_prepared, prepare
+from headswap.training.config import FinetuneRecipe, PretrainRecipe
+
+log = logging.getLogger("headswap")
+
+
+def begin(
+    recipe: StudyRecipe, arms: list[Arm], out: Path, lock: FolderLock, *, overwrite: bool
+) -> tuple[Prepared, Plan]:
+    """Prepare and plan a study in a folder that is locked; with `overwrite` it replaces the one that is there."""
+    check_corpus_outside(out, recipe.study.corpus)
+    if holds_study(out, overwrite=overwrite) and overwrite:
+        check_replaceable(out, _reads(recipe, arms))
+        with replaced(out, lock) as folder:
+            prepared = prepare(recipe, out, staged=folder / DATA)
+            plan = _checked_plan(recipe, arms, prepared, out)
+            _write(recipe, plan, folder)
+        return prepared, plan
+    if found := find_prepared(recipe, out):
+        prepared, plan = found, _checked_plan(recipe, arms, found, out)
+    else:
+        with atomic_folder(out.resolve() / DATA, DATA_LAYOUT) as folder:
+            prepared = prepare(recipe, out, staged=folder)
+            plan = _checked_plan(recipe, arms, prepared, out)
+    _write(recipe, plan, out)
+    return prepared, plan
+
+
+def _write(recipe: StudyRecipe, plan: Plan, folder: Path) -> None:
+    recipe.save(folder / RECIPE)
+    write_json(folder / PLAN, plan.as_json())
+
+
+def _reads(recipe: StudyRecipe, arms: list[Arm]) -> list[str]:
+    """Every file and folder that the study reads, as it is named."""
+    data = recipe.data
+    files = [data.train, data.validation, data.test, data.label_file, data.validation_label_file, data.test_label_file]
+    names = [*files, *recipe.study.corpus, recipe.tokenizer.tokenizer, *(arm.bundle for arm in arms)]
+    return [name for name in names if name]
+
+
+def _checked_plan(recipe: StudyRecipe, arms: list[Arm], prepared: Prepared, out: Path) -> Plan:
+    _, over = usable_budgets(recipe, prepared)
+    for budget in over:
+        log.warning("Left out the budget of %s labels: the training set has %d.", budget, prepared.num_rows["train"])
+    _check_budgets(recipe, prepared)
+    _check_tokenizer(recipe)
+    plan = make_plan(recipe, arms, prepared, out)
+    _check_jobs(plan.jobs.values())
+    return plan
+
+
+def _check_budgets(recipe: StudyRecipe, prepared: Prepared) -> None:
+    """With fewer labels than classes no job could be done."""
+    least = len(prepared.labels)
+    if small := [budget for budget in recipe.study.budgets if budget != ALL and int(budget) < least]:
+        raise SettingError(
+            f"A budget of {small[0]} labels cannot hold one of each of the {least} classes. "
+            f"Use --budgets with {least} or more."
+        )
+
+
+def _check_tokenizer(recipe: StudyRecipe) -> None:
+    from headswap.text.tokenizer import Tokenizer
+
+    if (named := recipe.tokenizer.tokenizer) is not None:
+        Tokenizer.load(named if is_boxed(named) else Path(named).expanduser())
+
+
+def _check_jobs(jobs: Iterable[Job]) -> None:
+    """Check the settings and the base of one job per arm; seeds and budgets change neither."""
+    seen: set[tuple[str, str]] = set()
+    for job in jobs:
+        key = (job.kind, job.arm or job.name)
+        if key in seen or job.kind not in ("pretrain", "finetune"):
+            continue
+        seen.add(key)
+        try:
+            _check_pretraining(job) if job.kind == "pretrain" else _check_finetuning(job)
+        except SettingError as problem:
+            raise SettingError(f"'{job.arm or job.name}' cannot be trained: {problem}") from None
+
+
+def _check_pretraining(job: Job) -> None:
+    recipe = load_recipe(PretrainRecipe, None, job.sections)
+    recipe.model.shape(vocab_size=1, max_length=recipe.training.max_length)
+
+
+def _check_finetuning(job: Job) -> None:
+    recipe = load_recipe(FinetuneRecipe, None, job.sections)
+    length = recipe.training.max_length
+    is_scratch = recipe.model.base == SCRATCH
+    recipe.adaptation.check()
+    recipe.adaptation.resolved(is_scratch=is_scratch)
+    if is_scratch:
+        start = recipe.model.resolved("causal")
+        assert start.preset is not None
+        start.laid_over(start.preset, vocab_size=1, max_length=length)
+    elif not job.needs:  # a base that was made elsewhere
+        from headswap.bundle import Bundle  # brings torch
+
+        assert recipe.model.base is not None
+        bundle = Bundle.load(recipe.model.base)
+        if length is not None and length > bundle.max_length:
+            raise SettingError(
+                f"max_length is {length}, but the base {recipe.model.base} reads at most {bundle.max_length} tokens."
+            )
