@@ -41,7 +41,7 @@ def store(
     console = start_messages(quiet=flags.quiet)
     if not corpus:
         raise SettingError("No corpus is given. Name files, folders, a data set, or - for standard input.")
-    reads = (*corpus, *files_read(corpus), tokenizer)
+    reads = [*corpus, *map(str, files_read(corpus)), tokenizer]
     check_folder(out, LAYOUT, overwrite=overwrite, reads=reads, may_be_inside=True)
     built = build_store(read_documents(corpus, read or ReadSettings()), Tokenizer.load(tokenizer), out, side=side)
     if flags.json:
