@@ -20,11 +20,11 @@ def check_folder(
     if out.name in ("", ".."):
         raise SettingError(f"--out {out} does not name a folder. Give its name.")
     _check_link(out, "folder")
-    check_apart(out, reads, may_be_inside=may_be_inside)
     if out.is_file():
         raise SettingError(f"--out {out} is a file. Give a folder.")
     if out.exists() and not overwrite:
         raise SettingError(f"--out {out} {EXISTS}")
+    check_apart(out, reads, may_be_inside=may_be_inside)
     check_replaceable(out, layout)
     check_writable(out)
 
@@ -42,11 +42,11 @@ def check_file(
     if out.is_dir():
         raise SettingError(f"--out {out} is a folder. Give a file name, for example {out / example}.")
     _check_link(out, "file")
+    if out.exists() and not overwrite:
+        raise SettingError(f"--out {out} {EXISTS}")
     for name in reads:
         if (read := _existing(name)) and read.is_file() and _holds(out, read):
             raise SettingError(f"--out {out} is {name}, which is read. Choose another name.")
-    if out.exists() and not overwrite:
-        raise SettingError(f"--out {out} {EXISTS}")
     if out.exists() and not (out.is_file() and is_ours(out)):
         raise SettingError(
             f"--overwrite would remove {out}, which headswap did not write: it is no {what}. Move it away first."
