@@ -14,7 +14,6 @@ command can be repeated: what is finished is not done again.
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal
@@ -22,6 +21,7 @@ from typing import Annotated, Literal
 from cyclopts import App, Parameter
 from imdb import Jobs, headswap, read, write
 
+from headswap.core.current_folder import new_python
 from headswap.core.files import read_json, remove_folder, sha256_of_file, write_json
 from headswap.core.seeds import numpy_stream
 from headswap.text.labelled import read_labelled
@@ -149,10 +149,10 @@ def train(
 
     The length of the run is the recipe's: it is stopped and gone on with, which changes nothing that is computed.
     """
-    command = [
-        sys.executable, "-m", "headswap", "pretrain", str(data / "base" / "store"), "--config", str(RECIPE),
+    command = new_python(
+        "-m", "headswap", "pretrain", str(data / "base" / "store"), "--config", str(RECIPE),
         "--objective", objective, "--out", str(out), "--resume", *(word for word in more if word != "--"),
-    ]  # fmt: skip
+    )  # fmt: skip
     process = subprocess.Popen(command)
     try:
         code = process.wait(timeout=minutes * 60)

@@ -13,7 +13,6 @@ import gzip
 import itertools
 import json
 import subprocess
-import sys
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 import headswap as hs
+from headswap.core.current_folder import new_python
 from headswap.core.seeds import numpy_stream
 from headswap.study.statistics import Interval, mean_interval, paired_difference
 from headswap.text.labelled import read_labelled
@@ -51,7 +51,7 @@ def write(file: Path, rows: list[dict]) -> None:
 
 def headswap(*arguments: object) -> None:
     """One command of the tool, in a process of its own."""
-    command = [sys.executable, "-m", "headswap", *map(str, arguments)]
+    command = new_python("-m", "headswap", *map(str, arguments))
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)}\n{done.stderr}")

@@ -3,16 +3,17 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
+
+from headswap.core.current_folder import new_python
 
 PROGRAM = "import sys; from bench.memory import answer; answer(sys.argv[1], sys.argv[2])"
 
 
 def peak_bytes(function: str, **arguments: Any) -> int:
     """The most memory that `module:function` held; it gets the arguments and returns a piece of work, done twice."""
-    command = [sys.executable, "-c", PROGRAM, function, json.dumps(arguments)]
+    command = new_python("-c", PROGRAM, function, json.dumps(arguments))
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ)
     if done.returncode:
         raise RuntimeError(f"{function} failed: {done.stderr.strip().splitlines()[-1]}")

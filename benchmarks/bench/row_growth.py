@@ -7,13 +7,13 @@ only the head.
 import json
 import os
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
 
+from headswap.core.current_folder import new_python
 from headswap.text.store import TokenStore
 from headswap.text.store_writer import file_name
 
@@ -49,7 +49,7 @@ def growth(setting: Setting) -> list[Measured]:
 def in_a_process(arguments: dict) -> tuple[float, int]:
     """Microseconds a token and peak bytes of pre-training in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-c", PROGRAM, json.dumps(arguments | {"folder": folder})]
+        command = new_python("-c", PROGRAM, json.dumps(arguments | {"folder": folder}))
         done = subprocess.run(command, capture_output=True, text=True, env=os.environ)
     if done.returncode:
         raise RuntimeError(done.stderr.strip().splitlines()[-1])

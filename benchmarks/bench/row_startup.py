@@ -1,13 +1,13 @@
 """Row 8: how long a user waits for the help page and for the first label."""
 
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 from statistics import median
 
 from headswap.bundle import Bundle
+from headswap.core.current_folder import new_python
 from headswap.model.text_model import build_model
 
 from .peers import hf_classifier
@@ -31,10 +31,10 @@ def start_up(setting: Setting) -> list[Measured]:
         hf_classifier(base).save_pretrained(theirs)
         _hf_words(base).save_pretrained(theirs)
         commands = {
-            "headswap --help, s": [sys.executable, "-m", "headswap", "--help"],
-            "headswap predict, s": [sys.executable, "-m", "headswap", "predict", str(ours), "bada nar kola"],
-            "importing torch alone, s": [sys.executable, "-c", "import torch"],
-            "HF pipeline on one text, s": [sys.executable, "-c", HF, str(theirs), "bada nar kola"],
+            "headswap --help, s": new_python("-m", "headswap", "--help"),
+            "headswap predict, s": new_python("-m", "headswap", "predict", str(ours), "bada nar kola"),
+            "importing torch alone, s": new_python("-c", "import torch"),
+            "HF pipeline on one text, s": new_python("-c", HF, str(theirs), "bada nar kola"),
         }
         seconds: dict[str, list[float]] = {name: [] for name in commands}
         for _ in range(1 + setting.rounds):

@@ -7,7 +7,8 @@ clf.predict(["a fine film"])
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+
+TYPE_CHECKING = False  # typing is not imported: `python -m headswap` would find it in the current folder first
 
 __version__ = "0.1.0"
 
@@ -36,6 +37,8 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from headswap.api import adapt, finetune, load, pretrain, run_study
     from headswap.bundle import Bundle
     from headswap.core.errors import HeadswapError
@@ -43,7 +46,7 @@ if TYPE_CHECKING:
     from headswap.training.run import Run
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     if name not in _HOMES:
         raise AttributeError(f"module 'headswap' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

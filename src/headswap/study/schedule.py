@@ -8,7 +8,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -17,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from headswap.core.current_folder import new_python
 from headswap.study.plan import Job
 from headswap.study.preflight import Estimator
 
@@ -160,7 +160,7 @@ class Scheduler:
         log = description.with_suffix(".log")
         with log.open("w", encoding="utf-8") as file:
             process = subprocess.Popen(
-                [sys.executable, "-m", "headswap.study.work", str(description)],
+                new_python("-m", "headswap.study.work", str(description)),
                 stdin=subprocess.PIPE,  # its end tells the job that the study is gone
                 stdout=file,
                 stderr=subprocess.STDOUT,

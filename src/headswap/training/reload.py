@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from headswap.bundle import CONFIG, Bundle
+from headswap.core.current_folder import new_python
 from headswap.core.errors import RunError
 from headswap.core.files import read_json, write_json
 from headswap.core.manifest import write_manifest
@@ -31,7 +32,7 @@ class FreshProcess:
 
     def __enter__(self) -> "FreshProcess":
         pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-        self.process = subprocess.Popen([sys.executable, "-c", PROGRAM], text=True, **pipes)  # type: ignore[call-overload]
+        self.process = subprocess.Popen(new_python("-c", PROGRAM), text=True, **pipes)  # type: ignore[call-overload]
         return self
 
     def __exit__(self, *_: object) -> None:
