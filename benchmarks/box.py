@@ -23,9 +23,9 @@ from imdb import Jobs, headswap, read, write
 
 from headswap.core.current_folder import new_python
 from headswap.core.files import read_json, remove_folder, sha256_of_file, write_json
-from headswap.core.seeds import numpy_stream
-from headswap.text.labelled import read_labelled
-from headswap.text.overlap import NEAR, find_overlap
+from headswap.core.random_streams import numpy_stream
+from headswap.data.labelled import read_labelled
+from headswap.data.overlap import NEAR, find_overlap
 
 app = App(help=__doc__)
 ROOT = Path(__file__).parent.parent
@@ -207,7 +207,7 @@ def choose(
 @app.command
 def pack(data: Path, run: Path, /, *, out: Path = PACKAGE) -> None:
     """Put a finished run into the package: bf16 weights, card, checksums, the run's metrics, a reference loss."""
-    from headswap.training.pack import pack as pack_run
+    from headswap.pretraining.pack import pack as pack_run
 
     guard = read_json(data / "base" / "guard.json")
     kept = f"{guard['reviews_kept']:,} of {guard['reviews']:,} reviews, {guard['bytes_kept'] / 1e6:.1f} MB"

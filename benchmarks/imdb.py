@@ -22,9 +22,9 @@ from cyclopts import App, Parameter
 
 import headswap as hs
 from headswap.core.current_folder import new_python
-from headswap.core.seeds import numpy_stream
+from headswap.core.random_streams import numpy_stream
+from headswap.data.labelled import read_labelled
 from headswap.study.statistics import Interval, mean_interval, paired_difference
-from headswap.text.labelled import read_labelled
 
 app = App(help=__doc__)
 RECIPES = Path(__file__).parent.parent / "recipes"

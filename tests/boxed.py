@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from headswap.bundle import Bundle
+from headswap.bundle.bundle import Bundle
 from headswap.model.text_model import build_model
-from headswap.text.tokenizer import Tokenizer
+from headswap.tokens.tokenizer import Tokenizer
 from tiny import tiny_model_shape
 
 NUMBERS = count()
@@ -23,7 +23,7 @@ class Box:
         site.mkdir(parents=True, exist_ok=True)
         monkeypatch.syspath_prepend(str(site))
         # Packages that happen to be installed beside the tests are not theirs.
-        monkeypatch.setattr("headswap.core.bases._entry_points", self._own)
+        monkeypatch.setattr("headswap.core.installed_bases._entry_points", self._own)
 
     def _own(self) -> list[importlib.metadata.EntryPoint]:
         found = importlib.metadata.entry_points(group="headswap.bases")

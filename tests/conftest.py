@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from boxed import Box
-from headswap.text.config import TokenizerSettings
-from headswap.text.records import Document
-from headswap.text.tokenizer import Tokenizer
-from headswap.text.train_tokenizer import train_tokenizer
+from headswap.data.records import Document
+from headswap.tokens.config import TokenizerSettings
+from headswap.tokens.tokenizer import Tokenizer
+from headswap.tokens.train_tokenizer import train_tokenizer
 from reloading import reload_here
 from tiny import sentences
 

@@ -8,10 +8,11 @@ import sys
 import tomllib
 from pathlib import Path
 
-from headswap.core.config import load_recipe
 from headswap.core.errors import HeadswapError
+from headswap.core.settings import load_recipe
+from headswap.finetuning.config import FinetuneRecipe
+from headswap.pretraining.config import PretrainRecipe
 from headswap.study.config import StudyRecipe
-from headswap.training.config import FinetuneRecipe, PretrainRecipe
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("src/", "tests/", "docs/", "recipes/", "benchmarks/", "bases/", ".ci/")

@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headswap.bundle import Bundle
-from headswap.training.evaluate import outputs_of
-from headswap.training.reload import FreshProcess
-from headswap.training.rows import Row
+from headswap.batches.labelled_rows import Row
+from headswap.bundle.bundle import Bundle
+from headswap.finetuning.reload_check import FreshProcess
+from headswap.inference.outputs import outputs_of
 
 
 def reload_here(patch: pytest.MonkeyPatch) -> None:

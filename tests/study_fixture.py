@@ -4,14 +4,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-from headswap.core.config import load_recipe
 from headswap.core.files import write_json
+from headswap.core.settings import load_recipe
 from headswap.study.arms import read_arms
 from headswap.study.config import StudyRecipe
 from headswap.study.folder import PLAN, RECIPE
+from headswap.study.job import JOBS
 from headswap.study.plan import Plan, make_plan
 from headswap.study.prepare import Prepared, prepare
-from headswap.study.work import JOBS
 from tiny import sentences, write_labelled
 
 SHAPE = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from headswap.core.seeds import numpy_stream
+from headswap.core.random_streams import numpy_stream
 from tiny import BAD, GOOD, NOUNS, sentences
 
 FIRST = ["anna", "bela", "carl", "dora", "emil", "jordan", "paris"]

@@ -8,15 +8,15 @@ import torch
 
 import headswap as hs
 from boxed import Box, tiny_base
-from headswap.bundle import Bundle
+from headswap.bundle.bundle import Bundle
 from headswap.cli.app import run
 from headswap.core.errors import InputError
 from headswap.model.golden import golden_outputs
 from headswap.study.arms import read_arms
 from headswap.study.config import StudyRecipe
-from headswap.study.preflight import OVERHEAD, START_SECONDS, Estimator
-from headswap.study.words import caveats, describe_arm, headline
-from headswap.text.tokenizer import Tokenizer
+from headswap.study.estimate import OVERHEAD, START_SECONDS, Estimator
+from headswap.study.findings import caveats, describe_arm, headline
+from headswap.tokens.tokenizer import Tokenizer
 from study_fixture import planned, write_data
 from tiny import write_labelled
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from headswap.core.files import read_json
-from headswap.text.store import TokenStore
+from headswap.tokens.store import TokenStore
 from tiny import sentences
 
 ROOT = Path(__file__).parents[1]

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from headswap.core.config import load_recipe
+from headswap.core.settings import load_recipe
+from headswap.finetuning.config import FinetuneRecipe
+from headswap.pretraining.config import PretrainRecipe
 from headswap.study.config import StudyRecipe
-from headswap.training.config import FinetuneRecipe, PretrainRecipe
 
 FOLDER = Path(__file__).parents[1] / "recipes"
 KINDS = {"pretrain": PretrainRecipe, "finetune": FinetuneRecipe, "study": StudyRecipe}

@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 
 from boxed import Box
-from headswap.bundle import Bundle
-from headswap.core.bases import base_folder, list_bases
-from headswap.core.config import load_recipe
+from headswap.bundle.bundle import Bundle
+from headswap.bundle.check import examine_bundle
 from headswap.core.errors import InputError
 from headswap.core.files import read_json
+from headswap.core.installed_bases import base_folder, list_bases
 from headswap.core.manifest import manifest_problems
-from headswap.examine import examine_bundle
+from headswap.core.settings import load_recipe
+from headswap.pretraining.config import PretrainRecipe
+from headswap.pretraining.pack import reference_loss
 from headswap.study.config import StudyRecipe
-from headswap.training.config import PretrainRecipe
-from headswap.training.pack import reference_loss
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "bases" / "reviews-en"

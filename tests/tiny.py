@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from headswap.core.seeds import Draws, numpy_stream
+from headswap.batches.batch import Batch, flat_batch
+from headswap.batches.config import MaskingSettings
+from headswap.batches.sentence_pairs import Pair, Segment
+from headswap.batches.windows import Pieces
+from headswap.core.random_streams import Draws, numpy_stream
 from headswap.model.attention import SequenceLayout
-from headswap.model.config import PRESETS, BaseShape, HeadShape
-from headswap.model.objectives import PretrainingObjective
-from headswap.model.pretraining import make_objective
+from headswap.model.shape import PRESETS, BaseShape, HeadShape
 from headswap.model.text_model import ModelShape
-from headswap.text.batch import Batch, flat_batch
-from headswap.text.config import MaskingSettings
-from headswap.text.pairs import Pair, Segment
-from headswap.text.windows import Pieces
+from headswap.objectives.objective import PretrainingObjective
+from headswap.objectives.registry import make_objective
 
 TINY = {
     "hidden_size": 32,

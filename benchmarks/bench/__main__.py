@@ -112,7 +112,7 @@ def _as_json(found: list[Measured]) -> list[dict[str, Any]]:
 
 
 def _processor() -> str:
-    from headswap.training.machine import _processor as name
+    from headswap.training.device import _processor as name
 
     flags = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
     return f"{name()}, {torch.get_num_threads()} cores{', AVX512-BF16' if 'avx512_bf16' in flags else ''}"

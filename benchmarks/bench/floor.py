@@ -7,7 +7,7 @@ from functools import cache
 
 import torch
 
-from headswap.model.config import BaseShape
+from headswap.model.shape import BaseShape
 
 
 @dataclass(frozen=True)

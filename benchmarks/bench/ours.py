@@ -7,20 +7,22 @@ from typing import Any
 import numpy as np
 import torch
 
-from headswap.model.config import BaseShape
-from headswap.model.pretraining import make_objective
-from headswap.model.supervised import ClassificationObjective
+from headswap.batches.config import MaskingSettings
+from headswap.batches.labelled_rows import ExampleBatches, Row
+from headswap.finetuning.config import FinetuneTraining
+from headswap.model.shape import BaseShape
 from headswap.model.text_model import TextModel, build_model
-from headswap.text.config import MaskingSettings
-from headswap.text.store import TokenStore
-from headswap.training.compiled import compile_layers
-from headswap.training.config import FinetuneTraining, MachineSettings, PretrainTraining
-from headswap.training.corpus import RowBatches
+from headswap.objectives.registry import make_objective
+from headswap.objectives.supervised import ClassificationObjective
+from headswap.pretraining.config import PretrainTraining
+from headswap.pretraining.corpus import RowBatches
+from headswap.tokens.store import TokenStore
+from headswap.training.compile import compile_layers
+from headswap.training.config import MachineSettings
+from headswap.training.device import Machine
 from headswap.training.distributed import Processes
-from headswap.training.engine import StepRecord, Trainee, train
-from headswap.training.machine import Machine
+from headswap.training.loop import StepRecord, Trainee, train
 from headswap.training.optimizer import make_optimizer
-from headswap.training.rows import ExampleBatches, Row
 
 from .contest import Work
 from .shapes import model_shape, random_ids

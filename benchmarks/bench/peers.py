@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from headswap.model.config import BaseShape
+from headswap.model.shape import BaseShape
 
 
 class LabModel(nn.Module):

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from headswap.bundle import Bundle
-from headswap.model.config import TaskState
+from headswap.bundle.bundle import Bundle
+from headswap.bundle.task_state import TaskState
+from headswap.inference.predict import predict_texts
 from headswap.model.text_model import build_model
-from headswap.training.predict import predict_texts
 
 from .contest import Side, Work
 from .floor import Cost

@@ -4,9 +4,9 @@ from typing import Any
 
 import torch
 
-from headswap.bundle import Bundle
-from headswap.generate.config import SamplingSettings
-from headswap.generate.generator import Generator
+from headswap.bundle.bundle import Bundle
+from headswap.inference.generate.config import SamplingSettings
+from headswap.inference.generate.generator import Generator
 from headswap.model.text_model import build_model
 
 from .contest import Side, Work

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from headswap.core.current_folder import new_python
-from headswap.text.store import TokenStore
-from headswap.text.store_writer import file_name
+from headswap.tokens.store import TokenStore
+from headswap.tokens.store_writer import file_name
 
 from .memory import most_resident
 from .ours import SPECIAL, _steps, machine_of
@@ -74,11 +74,11 @@ def measure(
     from types import SimpleNamespace
     from typing import Any
 
-    from headswap.model.pretraining import make_objective
+    from headswap.batches.config import MaskingSettings
     from headswap.model.text_model import build_model
-    from headswap.text.config import MaskingSettings
-    from headswap.training.config import PretrainTraining
-    from headswap.training.corpus import RowBatches
+    from headswap.objectives.registry import make_objective
+    from headswap.pretraining.config import PretrainTraining
+    from headswap.pretraining.corpus import RowBatches
 
     base = lab_shape(vocab_size, max_position_embeddings=max(512, length))
     store = mapped_store(Path(folder), corpus, vocab_size, document=max(500, 2 * length))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from headswap.model.config import BaseShape
+from headswap.model.shape import BaseShape
 
 from .contest import Side, Work, again
 from .floor import Cost, floor_of

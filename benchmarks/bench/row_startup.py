@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from statistics import median
 
-from headswap.bundle import Bundle
+from headswap.bundle.bundle import Bundle
 from headswap.core.current_folder import new_python
 from headswap.model.text_model import build_model
 

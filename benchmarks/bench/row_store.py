@@ -5,9 +5,9 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from headswap.text.config import ReadSettings
-from headswap.text.documents import read_documents
-from headswap.text.store import build_store
+from headswap.data.config import ReadSettings
+from headswap.data.documents import read_documents
+from headswap.tokens.store import build_store
 
 from .contest import Side, Work
 from .row import Measured, Setting, Target, contest

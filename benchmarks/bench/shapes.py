@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from headswap.model.config import PRESETS, BaseShape
+from headswap.model.shape import PRESETS, BaseShape
 from headswap.model.text_model import ModelShape
 
 LENGTHS: list[int] = json.loads((Path(__file__).parent / "imdb_lengths.json").read_text())

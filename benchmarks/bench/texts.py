@@ -6,7 +6,7 @@ import numpy as np
 import tokenizers
 from tokenizers import models, pre_tokenizers, trainers
 
-from headswap.text.tokenizer import SPECIAL_TOKENS, Tokenizer
+from headswap.tokens.tokenizer import SPECIAL_TOKENS, Tokenizer
 
 SYLLABLES = [first + vowel + last for first in "bdfgklmnprstv" for vowel in "aeiou" for last in ("", "n", "r", "s")]
 

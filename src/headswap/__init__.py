@@ -18,9 +18,9 @@ _HOMES = {
     "finetune": "headswap.api",
     "load": "headswap.api",
     "run_study": "headswap.api",
-    "Bundle": "headswap.bundle",
+    "Bundle": "headswap.bundle.bundle",
     "Observer": "headswap.training.observer",
-    "Run": "headswap.training.run",
+    "Run": "headswap.training.run_folder",
     "HeadswapError": "headswap.core.errors",
 }
 __all__ = [
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from headswap.api import adapt, finetune, load, pretrain, run_study
-    from headswap.bundle import Bundle
+    from headswap.bundle.bundle import Bundle
     from headswap.core.errors import HeadswapError
     from headswap.training.observer import Observer
-    from headswap.training.run import Run
+    from headswap.training.run_folder import Run
 
 
 def __getattr__(name: str) -> "Any":

@@ -10,15 +10,17 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from headswap.bundle import find_bundle
-from headswap.core.config import Recipe
+from headswap.bundle.bundle import find_bundle
 from headswap.core.errors import SettingError, did_you_mean
-from headswap.training.config import AdaptRecipe, DeviceName, FinetuneRecipe, PretrainRecipe
-from headswap.training.finetune import finetune as finetune_run
+from headswap.core.settings import Recipe
+from headswap.finetuning.config import FinetuneRecipe
+from headswap.finetuning.finetune import finetune as finetune_run
+from headswap.pretraining.config import AdaptRecipe, PretrainRecipe
+from headswap.pretraining.pretrain import adapt as adapt_run
+from headswap.pretraining.pretrain import pretrain as pretrain_run
+from headswap.training.config import DeviceName
 from headswap.training.observer import Observer
-from headswap.training.pretrain import adapt as adapt_run
-from headswap.training.pretrain import pretrain as pretrain_run
-from headswap.training.run import Run
+from headswap.training.run_folder import Run
 
 log = logging.getLogger("headswap")
 PathName = str | PathLike[str]
@@ -87,10 +89,10 @@ def run_study(
     **settings: Any,
 ) -> dict[str, Any]:
     """A study and its report; the settings are those of `headswap study`. Returns what `results.json` holds."""
-    from headswap.study.conduct import conduct
     from headswap.study.config import StudyRecipe
-    from headswap.study.material import read_study
     from headswap.study.report import write_report
+    from headswap.study.run import conduct
+    from headswap.study.runs import read_study
 
     if dataset is not None:
         settings = {"corpus": (dataset,), "train": dataset} | settings

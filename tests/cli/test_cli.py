@@ -17,8 +17,8 @@ import headswap as hs
 from headswap.cli.app import VERBS, run
 from headswap.cli.main import main
 from headswap.core.errors import SettingError, counted
-from headswap.text.store import TokenStore
-from headswap.training.embed import embed_texts
+from headswap.inference.embed import embed_texts
+from headswap.tokens.store import TokenStore
 from tiny import sentences, write_labelled
 
 SHAPE = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
@@ -203,7 +203,7 @@ def test_a_device_that_is_not_there_is_refused_and_the_fast_kernels_are_a_choice
     on_cpu = call(capsys, verb, shared / folder, "the film", "--device", "cpu", "--json")
     assert on_cpu == call(capsys, verb, shared / folder, "the film", "--json")
     seen = []
-    monkeypatch.setattr("headswap.training.machine.allow_fast_kernels", seen.append)
+    monkeypatch.setattr("headswap.training.device.allow_fast_kernels", seen.append)
     assert call(capsys, verb, shared / folder, "the film", "--fast", "off")
     assert seen == [False]
 
@@ -540,7 +540,7 @@ def test_ctrl_c_is_said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
     def interrupt(*_args: object, **_values: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("headswap.bundle.Bundle.load", interrupt)
+    monkeypatch.setattr("headswap.bundle.bundle.Bundle.load", interrupt)
     monkeypatch.setattr("sys.argv", ["headswap", "predict", str(shared / "classifier"), "a film"])
     with pytest.raises(SystemExit) as left:
         main()
@@ -553,7 +553,7 @@ def test_no_memory_is_a_sentence(
 ) -> None:
     import torch
 
-    import headswap.training.predict as module
+    import headswap.inference.predict as module
 
     def full(*_: object, **__: object) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory")

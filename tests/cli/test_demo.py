@@ -8,9 +8,9 @@ import pytest
 from boxed import Box, tiny_base
 from headswap.cli import study
 from headswap.cli.app import run
-from headswap.core.config import load_recipe
+from headswap.core.settings import load_recipe
 from headswap.study.config import StudyRecipe
-from headswap.text.tokenizer import Tokenizer
+from headswap.tokens.tokenizer import Tokenizer
 
 LIVE = ("majority", "tfidf", "scratch", "pretrained")
 

@@ -9,16 +9,19 @@ import numpy as np
 import pytest
 
 import headswap as hs
-from headswap.bundle import Bundle
+from headswap.bundle.bundle import Bundle
+from headswap.bundle.task_state import TaskState
 from headswap.cli.app import run
 from headswap.core.errors import SettingError
-from headswap.model.config import TaskState
-from headswap.model.text_model import LoraShape, build_model
-from headswap.text.cache import cache_folder, cached_store, cached_tokenizer
-from headswap.text.config import ReadSettings, TokenizerSettings
-from headswap.text.records import Document
-from headswap.text.store import TokenStore, build_store
-from headswap.text.tokenizer import Tokenizer
+from headswap.data.config import ReadSettings
+from headswap.data.content_hash import cache_folder
+from headswap.data.records import Document
+from headswap.model.shape import LoraShape
+from headswap.model.text_model import build_model
+from headswap.tokens.cache import cached_store, cached_tokenizer
+from headswap.tokens.config import TokenizerSettings
+from headswap.tokens.store import TokenStore, build_store
+from headswap.tokens.tokenizer import Tokenizer
 from tiny import sentences, tiny_model_shape
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -7,7 +7,7 @@ import pytest
 
 import headswap as hs
 from headswap.cli.app import run
-from headswap.study.material import read_study
+from headswap.study.runs import read_study
 from study_fixture import write_data
 
 
@@ -83,7 +83,7 @@ def test_prefixed_flags_reach_both_trainings(
         seen.update(given)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("headswap.study.conduct.conduct", stop_here)
+    monkeypatch.setattr("headswap.study.run.conduct", stop_here)
     more = ["--pretrain.max-minutes", "3", "--finetune.num-train-epochs", "5", "--finetune.dropout", "0.2"]
     with pytest.raises(KeyboardInterrupt):
         run(["study", "movies", "--out", str(tmp_path), *more, "--max-length", "64", "--max-minutes", "9"])

@@ -6,7 +6,7 @@ import pytest
 
 from headswap.api import sort_into_sections
 from headswap.core.errors import Collected, InputError, SettingError, absent, did_you_mean
-from headswap.training.config import FinetuneRecipe
+from headswap.finetuning.config import FinetuneRecipe
 
 
 def test_a_file_that_is_absent_is_told_with_the_one_beside_it(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from headswap.model import kernels
+from headswap.kernels import policy as kernels
 from headswap.model.attention import alike
 from tiny import layout_of
 

@@ -4,12 +4,12 @@ import pytest
 import torch
 from torch import nn
 
+from headswap.batches.batch import flat_batch
 from headswap.model.base import Base
-from headswap.model.config import BaseShape, ModelSettings
 from headswap.model.initialize import initialize
 from headswap.model.positions import sinusoidal_table
+from headswap.model.shape import BaseShape, ModelSettings
 from headswap.model.text_model import build_model
-from headswap.text.batch import flat_batch
 from tiny import layout_of, random_sequences, tiny_model_shape, tiny_shape
 
 

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from headswap.model.config import PRESETS
-from headswap.model.heads import HEADS, pool
-from headswap.model.pretraining import PRETRAINING
-from headswap.model.supervised import SUPERVISED
+from headswap.batches.batch import Batch, flat_batch
+from headswap.model.heads import HEADS
+from headswap.model.pooling import pool
+from headswap.model.shape import PRESETS
 from headswap.model.text_model import ModelShape, TextModel, build_model
-from headswap.text.batch import Batch, flat_batch
-from headswap.training.tasks.classify import balanced_weights
+from headswap.objectives.registry import PRETRAINING
+from headswap.objectives.supervised import SUPERVISED
+from headswap.tasks.classify import balanced_weights
 from tiny import random_sequences, tiny_batch, tiny_model_shape, tiny_objective
 
 pytestmark = pytest.mark.usefixtures("one_thread")

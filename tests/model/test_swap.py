@@ -5,7 +5,7 @@ import torch
 
 from headswap.core.errors import RunError
 from headswap.model import swap
-from headswap.model.config import PRESETS
+from headswap.model.shape import PRESETS
 from headswap.model.swap import scratch_ledger, swap_head
 from headswap.model.text_model import build_model
 from tiny import tiny_model_shape

@@ -13,8 +13,8 @@ from typing import Any
 def main(what: str, step: int, argv: list[str]) -> None:
     """Run the command with the trap laid."""
     from headswap.cli.main import main as headswap
-    from headswap.training.corpus import RowBatches
-    from headswap.training.run import Run
+    from headswap.pretraining.corpus import RowBatches
+    from headswap.training.run_folder import Run
 
     append, micro_batches = Run.append_metrics, RowBatches.micro_batches
 

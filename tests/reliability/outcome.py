@@ -12,10 +12,11 @@ from pathlib import Path
 
 import headswap as hs
 from headswap.cli.app import run
-from headswap.text.config import ReadSettings, TokenizerSettings
-from headswap.text.documents import read_documents
-from headswap.text.store import build_store
-from headswap.text.train_tokenizer import train_tokenizer
+from headswap.data.config import ReadSettings
+from headswap.data.documents import read_documents
+from headswap.tokens.config import TokenizerSettings
+from headswap.tokens.store import build_store
+from headswap.tokens.train_tokenizer import train_tokenizer
 from reliability.bad_inputs import CSV, UNFINISHED, Case, Good
 from reliability.runs import Crash
 from tiny import sentences, write_labelled

@@ -11,7 +11,7 @@ import pytest
 import headswap as hs
 from headswap.core import current_folder
 from headswap.core.current_folder import HOME, leave_out_current_folder, new_python
-from headswap.study.conduct import conduct
+from headswap.study.run import conduct
 from study_fixture import MACHINE, SHAPE, write_data
 from tiny import write_labelled
 

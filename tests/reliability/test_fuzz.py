@@ -13,16 +13,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headswap.bundle import Bundle
+from headswap.bundle.bundle import Bundle
+from headswap.bundle.check import examine_bundle
 from headswap.core.errors import HeadswapError, InputError
 from headswap.core.files import read_json
-from headswap.examine import examine_bundle
+from headswap.data import open_text
+from headswap.data.open_text import decode_lines
+from headswap.data.records import Document
 from headswap.model.text_model import build_model
-from headswap.text import open_text
-from headswap.text.open_text import decode_lines
-from headswap.text.records import Document
-from headswap.text.store import TokenStore, build_store
-from headswap.text.tokenizer import Tokenizer
+from headswap.tokens.store import TokenStore, build_store
+from headswap.tokens.tokenizer import Tokenizer
 from tiny import sentences, tiny_model_shape
 
 pytestmark = pytest.mark.usefixtures("one_thread")

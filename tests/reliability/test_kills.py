@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from headswap.text.config import ReadSettings, TokenizerSettings
-from headswap.text.documents import read_documents
-from headswap.text.train_tokenizer import train_tokenizer
+from headswap.data.config import ReadSettings
+from headswap.data.documents import read_documents
+from headswap.tokens.config import TokenizerSettings
+from headswap.tokens.train_tokenizer import train_tokenizer
 from reliability.harness import FINETUNE, JOBS, PRETRAIN, STORE, Harness, Job
 from reliability.victim import Trigger
 

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headswap.bundle import Bundle
+from headswap.batches.order import rows_of_step, steps_per_epoch
+from headswap.bundle.bundle import Bundle
 from headswap.core.errors import HeadswapError
-from headswap.model.objectives import CausalObjective
+from headswap.data.labelled import read_labelled
 from headswap.model.text_model import build_model
-from headswap.text.labelled import read_labelled
-from headswap.text.order import rows_of_step, steps_per_epoch
-from headswap.text.store import TokenStore
-from headswap.text.tokenizer import SPECIAL_TOKENS, Tokenizer
-from headswap.training.corpus import RowBatches
+from headswap.objectives.causal import CausalObjective
+from headswap.pretraining.corpus import RowBatches
+from headswap.tokens.store import TokenStore
+from headswap.tokens.tokenizer import SPECIAL_TOKENS, Tokenizer
 from tiny import tiny_model_shape
 
 pytestmark = pytest.mark.usefixtures("one_thread")

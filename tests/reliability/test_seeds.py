@@ -9,8 +9,8 @@ import torch
 from safetensors.torch import load_file
 
 import headswap as hs
-from headswap.model.objectives import CausalObjective
-from headswap.model.supervised import ClassificationObjective
+from headswap.objectives.causal import CausalObjective
+from headswap.objectives.supervised import ClassificationObjective
 from reliability.runs import differences, finetune, pretrain, write_files
 
 Seen = list[tuple[int, ...]]

@@ -14,16 +14,17 @@ from safetensors.torch import load_file
 
 import headswap as hs
 from headswap.core.errors import RunError, SettingError
-from headswap.model.objectives import CausalObjective
-from headswap.text.config import ReadSettings, TokenizerSettings
-from headswap.text.documents import read_documents
-from headswap.text.store import build_store
-from headswap.text.train_tokenizer import train_tokenizer
+from headswap.data.config import ReadSettings
+from headswap.data.documents import read_documents
+from headswap.objectives.causal import CausalObjective
+from headswap.pretraining.corpus import RowBatches
+from headswap.tokens.config import TokenizerSettings
+from headswap.tokens.store import build_store
+from headswap.tokens.train_tokenizer import train_tokenizer
 from headswap.training import checkpoint as checkpoints
-from headswap.training.corpus import RowBatches
-from headswap.training.drive import StoppedError
 from headswap.training.failures import out_of_memory
 from headswap.training.observer import Observer
+from headswap.training.runner import StoppedError
 from reliability.runs import Crash, differences, finetune, pretrain, write_files
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -394,7 +395,7 @@ def test_a_second_run_into_a_folder_in_use_is_refused(files: Path) -> None:
 
 def test_of_two_runs_that_begin_at_once_the_second_is_refused(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both found the folder empty; the lock and a second look decide."""
-    import headswap.training.pretrain as module
+    import headswap.pretraining.pretrain as module
 
     whole = pretrain(files, "whole")
     open_run = module.open_run
@@ -499,7 +500,7 @@ def test_an_overwrite_that_is_killed_leaves_nothing_that_could_be_mixed_up(
     files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The recipe goes last: until then the folder is the old run's, and a resume under other settings is refused."""
-    import headswap.training.run as module
+    import headswap.training.run_folder as module
 
     run = crashed(files)
     gone = []

@@ -14,10 +14,11 @@ from pathlib import Path
 import torch
 
 from headswap.core.files import atomic_file
-from headswap.core.seeds import numpy_stream
-from headswap.text.config import ReadSettings, TokenizerSettings
-from headswap.text.documents import read_documents
-from headswap.text.train_tokenizer import train_tokenizer
+from headswap.core.random_streams import numpy_stream
+from headswap.data.config import ReadSettings
+from headswap.data.documents import read_documents
+from headswap.tokens.config import TokenizerSettings
+from headswap.tokens.train_tokenizer import train_tokenizer
 from reliability.bad_inputs import CASES
 from reliability.harness import JOBS, STORE, Harness
 from reliability.outcome import make_good, outcome_of

@@ -99,9 +99,9 @@ def lay(wire: Wire) -> None:
     """The wire across everything that writes."""
     import headswap.core.files
     import headswap.model.weights
-    import headswap.text.store_writer
+    import headswap.tokens.store_writer
     import headswap.training.checkpoint
-    import headswap.training.run
+    import headswap.training.run_folder
 
     wire.before(os, "replace", "rename")
     wire.before(os, "fsync", "flush")
@@ -109,8 +109,8 @@ def lay(wire: Wire) -> None:
     wire.before(shutil, "rmtree", "removal")
     wire.before(headswap.core.files, "exchange", "folder replaced")
     wire.after(headswap.core.files, "exchange", "folder replaced")
-    wire.after(headswap.training.run.Run, "append_metrics", "line of metrics", lambda _, line: line["step"])
-    wire.after(headswap.text.store_writer.StoreWriter, "add", "token store growing")
+    wire.after(headswap.training.run_folder.Run, "append_metrics", "line of metrics", lambda _, line: line["step"])
+    wire.after(headswap.tokens.store_writer.StoreWriter, "add", "token store growing")
     wire.tear(headswap.model.weights, "save_file")
     wire.tear(headswap.training.checkpoint, "save_file")
 

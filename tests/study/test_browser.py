@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from headswap.study.material import read_study
 from headswap.study.report import write_report
+from headswap.study.runs import read_study
 
 pytestmark = pytest.mark.slow
 HOW = (

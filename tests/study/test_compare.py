@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from headswap.core.errors import InputError, SettingError
+from headswap.finetuning.prediction_file import Predictions
 from headswap.study.baseline_runs import add_baselines
-from headswap.study.material import read_runs, read_study
 from headswap.study.report import commands, tell
-from headswap.training.predictions import Predictions
+from headswap.study.runs import read_runs, read_study
 
 
 def tuned(study: Path, *names: str) -> list[Path]:

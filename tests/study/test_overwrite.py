@@ -14,8 +14,8 @@ import pytest
 
 from boxed import tiny_base
 from headswap.core.errors import HeadswapError, SettingError
-from headswap.study.conduct import conduct
-from headswap.text.tokenizer import Tokenizer
+from headswap.study.run import conduct
+from headswap.tokens.tokenizer import Tokenizer
 from study_fixture import done_here, write_data
 
 HOLDER = """
@@ -29,7 +29,7 @@ VICTIM = """
 import json, os, pathlib, shutil, signal, sys
 import headswap.core.files as files
 import headswap.study.prepare as preparing
-from headswap.study.conduct import conduct
+from headswap.study.run import conduct
 
 out, moment = pathlib.Path(sys.argv[1]), sys.argv[3]
 exchange, replace = files.exchange, os.replace

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from headswap.core.config import load_recipe
+from headswap import defaults as fitted
 from headswap.core.errors import InputError, SettingError
+from headswap.core.settings import load_recipe
+from headswap.finetuning.config import FinetuneRecipe
+from headswap.finetuning.splits import read_splits
 from headswap.study.arms import NAMED, read_arms
 from headswap.study.config import StudyRecipe
+from headswap.study.findings import describe_arm
 from headswap.study.plan import Plan, make_plan, usable_budgets
-from headswap.study.words import describe_arm
-from headswap.training import fitted
-from headswap.training.config import FinetuneRecipe
-from headswap.training.splits import read_splits
 from study_fixture import planned, write_data
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from headswap.core.config import load_recipe
 from headswap.core.errors import InputError, SettingError
+from headswap.core.settings import load_recipe
 from headswap.study.config import StudyRecipe
 from headswap.study.prepare import Prepared, prepare
 from study_fixture import write_data

@@ -12,12 +12,12 @@ import pytest
 
 from headswap.core.errors import InputError
 from headswap.core.files import write_json
+from headswap.finetuning.prediction_file import Predictions
+from headswap.study.chart_files import spark_line
+from headswap.study.chart_svg import svg, tick_names, ticks
 from headswap.study.charts import Chart, Point, Series
-from headswap.study.figures import spark_line
-from headswap.study.inline_svg import svg, tick_names, ticks
-from headswap.study.material import read_study
 from headswap.study.report import tell, write_report
-from headswap.training.predictions import Predictions
+from headswap.study.runs import read_study
 
 FILES = ("report.html", "report.md", "results.csv", "results.json")
 

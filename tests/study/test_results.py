@@ -7,15 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headswap.study import words
+from headswap.finetuning.prediction_file import Predictions, text_ids
+from headswap.study import findings as words
+from headswap.study.chart_files import COLOURS
+from headswap.study.chart_svg import legend
 from headswap.study.charts import NUM_COLOURS, make_charts
-from headswap.study.figures import COLOURS
-from headswap.study.inline_svg import legend
-from headswap.study.material import Base, Material, Scored
+from headswap.study.findings import break_even_sentence, comparison_sentence, headline, worth_sentence
 from headswap.study.report import write_report
 from headswap.study.results import analyse
-from headswap.study.words import break_even_sentence, comparison_sentence, headline, worth_sentence
-from headswap.training.predictions import Predictions, text_ids
+from headswap.study.runs import Base, Material, Scored
 
 NUM_TEST = 1_000
 TARGETS = np.arange(NUM_TEST) % 2

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from headswap.metrics.intervals import wilson_interval
 from headswap.study.statistics import (
     Interval,
     bootstrap_interval,
@@ -18,7 +19,6 @@ from headswap.study.statistics import (
     paired_power,
     permutation_p_value,
     seeds_needed,
-    wilson_interval,
 )
 
 

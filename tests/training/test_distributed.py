@@ -78,8 +78,8 @@ from safetensors.torch import save_file
 from headswap.model.text_model import build_model
 from headswap.training.config import MachineSettings, TrainingSettings
 from headswap.training.distributed import start_processes, stop_processes
-from headswap.training.engine import Trainee, train
-from headswap.training.machine import Machine
+from headswap.training.loop import Trainee, train
+from headswap.training.device import Machine
 from headswap.training.optimizer import make_optimizer
 from tiny import random_sequences, tiny_batch, tiny_model_shape, tiny_objective
 

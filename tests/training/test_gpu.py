@@ -9,19 +9,20 @@ import pytest
 import torch
 
 import headswap as hs
+from headswap.batches.batch import Batch, flat_batch
 from headswap.core.errors import RunError
-from headswap.model import attention, kernels
-from headswap.model.fused_loss import linear_cross_entropy_sum
-from headswap.model.supervised import ClassificationObjective
+from headswap.kernels import policy as kernels
+from headswap.kernels.fused_loss import linear_cross_entropy_sum
+from headswap.model import attention
 from headswap.model.text_model import build_model
-from headswap.text.batch import Batch, flat_batch
-from headswap.training import recorded
+from headswap.objectives.supervised import ClassificationObjective
+from headswap.training import cuda_graph_steps as recorded
 from headswap.training.config import MachineSettings, TrainingSettings
+from headswap.training.cuda_graph_steps import SEEN_BEFORE
+from headswap.training.device import Machine
 from headswap.training.distributed import Processes
-from headswap.training.engine import Trainee, train
-from headswap.training.machine import Machine
+from headswap.training.loop import Trainee, train
 from headswap.training.optimizer import make_optimizer
-from headswap.training.recorded import SEEN_BEFORE
 from tiny import Changing, random_sequences, sentences, tiny_batch, tiny_model_shape, tiny_objective
 
 pytestmark = [

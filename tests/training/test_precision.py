@@ -5,9 +5,9 @@ import logging
 import pytest
 import torch
 
-from headswap.training import machine as machine_module
+from headswap.training import device as machine_module
 from headswap.training.config import MachineSettings
-from headswap.training.machine import Machine
+from headswap.training.device import Machine
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import torch
 
 import headswap as hs
 from headswap.core.errors import SettingError
-from headswap.training.drive import StoppedError
 from headswap.training.observer import Observer
+from headswap.training.runner import StoppedError
 from reliability import runs
 from reliability.runs import Crash, differences, write_files
 

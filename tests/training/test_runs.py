@@ -12,19 +12,20 @@ import torch
 from safetensors.torch import load_file
 
 import headswap as hs
-from headswap.core.config import load_recipe
 from headswap.core.errors import InputError, RunError, SettingError
-from headswap.model.objectives import CausalObjective
-from headswap.text.cache import cached_store
-from headswap.text.config import ReadSettings
-from headswap.text.tokenizer import Tokenizer
-from headswap.training import finetune as finetune_module
-from headswap.training import pretrain as pretrain_module
-from headswap.training import probe as probe_module
-from headswap.training import settle as settle_module
-from headswap.training.config import FinetuneRecipe, PretrainRecipe
-from headswap.training.corpus import split_documents, unigram_entropy
-from headswap.training.evaluate import classification_metrics, warn_of_collapse
+from headswap.core.settings import load_recipe
+from headswap.data.config import ReadSettings
+from headswap.finetuning import finetune as finetune_module
+from headswap.finetuning.config import FinetuneRecipe
+from headswap.metrics.classification import classification_metrics, warn_of_collapse
+from headswap.objectives.causal import CausalObjective
+from headswap.pretraining import pretrain as pretrain_module
+from headswap.pretraining import settle as settle_module
+from headswap.pretraining import time_budget as probe_module
+from headswap.pretraining.config import PretrainRecipe
+from headswap.pretraining.corpus import split_documents, unigram_entropy
+from headswap.tokens.cache import cached_store
+from headswap.tokens.tokenizer import Tokenizer
 from headswap.training.observer import Observer
 from tiny import sentences, write_labelled
 
@@ -228,7 +229,7 @@ def test_the_bundle_is_the_best_by_validation_and_the_last_checkpoint_the_last(
 
 
 def finetune_predictions(bundle: hs.Bundle, file: Path) -> list[Any]:
-    from headswap.training.predict import predict_texts
+    from headswap.inference.predict import predict_texts
 
     return predict_texts(bundle, [json.loads(line)["text"] for line in file.read_text().splitlines()], max_length=24)
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from headswap.model import kernels
-from headswap.model.config import PRESETS, BaseShape
-from headswap.model.objectives import token_loss_sum
-from headswap.model.supervised import ClassificationObjective
+from headswap.batches.batch import flat_batch
+from headswap.kernels import policy as kernels
+from headswap.model.shape import PRESETS, BaseShape
 from headswap.model.text_model import ModelShape, build_model
-from headswap.text.batch import flat_batch
-from headswap.training.machine import has_native_bf16
+from headswap.objectives.objective import token_loss_sum
+from headswap.objectives.supervised import ClassificationObjective
+from headswap.training.device import has_native_bf16
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread", "allowed_again")]
 ROUNDS = 5

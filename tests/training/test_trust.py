@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 
 import headswap as hs
 from headswap.core.errors import HeadswapError, InputError, RunError, SettingError
-from headswap.training.predict import predict_texts
+from headswap.inference.predict import predict_texts
 from tiny import write_labelled
 
 SHAPE = {"preset": "lab", "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}

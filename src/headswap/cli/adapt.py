@@ -4,8 +4,9 @@ from pathlib import Path
 from typing import Annotated
 
 from headswap.cli.flags import Machine, Output, Reading, Training, TrainingFlags
-from headswap.text.config import ReadSettings
-from headswap.training.config import AdaptTraining, MachineSettings
+from headswap.data.config import ReadSettings
+from headswap.pretraining.config import AdaptTraining
+from headswap.training.config import MachineSettings
 
 
 def adapt(
@@ -35,7 +36,7 @@ def adapt(
     """
     from headswap.cli.pretrain import tell_of_base
     from headswap.cli.training_verb import run_verb
-    from headswap.training.pretrain import adapt as adapt_run
+    from headswap.pretraining.pretrain import adapt as adapt_run
 
     start = {"base": bundle, "reference": reference}
     sections = {

@@ -22,8 +22,8 @@ from pydantic import ValidationError
 
 from headswap import __version__
 from headswap.cli.main import complain
-from headswap.core.config import Settings, problem_sentences
 from headswap.core.errors import HeadswapError, did_you_mean, listed
+from headswap.core.settings import Settings, problem_sentences
 
 VERBS = {
     "demo": "The study in small, on film reviews that come along (about 5 minutes).",

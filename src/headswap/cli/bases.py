@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 from headswap.cli.flags import Output, OutputFlags
 
 if TYPE_CHECKING:
-    from headswap.core.bases import BaseInfo
+    from headswap.core.installed_bases import BaseInfo
 
 
 def bases(*, flags: Annotated[OutputFlags, Output] = OutputFlags()) -> None:
@@ -14,7 +14,7 @@ def bases(*, flags: Annotated[OutputFlags, Output] = OutputFlags()) -> None:
     Example: headswap finetune --base box:reviews-en --train train.csv --out runs/classifier
     """
     from headswap.cli.display import print_json, print_table, start_messages
-    from headswap.core.bases import OWN_BASE, OWN_PACKAGE, list_bases
+    from headswap.core.installed_bases import OWN_BASE, OWN_PACKAGE, list_bases
 
     found = list_bases()
     if flags.json:

@@ -26,7 +26,8 @@ def cache(
     """
     from headswap.cli.display import print_json, print_table, start_messages
     from headswap.core.errors import SettingError, listed
-    from headswap.text.cache import cache_folder, clear_cache, list_cache
+    from headswap.data.content_hash import cache_folder
+    from headswap.tokens.cache_entries import clear_cache, list_cache
 
     console = start_messages(quiet=flags.quiet)
     if action == "rm":

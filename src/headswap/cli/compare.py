@@ -30,8 +30,8 @@ def compare(
     from headswap.cli.study_display import print_results
     from headswap.core.errors import SettingError
     from headswap.study.baseline_runs import add_baselines
-    from headswap.study.material import read_runs
     from headswap.study.report import tell, write_report
+    from headswap.study.runs import read_runs
 
     start_messages(quiet=flags.quiet)
     if len(runs) < 2:

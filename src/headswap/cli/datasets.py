@@ -9,7 +9,7 @@ from headswap.cli.flags import Output, OutputFlags
 def datasets(*, flags: Annotated[OutputFlags, Output] = OutputFlags()) -> None:
     """List the named data sets with sizes and licence notes."""
     from headswap.cli.display import print_json, print_table
-    from headswap.text.datasets import list_datasets
+    from headswap.data.named_sets import list_datasets
 
     found = list_datasets()
     if flags.json:

@@ -57,8 +57,8 @@ def demo(
 def _boxed(*, quiet: bool) -> tuple[str, ...]:
     """The arm `box`, or nothing and a line that says why."""
     from headswap.cli.display import start_messages
-    from headswap.core.bases import OWN_BASE, PREFIX, checked_base
     from headswap.core.errors import HeadswapError
+    from headswap.core.installed_bases import OWN_BASE, PREFIX, checked_base
     from headswap.study.arms import BOX
 
     try:

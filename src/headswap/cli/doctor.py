@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from headswap.cli.flags import Output, OutputFlags, Reading
-from headswap.model.config import Preset
-from headswap.text.config import DocumentUnit, LabelledSettings, ReadSettings
+from headswap.data.config import DocumentUnit, LabelledSettings, ReadSettings
+from headswap.model.shape import Preset
 
 ROLES = ("train", "validation", "test")
 
@@ -46,7 +46,7 @@ def doctor(
     """
     from headswap.cli.display import print_json, start_messages
     from headswap.core.errors import SettingError
-    from headswap.text.documents import has_columns
+    from headswap.data.documents import has_columns
 
     start_messages(quiet=True)
     given = data or LabelledSettings()
@@ -76,12 +76,12 @@ def doctor(
 def _examine_folder(name: str) -> dict[str, Any]:
     from pathlib import Path
 
+    from headswap.bundle.check import Check, examine_bundle
     from headswap.core.errors import HeadswapError, SettingError
-    from headswap.examine import Check, examine_bundle
-    from headswap.text.columns import COLUMN_EXTENSIONS
-    from headswap.text.open_text import extension_of
-    from headswap.text.store import TokenStore, is_store
-    from headswap.text.tagged import CONLL_EXTENSIONS
+    from headswap.data.columns import COLUMN_EXTENSIONS
+    from headswap.data.open_text import extension_of
+    from headswap.data.tagged import CONLL_EXTENSIONS
+    from headswap.tokens.store import TokenStore, is_store
 
     if Path(name).is_file():
         flag = "train" if extension_of(Path(name)) in COLUMN_EXTENSIONS | CONLL_EXTENSIONS else "corpus"
@@ -110,9 +110,9 @@ def _examine_texts(
     max_length: int | None,
     preset: Preset | None,
 ) -> dict[str, Any]:
-    from headswap.text.doctor import examine_data
-    from headswap.text.documents import read_documents
-    from headswap.text.tokenizer import Tokenizer
+    from headswap.data.doctor import examine_data
+    from headswap.data.documents import read_documents
+    from headswap.tokens.tokenizer import Tokenizer
 
     loaded = Tokenizer.load(tokenizer) if tokenizer else None
     limit, parameters = _base(tokenizer, preset, loaded.vocab_size if loaded else None)
@@ -131,7 +131,7 @@ def _examine_texts(
 def _labelled(data: LabelledSettings) -> tuple[Any, dict[str, Any]]:
     """The task that the first set shows, and each set, or what forbids to read it."""
     from headswap.core.errors import InputError
-    from headswap.training.tasks.table import TASKS, chosen_task
+    from headswap.tasks.registry import TASKS, chosen_task
 
     files = {role: getattr(data, role) for role in ROLES if getattr(data, role) is not None}
     task = TASKS[data.task or "classify"]
@@ -152,7 +152,7 @@ def _labelled(data: LabelledSettings) -> tuple[Any, dict[str, Any]]:
 
 
 def _texts(corpus: tuple[str, ...], settings: ReadSettings) -> Iterator[str]:
-    from headswap.text.documents import read_documents
+    from headswap.data.documents import read_documents
 
     return (document.text for document in read_documents(corpus, settings))
 
@@ -161,10 +161,10 @@ def _base(tokenizer: str | None, preset: Preset | None, vocab_size: int | None) 
     """The length limit and the parameters of the base that is meant: that of a bundle, or of a preset."""
     from pathlib import Path
 
-    from headswap.bundle import CONFIG, Bundle
-    from headswap.core.bases import base_folder, is_boxed
-    from headswap.model.account import account_of, account_of_shape
-    from headswap.model.config import DEFAULT_PRESET, PRESET_VOCAB_SIZES, ModelSettings
+    from headswap.bundle.bundle import CONFIG, Bundle
+    from headswap.core.installed_bases import base_folder, is_boxed
+    from headswap.model.parameter_count import account_of, account_of_shape
+    from headswap.model.shape import DEFAULT_PRESET, PRESET_VOCAB_SIZES, ModelSettings
 
     place = base_folder(tokenizer) if tokenizer and is_boxed(tokenizer) else Path(tokenizer or "")
     for folder in (place, place / "bundle") if tokenizer and preset is None else ():

@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from headswap.cli.flags import Device, Fast, Output, OutputFlags, switch
-from headswap.model.config import Pooling
+from headswap.model.shape import Pooling
 from headswap.training.config import DeviceName, FastName
 
 
@@ -43,14 +43,14 @@ def embed(
     """
     import numpy as np
 
-    from headswap.bundle import Bundle
+    from headswap.bundle.bundle import Bundle
     from headswap.cli.display import print_json, start_messages
     from headswap.cli.texts import texts_to_read
     from headswap.core.errors import SettingError, counted
     from headswap.core.files import atomic_file
     from headswap.core.outputs import check_file
-    from headswap.training.embed import are_vectors, embed_texts
-    from headswap.training.machine import device_with
+    from headswap.inference.embed import are_vectors, embed_texts
+    from headswap.training.device import device_with
 
     console = start_messages(quiet=flags.quiet)
     if out is not None and out.suffix != ".npy":

@@ -3,7 +3,7 @@
 from typing import Annotated, Any
 
 from headswap.cli.flags import Machine, Output, OutputFlags, Reading
-from headswap.text.config import ColumnSettings, DocumentUnit
+from headswap.data.config import ColumnSettings, DocumentUnit
 from headswap.training.config import MachineSettings
 
 
@@ -36,12 +36,12 @@ def evaluate(
     max_length
         Longest text in tokens; the base's limit by default.
     """
-    from headswap.bundle import Bundle
+    from headswap.bundle.bundle import Bundle
     from headswap.cli.display import print_json, start_messages
     from headswap.cli.scores import print_evaluation
-    from headswap.training.machine import Machine as Computer
-    from headswap.training.score import score_language_model, score_task
-    from headswap.training.tasks.table import task_of
+    from headswap.inference.evaluate import score_language_model, score_task
+    from headswap.tasks.registry import task_of
+    from headswap.training.device import Machine as Computer
 
     start_messages(quiet=flags.quiet)
     computer = Computer(machine or MachineSettings())

@@ -37,12 +37,12 @@ def fill(
     """
     from dataclasses import asdict
 
-    from headswap.bundle import Bundle
+    from headswap.bundle.bundle import Bundle
     from headswap.cli.display import print_json, start_messages
     from headswap.cli.texts import texts_to_read
     from headswap.core.errors import SettingError
-    from headswap.generate.fill import Filler
-    from headswap.training.machine import device_with
+    from headswap.inference.generate.fill import Filler
+    from headswap.training.device import device_with
 
     start_messages(quiet=flags.quiet)
     if top_k < 1:

@@ -4,9 +4,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from headswap.cli.flags import Adaptation, Head, Machine, Model, Output, Reading, Tokens, Training, TrainingFlags
-from headswap.text.config import LabelledSettings, TokenizerSettings
-from headswap.training.config import FinetuneTraining, MachineSettings, StartSettings
-from headswap.training.swap_config import AdaptationSettings, HeadSettings
+from headswap.data.config import LabelledSettings
+from headswap.finetuning.config import AdaptationSettings, FinetuneTraining, HeadSettings, StartSettings
+from headswap.tokens.config import TokenizerSettings
+from headswap.training.config import MachineSettings
 
 
 def finetune(
@@ -35,8 +36,8 @@ def finetune(
     from headswap.cli.display import print_json
     from headswap.cli.scores import print_comparison
     from headswap.cli.training_verb import run_verb
-    from headswap.training.finetune import finetune as finetune_run
-    from headswap.training.tasks.table import TASKS
+    from headswap.finetuning.finetune import finetune as finetune_run
+    from headswap.tasks.registry import TASKS
 
     sections = {
         "data": data,
@@ -67,10 +68,10 @@ def finetune(
 
 def _baselines(run: Path) -> dict[str, Any]:
     """What needs no Transformer reaches with the same labels on the same test set."""
-    from headswap.core.config import load_recipe
-    from headswap.study.task_baselines import task_baselines
-    from headswap.training.config import FinetuneRecipe
-    from headswap.training.splits import read_splits
+    from headswap.baselines.registry import task_baselines
+    from headswap.core.settings import load_recipe
+    from headswap.finetuning.config import FinetuneRecipe
+    from headswap.finetuning.splits import read_splits
 
     splits = read_splits(load_recipe(FinetuneRecipe, run / "recipe.toml"))
     return task_baselines(splits.task.name, [*splits.train, *splits.validation], splits.test)

@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from headswap.cli.flags import Device, Fast, Output, OutputFlags, section
-from headswap.generate.config import SamplingSettings
+from headswap.inference.generate.config import SamplingSettings
 from headswap.training.config import DeviceName, FastName
 
 
@@ -29,11 +29,11 @@ def generate(
         Text to continue; empty starts a document, - reads one text a line from standard input. Several answers are
         parted by an empty line; --json gives one object a line.
     """
-    from headswap.bundle import Bundle
+    from headswap.bundle.bundle import Bundle
     from headswap.cli.display import print_json, start_messages
     from headswap.cli.texts import texts_to_read
-    from headswap.generate.generator import Generator
-    from headswap.training.machine import device_with
+    from headswap.inference.generate.generator import Generator
+    from headswap.training.device import device_with
 
     start_messages(quiet=flags.quiet)
     prompts = texts_to_read(["-"], None, None) if prompt == "-" else [prompt]

@@ -27,7 +27,7 @@ def merge(
     """
     from dataclasses import replace
 
-    from headswap.bundle import LAYOUT, Bundle, find_bundle
+    from headswap.bundle.bundle import LAYOUT, Bundle, find_bundle
     from headswap.cli.display import print_json, start_messages
     from headswap.core.errors import InputError, RunError
     from headswap.core.outputs import check_folder

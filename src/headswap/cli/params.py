@@ -3,11 +3,11 @@
 from typing import TYPE_CHECKING, Annotated
 
 from headswap.cli.flags import Adaptation, Model, Output, OutputFlags
-from headswap.model.config import PRESET_VOCAB_SIZES, HeadName, HeadShape, ModelSettings
-from headswap.training.swap_config import AdaptationSettings
+from headswap.finetuning.config import AdaptationSettings
+from headswap.model.shape import PRESET_VOCAB_SIZES, HeadName, HeadShape, ModelSettings
 
 if TYPE_CHECKING:
-    from headswap.model.account import Account
+    from headswap.model.parameter_count import Account
     from headswap.model.text_model import ModelShape
 
 
@@ -41,12 +41,12 @@ def params(
     num_labels
         Classes of a classification or tagging head, 2 by default.
     """
-    from headswap.bundle import Bundle
+    from headswap.bundle.bundle import Bundle
     from headswap.cli.display import print_json, print_table
     from headswap.core.errors import SettingError
-    from headswap.model.account import account_of, account_of_shape
+    from headswap.finetuning.layer_rates import freeze
+    from headswap.model.parameter_count import account_of, account_of_shape
     from headswap.model.text_model import ModelShape
-    from headswap.training.adaptation import freeze
 
     if bundle is not None:
         given = (model, vocab_size, max_length, num_labels, head_shape, adaptation)
@@ -91,9 +91,9 @@ def params(
 
 def _adapted(shape: "ModelShape", adaptation: AdaptationSettings) -> "Account":
     """The account of a model of which only a part moves."""
-    from headswap.model.account import account_of
+    from headswap.finetuning.layer_rates import freeze
+    from headswap.model.parameter_count import account_of
     from headswap.model.text_model import lay_out
-    from headswap.training.adaptation import freeze
 
     model = lay_out(shape.changed(lora=adaptation.lora()))
     freeze(model, adaptation)

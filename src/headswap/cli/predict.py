@@ -55,12 +55,12 @@ def predict(
     precision
         Number format of the large products. bf16 is faster on a CPU that has it; how far it moves the scores is said.
     """
-    from headswap.bundle import Bundle
+    from headswap.bundle.bundle import Bundle
     from headswap.cli.display import print_json, start_messages
     from headswap.cli.texts import InputColumns, inputs_to_read
-    from headswap.training.machine import device_with
-    from headswap.training.predict import predict_texts
-    from headswap.training.tasks.table import task_of
+    from headswap.inference.predict import predict_texts
+    from headswap.tasks.registry import task_of
+    from headswap.training.device import device_with
 
     start_messages(quiet=flags.quiet)
     loaded = Bundle.load(bundle, device=device_with(device, fast=fast))

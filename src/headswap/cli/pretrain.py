@@ -3,16 +3,19 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from headswap.batches.config import MaskingSettings
 from headswap.cli.flags import Machine, Masking, Model, Output, Reading, Tokens, Training, TrainingFlags
 from headswap.core.errors import counted
-from headswap.model.config import ModelSettings
-from headswap.text.config import MaskingSettings, ReadSettings, TokenizerSettings
-from headswap.training.config import MachineSettings, PretrainTraining
+from headswap.data.config import ReadSettings
+from headswap.model.shape import ModelSettings
+from headswap.pretraining.config import PretrainTraining
+from headswap.tokens.config import TokenizerSettings
+from headswap.training.config import MachineSettings
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from headswap.training.run import Run
+    from headswap.training.run_folder import Run
 
 
 def pretrain(
@@ -38,7 +41,7 @@ def pretrain(
         Folder of the run.
     """
     from headswap.cli.training_verb import run_verb
-    from headswap.training.pretrain import pretrain as pretrain_run
+    from headswap.pretraining.pretrain import pretrain as pretrain_run
 
     read_values = read.model_dump(exclude_unset=True) if read else {}
     sections = {
@@ -86,7 +89,7 @@ def _print_held_out(console: "Console", result: dict[str, Any]) -> None:
     )
     for name, what in (("nsp", "segments that follow each other"), ("sop", "segments in their order")):
         if (accuracy := result.get(f"{name}_accuracy")) is not None:
-            from headswap.study.statistics import wilson_interval
+            from headswap.metrics.intervals import wilson_interval
 
             pairs, loss = result[f"{name}_pairs"], result[f"{name}_loss"]
             low, high = wilson_interval(accuracy, pairs)

@@ -62,7 +62,7 @@ def print_evaluation(task: str, noun: str, score: dict[str, Any]) -> None:
 
 def interval(task: str, score: dict[str, Any]) -> tuple[float, float]:
     """What the sample of test examples leaves open: Wilson's for a share, else the one that was resampled."""
-    from headswap.study.statistics import wilson_interval
+    from headswap.metrics.intervals import wilson_interval
 
     if task == "classify":
         return wilson_interval(score["accuracy"], score["num_examples"])

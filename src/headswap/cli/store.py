@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from headswap.cli.flags import Output, OutputFlags, Reading, switch
-from headswap.text.config import ReadSettings
+from headswap.data.config import ReadSettings
 
 
 def store(
@@ -34,9 +34,9 @@ def store(
     from headswap.cli.display import print_json, start_messages
     from headswap.core.errors import SettingError
     from headswap.core.outputs import check_folder
-    from headswap.text.documents import files_read, read_documents
-    from headswap.text.store import LAYOUT, build_store
-    from headswap.text.tokenizer import Tokenizer
+    from headswap.data.documents import files_read, read_documents
+    from headswap.tokens.store import LAYOUT, build_store
+    from headswap.tokens.tokenizer import Tokenizer
 
     console = start_messages(quiet=flags.quiet)
     if not corpus:

@@ -5,12 +5,15 @@ from typing import Annotated, Any
 
 from cyclopts import Group, Parameter
 
+from headswap.batches.config import MaskingSettings
 from headswap.cli.flags import Adaptation, Head, Machine, Masking, Model, Output, Reading, StudyFlags, Tokens, section
-from headswap.model.config import ModelSettings
+from headswap.data.config import LabelledSettings
+from headswap.finetuning.config import AdaptationSettings, HeadSettings
+from headswap.model.shape import ModelSettings
+from headswap.pretraining.config import PretrainTraining
 from headswap.study.config import StudyFinetune, StudySettings
-from headswap.text.config import LabelledSettings, MaskingSettings, TokenizerSettings
-from headswap.training.config import MachineSettings, PretrainTraining
-from headswap.training.swap_config import AdaptationSettings, HeadSettings
+from headswap.tokens.config import TokenizerSettings
+from headswap.training.config import MachineSettings
 
 Pretraining = Parameter(name="pretrain", group=Group("Pre-training", sort_key=2))
 Finetuning = Parameter(name="finetune", group=Group("Fine-tuning", sort_key=2))
@@ -71,9 +74,9 @@ def run_study_verb(out: Path, flags: StudyFlags, sections: dict[str, Any]) -> in
     from headswap.cli.display import print_json, start_messages
     from headswap.cli.study_display import JobDisplay, print_results
     from headswap.core.errors import RunError, counted
-    from headswap.study.conduct import conduct
-    from headswap.study.material import read_study
     from headswap.study.report import write_report
+    from headswap.study.run import conduct
+    from headswap.study.runs import read_study
 
     console = start_messages(quiet=flags.quiet)
     display = JobDisplay(console, quiet=flags.quiet)

@@ -8,12 +8,12 @@ from rich.console import Console
 
 from headswap.cli.display import print_table
 from headswap.core.errors import counted
+from headswap.study.chart_files import spark_line
 from headswap.study.charts import mean_curve
-from headswap.study.figures import spark_line
+from headswap.study.estimate import Preflight
+from headswap.study.executor import Watcher
+from headswap.study.findings import seconds as told_seconds
 from headswap.study.plan import Job
-from headswap.study.preflight import Preflight
-from headswap.study.schedule import Watcher
-from headswap.study.words import seconds as told_seconds
 
 SECONDS_BETWEEN_LOOKS = 1.0
 

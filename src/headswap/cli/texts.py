@@ -5,15 +5,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from headswap.bundle.task_state import TaskState
 from headswap.core.errors import InputError, SettingError
-from headswap.model.config import TaskState
-from headswap.text.columns import COLUMN_EXTENSIONS, Problems, read_rows, text_problem
-from headswap.text.config import ColumnSettings
-from headswap.text.documents import read_texts
-from headswap.text.labelled import one_file
-from headswap.text.open_text import decode_lines, extension_of, pieces_of
-from headswap.text.questions import read_questions
-from headswap.text.tagged import CONLL_EXTENSIONS, read_tagged
+from headswap.data.columns import COLUMN_EXTENSIONS, Problems, read_rows, text_problem
+from headswap.data.config import ColumnSettings
+from headswap.data.documents import read_texts
+from headswap.data.labelled import one_file
+from headswap.data.open_text import decode_lines, extension_of, pieces_of
+from headswap.data.questions import read_questions
+from headswap.data.tagged import CONLL_EXTENSIONS, read_tagged
 
 
 class InputColumns(NamedTuple):

@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import Annotated
 
 from headswap.cli.flags import Output, OutputFlags, Reading, switch
-from headswap.text.config import ReadSettings, TokenizerKind
+from headswap.data.config import ReadSettings
+from headswap.tokens.config import TokenizerKind
 
 
 def tokenizer(
@@ -35,13 +36,13 @@ def tokenizer(
         Lower-case all text inside the tokenizer.
     """
     from headswap.cli.display import print_json, start_messages
-    from headswap.core.config import validate
     from headswap.core.errors import SettingError
     from headswap.core.outputs import check_file
-    from headswap.text.config import TokenizerSettings
-    from headswap.text.documents import files_read, read_documents
-    from headswap.text.tokenizer import is_tokenizer
-    from headswap.text.train_tokenizer import train_tokenizer
+    from headswap.core.settings import validate
+    from headswap.data.documents import files_read, read_documents
+    from headswap.tokens.config import TokenizerSettings
+    from headswap.tokens.tokenizer import is_tokenizer
+    from headswap.tokens.train_tokenizer import train_tokenizer
 
     console = start_messages(quiet=flags.quiet)
     if not corpus:

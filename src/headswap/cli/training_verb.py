@@ -8,7 +8,7 @@ from rich.console import Console
 
 from headswap.cli.display import Display, is_first_process, start_messages
 from headswap.cli.flags import TrainingFlags
-from headswap.training.run import Run
+from headswap.training.run_folder import Run
 
 
 def run_verb(

@@ -17,10 +17,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from headswap.model.config import BaseShape
-from headswap.model.kernels import has_cheap_calls, has_fast_products, has_ragged_attention
+from headswap.batches.batch import sent
+from headswap.kernels.policy import has_cheap_calls, has_fast_products, has_ragged_attention
 from headswap.model.positions import Rotary
-from headswap.text.batch import sent
+from headswap.model.shape import BaseShape
 
 HEAD_MULTIPLE = 8  # of flash attention
 

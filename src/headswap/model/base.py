@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from headswap.model.attention import AttentionLayout, SelfAttention
-from headswap.model.config import BaseShape
 from headswap.model.positions import Rotary, sinusoidal_table
+from headswap.model.shape import BaseShape
 
 Before = Callable[[Tensor, Rotary | None], tuple[Tensor, Tensor, Tensor]]
 After = Callable[[Tensor, Tensor], Tensor]

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from headswap.core.seeds import numpy_stream
+from headswap.batches.batch import flat_batch
+from headswap.core.random_streams import numpy_stream
 from headswap.model.text_model import TextModel
-from headswap.text.batch import flat_batch
 
 GOLDEN_TOLERANCE = 1e-4
 

@@ -10,9 +10,9 @@ import math
 import torch
 from torch import Tensor, nn
 
-from headswap.core.seeds import derive_seed
-from headswap.model.config import BaseShape
+from headswap.core.random_streams import derive_seed
 from headswap.model.lora import is_adapter
+from headswap.model.shape import BaseShape
 
 NORMAL_STD = 0.02
 LAB_BOUND = 0.1

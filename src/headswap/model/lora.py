@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from headswap.model.config import LoraShape
+from headswap.model.shape import LoraShape
 
 
 class LoraLinear(nn.Linear):

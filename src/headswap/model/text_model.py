@@ -11,15 +11,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from headswap.core.config import Settings
+from headswap.batches.batch import Batch
 from headswap.core.errors import SettingError
+from headswap.core.settings import Settings
 from headswap.model.attention import SequenceLayout
 from headswap.model.base import Base
-from headswap.model.config import BaseShape, Direction, HeadKind, HeadShape, LoraShape
 from headswap.model.heads import HEADS, ClassificationHead, LanguageModelHead, TaskHead
 from headswap.model.initialize import initialize
 from headswap.model.lora import LoraLinear, add_adapters, is_adapter
-from headswap.text.batch import Batch
+from headswap.model.shape import BaseShape, Direction, HeadKind, HeadShape, LoraShape
 
 PAIR_HEAD = HeadShape(pooling="first", head_hidden="tanh", head_dropout=0.0)
 """BERT's: a square layer with tanh on the first token's vector."""

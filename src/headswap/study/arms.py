@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from headswap.core.bases import OWN_BASE, PREFIX, base_folder, is_boxed
-from headswap.core.config import Recipe, load_recipe, read_toml
 from headswap.core.errors import InputError, SettingError, absent, did_you_mean
 from headswap.core.files import read_json
+from headswap.core.installed_bases import OWN_BASE, PREFIX, base_folder, is_boxed
+from headswap.core.settings import Recipe, load_recipe, read_toml
+from headswap.finetuning.config import FinetuneRecipe
+from headswap.pretraining.config import PretrainRecipe
 from headswap.study.config import StudyRecipe
-from headswap.training.config import FinetuneRecipe, PretrainRecipe
 
 BASELINES = ("majority", "tfidf")
 SCRATCH, BOX = "scratch", "box"
@@ -101,7 +102,7 @@ def _arm(name: str) -> Arm:
     if path.suffix == ".toml":
         return _from_recipe(path)
     if path.is_dir():
-        from headswap.bundle import CONFIG, find_bundle  # brings torch
+        from headswap.bundle.bundle import CONFIG, find_bundle  # brings torch
 
         if (head := read_json(find_bundle(path) / CONFIG).get("head")) != "lm":
             raise InputError(

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from headswap.core.config import load_recipe
+from headswap.baselines.classify import PROBABILITIES
 from headswap.core.errors import HeadswapError
 from headswap.core.files import read_json
-from headswap.study.baselines import PROBABILITIES
-from headswap.study.material import Material, Scored
-from headswap.text.records import Example
-from headswap.training.config import FinetuneRecipe
-from headswap.training.predictions import Predictions
-from headswap.training.splits import LabelledSplits, read_splits, whole_text
+from headswap.core.settings import load_recipe
+from headswap.data.records import Example, whole_text
+from headswap.finetuning.config import FinetuneRecipe
+from headswap.finetuning.prediction_file import Predictions
+from headswap.finetuning.splits import LabelledSplits, read_splits
+from headswap.study.runs import Material, Scored
 
 log = logging.getLogger("headswap")
 

@@ -8,11 +8,13 @@ import logging
 from collections.abc import Iterable
 from pathlib import Path
 
-from headswap.core.bases import is_boxed
-from headswap.core.config import load_recipe
 from headswap.core.errors import SettingError
 from headswap.core.files import atomic_folder, write_json
+from headswap.core.installed_bases import is_boxed
 from headswap.core.lock import FolderLock
+from headswap.core.settings import load_recipe
+from headswap.finetuning.config import FinetuneRecipe
+from headswap.pretraining.config import PretrainRecipe
 from headswap.study.arms import SCRATCH, Arm
 from headswap.study.config import ALL, StudyRecipe
 from headswap.study.folder import (
@@ -27,7 +29,6 @@ from headswap.study.folder import (
 )
 from headswap.study.plan import Job, Plan, make_plan, usable_budgets
 from headswap.study.prepare import Prepared, find_prepared, prepare
-from headswap.training.config import FinetuneRecipe, PretrainRecipe
 
 log = logging.getLogger("headswap")
 
@@ -89,7 +90,7 @@ def _check_budgets(recipe: StudyRecipe, prepared: Prepared) -> None:
 
 
 def _check_tokenizer(recipe: StudyRecipe) -> None:
-    from headswap.text.tokenizer import Tokenizer
+    from headswap.tokens.tokenizer import Tokenizer
 
     if (named := recipe.tokenizer.tokenizer) is not None:
         Tokenizer.load(named if is_boxed(named) else Path(named).expanduser())
@@ -125,7 +126,7 @@ def _check_finetuning(job: Job) -> None:
         assert start.preset is not None
         start.laid_over(start.preset, vocab_size=1, max_length=length)
     elif not job.needs:  # a base that was made elsewhere
-        from headswap.bundle import Bundle  # brings torch
+        from headswap.bundle.bundle import Bundle  # brings torch
 
         assert recipe.model.base is not None
         bundle = Bundle.load(recipe.model.base)

@@ -4,16 +4,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
-from headswap.core.config import Recipe, Settings
-from headswap.model.config import ModelSettings, Share
-from headswap.text.config import DocumentUnit, LabelledSettings, MaskingSettings, TokenizerSettings
-from headswap.training.config import (
-    FinetuneTraining,
-    MachineSettings,
-    PretrainTraining,
-    StartSettings,
-)
-from headswap.training.swap_config import AdaptationSettings, HeadSettings
+from headswap.batches.config import MaskingSettings
+from headswap.core.settings import Recipe, Settings
+from headswap.data.config import DocumentUnit, LabelledSettings
+from headswap.finetuning.config import AdaptationSettings, FinetuneTraining, HeadSettings, StartSettings
+from headswap.model.shape import ModelSettings, Share
+from headswap.pretraining.config import PretrainTraining
+from headswap.tokens.config import TokenizerSettings
+from headswap.training.config import MachineSettings
 
 ALL = "all"
 FEWEST_LABELS = 2

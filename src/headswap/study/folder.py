@@ -15,7 +15,7 @@ from headswap.core.errors import SettingError, listed
 from headswap.core.files import atomic_folder, remove_leftovers, restore_folder
 from headswap.core.lock import LOCK_FILE, FolderLock, is_held
 from headswap.core.ownership import Layout, is_unfinished
-from headswap.training.run import LAYOUT as RUN
+from headswap.training.run_folder import LAYOUT as RUN
 
 RECIPE, PLAN, DATA, LOGS = "study.toml", "plan.json", "data", "logs"
 FILES = {"report.html", "report.md", "results.csv", "results.json"}

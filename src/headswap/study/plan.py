@@ -13,18 +13,21 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from headswap.core.bases import base_folder, is_boxed
-from headswap.core.config import Recipe, load_recipe
+from headswap.baselines.classify import VERSION as BASELINE_VERSION
 from headswap.core.errors import SettingError, counted
 from headswap.core.files import sha256_of_file
+from headswap.core.installed_bases import base_folder, is_boxed
+from headswap.core.settings import Recipe, load_recipe
+from headswap.data.config import ReadSettings
+from headswap.defaults import behind_finetuning, behind_pretraining
+from headswap.finetuning.config import FinetuneRecipe, StartSettings
+from headswap.pretraining.config import PretrainRecipe
 from headswap.study.arms import SCRATCH, Arm, Sections
-from headswap.study.baselines import VERSION as BASELINE_VERSION
 from headswap.study.config import ALL, StudyRecipe
 from headswap.study.prepare import Prepared
-from headswap.text.config import ReadSettings, TokenizerSettings
-from headswap.text.store import is_store
-from headswap.training.config import FinetuneRecipe, MachineSettings, PretrainRecipe, StartSettings
-from headswap.training.fitted import behind_finetuning, behind_pretraining
+from headswap.tokens.config import TokenizerSettings
+from headswap.tokens.store import is_store
+from headswap.training.config import MachineSettings
 
 STAGES = {"probe": 0, "tokenizer": 0, "pretrain": 1, "baseline": 2, "finetune": 2}
 WHERE = {"data.train", "data.validation", "data.test", "model.base", "tokenizer.tokenizer", "corpus.corpus"}
@@ -269,6 +272,6 @@ def _content(recipe: Recipe) -> dict[str, Any]:
 
 
 def _bundle_content(path: str) -> str:
-    from headswap.bundle import find_bundle
+    from headswap.bundle.bundle import find_bundle
 
     return sha256_of_file(find_bundle(Path(path)) / "model.safetensors")

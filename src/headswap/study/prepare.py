@@ -14,18 +14,18 @@ from typing import Any
 
 from headswap.core.errors import Collected, InputError, SettingError, counted
 from headswap.core.files import atomic_file, read_json, write_json
+from headswap.data.checks import findings_of, say_findings
+from headswap.data.config import ReadSettings
+from headswap.data.content_hash import corpus_hash
+from headswap.data.documents import read_documents
+from headswap.data.labelled import check_labels, label_names, read_labelled
+from headswap.data.overlap import Overlap, find_overlap
+from headswap.data.records import Example
+from headswap.data.stratify import stratified_subset
+from headswap.finetuning.splits import own_test
 from headswap.study.config import ALL, StudyRecipe
-from headswap.text.checks import findings_of, say_findings
-from headswap.text.config import ReadSettings
-from headswap.text.content import corpus_hash
-from headswap.text.documents import read_documents
-from headswap.text.labelled import check_labels, label_names, read_labelled
-from headswap.text.overlap import Overlap, find_overlap
-from headswap.text.records import Example
-from headswap.text.store import META_FILE, is_store
-from headswap.text.strata import stratified_subset
-from headswap.training.splits import own_test
-from headswap.training.tasks.table import chosen_task
+from headswap.tasks.registry import chosen_task
+from headswap.tokens.store import META_FILE, is_store
 
 log = logging.getLogger("headswap")
 VERSION = 1

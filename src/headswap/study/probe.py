@@ -10,20 +10,20 @@ from typing import Any
 
 import torch
 
-from headswap.bundle import Bundle
-from headswap.core.config import load_recipe
-from headswap.model.config import TaskState
-from headswap.text.labelled import read_labelled
-from headswap.training.config import FinetuneRecipe
+from headswap.batches.labelled_rows import ExampleBatches
+from headswap.bundle.bundle import Bundle
+from headswap.bundle.task_state import TaskState
+from headswap.core.settings import load_recipe
+from headswap.data.labelled import read_labelled
+from headswap.finetuning.config import FinetuneRecipe
+from headswap.finetuning.splits import LabelledSplits
+from headswap.finetuning.starting_point import Start
+from headswap.inference.outputs import outputs_of
+from headswap.tasks.registry import TASKS
+from headswap.training.device import Machine
 from headswap.training.distributed import Processes
-from headswap.training.engine import Trainee, train
-from headswap.training.evaluate import outputs_of
-from headswap.training.machine import Machine
+from headswap.training.loop import Trainee, train
 from headswap.training.optimizer import make_optimizer
-from headswap.training.rows import ExampleBatches
-from headswap.training.splits import LabelledSplits
-from headswap.training.start import Start
-from headswap.training.tasks.table import TASKS
 
 SECONDS = 2.0
 WARM_UP = {"cpu": 1, "cuda": 20}

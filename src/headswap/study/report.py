@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from headswap import __version__
-from headswap.core.config import load_recipe
 from headswap.core.errors import counted
 from headswap.core.files import atomic_file, read_json, write_json
-from headswap.study import words
+from headswap.core.settings import load_recipe
+from headswap.finetuning.config import FinetuneRecipe
+from headswap.study import findings as words
+from headswap.study.chart_files import draw_figures
+from headswap.study.chart_svg import legend, svg
 from headswap.study.charts import METRIC_NAMES, NUM_COLOURS, Chart, make_charts
-from headswap.study.figures import draw_figures
-from headswap.study.inline_svg import legend, svg
-from headswap.study.material import Material
 from headswap.study.results import analyse
-from headswap.training.config import FinetuneRecipe
+from headswap.study.runs import Material
 
 Values = dict[str, Any]
 VERDICTS = {"better": "better", "worse": "WORSE", "none": "no", "no claim": "too few seeds"}

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from headswap.study.material import Material, Scored
-from headswap.study.measures import calibration, confusion_matrix, f1_scores
+from headswap.metrics.classification import calibration, confusion_matrix, f1_scores
+from headswap.study.runs import Material, Scored
 from headswap.study.score_table import ScoreTable
 
 MOST_DISAGREEMENTS = 10

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from headswap.metrics.classification import scores
 from headswap.study.arms import BASELINES, SCRATCH
 from headswap.study.label_worth import Worth, catch_up, label_worth
-from headswap.study.material import Material
-from headswap.study.measures import scores
+from headswap.study.runs import Material
 from headswap.study.statistics import (
     ALPHA,
     FEWEST_SEEDS_FOR_A_CLAIM,

@@ -19,7 +19,6 @@ ALPHA = 0.05
 POWER = 0.8
 MOST_SEEDS = 1_000
 SURE = 8.0  # standard errors
-NORMAL_95 = 1.959963984540054
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,14 +149,6 @@ def paired_power(effect: float, count: int, *, alpha: float = ALPHA) -> float:
     if math.isnan(above):
         above = float(ndtr((shift - limit) / math.sqrt(1 + limit**2 / (2 * (count - 1)))))
     return above + below
-
-
-def wilson_interval(share: float, count: int) -> tuple[float, float]:
-    """The 95 % interval of a share that was counted in `count` independent examples."""
-    squared = NORMAL_95**2
-    middle = (share + squared / (2 * count)) / (1 + squared / count)
-    half = NORMAL_95 / (1 + squared / count) * math.sqrt(share * (1 - share) / count + squared / (4 * count**2))
-    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def _standard_error(values: Sequence[float], mean: float, least_spread: float = 0.0) -> float:

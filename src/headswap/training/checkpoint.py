@@ -17,8 +17,8 @@ from typing import Any
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from headswap.bundle import LAYOUT as BUNDLE
-from headswap.bundle import WEIGHTS, Bundle
+from headswap.bundle.bundle import LAYOUT as BUNDLE
+from headswap.bundle.bundle import WEIGHTS, Bundle
 from headswap.core.errors import InputError
 from headswap.core.files import atomic_folder, discard_folder, flush_folder, read_json, write_json
 from headswap.core.manifest import manifest_problems, write_manifest

@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 
 from headswap.core.errors import HeadswapError, RunError, counted
 from headswap.training.config import TrainingSettings
-from headswap.training.engine import StepRecord
+from headswap.training.loop import StepRecord
 
 MOST_NAMED = 8
 MORE_SKIPPED = 5

@@ -1,0 +1,1 @@
+"""Baselines: models without a Transformer, one file per task."""

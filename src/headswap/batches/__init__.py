@@ -1,0 +1,1 @@
+"""Batches: which rows a step sees, and how they become one flat batch."""

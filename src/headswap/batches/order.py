@@ -1,0 +1,45 @@
+"""The order of rows as a pure function of (seed, epoch, position).
+
+A keyed permutation of 0..n-1 is computed for any position without looking at the others: a small Feistel network on
+the next power of four, walked until it lands inside the range. So batch k is computed, never iterated to; a resumed
+run needs no state, and an epoch covers every row exactly once for any number of processes.
+"""
+
+import numpy as np
+
+from headswap.core.random_streams import derive_seed, mixed
+
+ROUNDS = 6
+
+
+def shuffled(positions: np.ndarray, size: int, seed: int, *names: str | int) -> np.ndarray:
+    """Where each position of 0..size-1 goes in the permutation named by (seed, names)."""
+    half_bits = max(1, (max(size - 1, 1).bit_length() + 1) // 2)
+    keys = [np.uint64(derive_seed(seed, "order", *names, number)) for number in range(ROUNDS)]
+    values = _feistel(positions.astype(np.uint64), half_bits, keys)
+    outside = values >= size
+    while outside.any():
+        values[outside] = _feistel(values[outside], half_bits, keys)
+        outside = values >= size
+    return values.astype(np.int64)
+
+
+def rows_of_step(step: int, *, num_rows: int, batch_size: int, seed: int) -> np.ndarray:
+    """The rows of optimizer step `step` (from 0); the last step of an epoch may be short."""
+    per_epoch = steps_per_epoch(num_rows, batch_size)
+    epoch, within = divmod(step, per_epoch)
+    positions = np.arange(within * batch_size, min((within + 1) * batch_size, num_rows))
+    return shuffled(positions, num_rows, seed, "epoch", epoch)
+
+
+def steps_per_epoch(num_rows: int, batch_size: int) -> int:
+    """Steps that cover every row once."""
+    return -(-num_rows // batch_size)
+
+
+def _feistel(values: np.ndarray, half_bits: int, keys: list[np.uint64]) -> np.ndarray:
+    mask = np.uint64((1 << half_bits) - 1)
+    left, right = values >> np.uint64(half_bits), values & mask
+    for key in keys:
+        left, right = right, left ^ (mixed(right ^ key) & mask)
+    return (left << np.uint64(half_bits)) | right

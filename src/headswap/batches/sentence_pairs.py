@@ -1,0 +1,144 @@
+"""Pairs of segments for next-sentence and sentence-order prediction, computed from a token store.
+
+A document is cut at sentence ends into chunks that fit a row; a chunk with a sentence boundary inside is a row. At
+every step the row is split at one of its boundaries: the first segment, `<sep>`, the second. For half of the rows the
+second segment is replaced by one of another document (`next`) or the two change places (`order`). All of it is a
+function of the row and the step. Chunks of a single sentence make no pair; how many tokens that leaves out is counted.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from headswap.core.errors import InputError
+from headswap.core.random_streams import Draws
+from headswap.tokens.store import TokenStore
+
+PairKind = Literal["next", "order"]
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A run of tokens of one document."""
+
+    document: int
+    start: int
+    ids: np.ndarray
+    word_starts: np.ndarray | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two segments, and whether they stand as their document has them."""
+
+    first: Segment
+    second: Segment
+    is_true: bool
+
+    @property
+    def document(self) -> int:
+        """The document that the row belongs to."""
+        return self.first.document
+
+
+class PairRows:
+    """The rows of some documents of a store, as pairs that are drawn anew at every step."""
+
+    def __init__(
+        self, store: TokenStore, documents: np.ndarray, *, max_length: int, kind: PairKind, with_words: bool
+    ) -> None:
+        self.store, self.documents, self.max_length, self.kind = store, documents, max_length, kind
+        self._room = max_length - 2  # <sos> and <sep>
+        self._word_starts = store.side("word_starts") if with_words else None
+        self._sentences = np.flatnonzero(store.side("sentence_starts"))
+        self._cut()
+        self.num_truncated = 0
+
+    def _cut(self) -> None:
+        """Find the chunks; all of them at once, so that a row can be asked for by its number."""
+        offsets = np.asarray(self.store.offsets, dtype=np.int64)
+        rows: list[tuple[int, int, int, int]] = []
+        left_out = 0
+        for document in self.documents:
+            start, end = int(offsets[document]), int(offsets[document + 1])
+            while start < end:
+                upto = min(start + self._room, end)
+                after, before = np.searchsorted(self._sentences, [start + 1, upto + 1])
+                if upto < end and before > after:
+                    upto = int(self._sentences[before - 1])  # the last boundary that still fits
+                    before -= 1
+                elif before > after and self._sentences[before - 1] == upto:
+                    before -= 1
+                if before > after:
+                    rows.append((int(document), start, upto, int(after)))
+                else:
+                    left_out += upto - start
+                start = upto
+        table = np.array(rows, dtype=np.int64).reshape(-1, 4)
+        self._document, self._start, self._end, self._boundary = table.T
+        self.num_left_out = left_out
+        self.num_tokens = int((self._end - self._start + 2).sum())
+        self._check()
+
+    def _check(self) -> None:
+        """Pairs need boundaries: say so, rather than learn something else."""
+        where = self.store.folder or "the corpus"
+        if not len(self):
+            raise InputError(
+                f"No document of {where} has two sentences that fit into {self.max_length} tokens, so there are no "
+                "pairs to learn from. Give documents of several sentences (blank lines between documents and "
+                "--documents paragraph, or one document a line), or use --objective masked."
+            )
+        if self.kind == "next" and self._document[0] == self._document[-1]:
+            raise InputError(
+                f"Only one document of {where} has pairs of sentences, so there is no other document to take a wrong "
+                "next segment from. Separate the documents (--documents), or use --objective masked+sop."
+            )
+
+    def __len__(self) -> int:
+        return len(self._document)
+
+    def pieces_of(self, rows: Sequence[int] | np.ndarray, draws: Draws) -> list[Pair]:
+        """The pairs of some rows, in their order, as they are at the step that `draws` belongs to."""
+        numbers = np.asarray(rows, dtype=np.int64)
+        splits, fates = draws.uniform("split", numbers), draws.uniform("pair", numbers)
+        others, places = draws.uniform("other", numbers), draws.uniform("other split", numbers)
+        return [
+            self._pair(int(row), split, fate < 0.5, other, place)
+            for row, split, fate, other, place in zip(numbers, splits, fates, others, places, strict=True)
+        ]
+
+    def _pair(self, row: int, split: float, is_true: bool, other: float, place: float) -> Pair:
+        document, end = int(self._document[row]), int(self._end[row])
+        middle = self._boundary_of(row, split)
+        first = self._segment(document, int(self._start[row]), middle)
+        if is_true or self.kind == "order":
+            second = self._segment(document, middle, end)
+            return Pair(first, second, is_true) if is_true else Pair(second, first, is_true)
+        stranger = self._other_row(row, other)
+        begin = self._boundary_of(stranger, place)
+        upto = min(int(self._end[stranger]), begin + self._room - len(first.ids))
+        return Pair(first, self._segment(int(self._document[stranger]), begin, upto), is_true)
+
+    def _boundary_of(self, row: int, share: float) -> int:
+        """One of the sentence boundaries inside a row."""
+        first = int(self._boundary[row])
+        last = int(np.searchsorted(self._sentences, self._end[row]))
+        return int(self._sentences[first + int(share * (last - first))])
+
+    def _other_row(self, row: int, share: float) -> int:
+        """A row of another document, each with the same chance: rows of one document stand together."""
+        first, last = self._range_of(int(self._document[row]))
+        chosen = int(share * (len(self) - (last - first)))
+        return chosen if chosen < first else chosen + last - first
+
+    def _range_of(self, document: int) -> tuple[int, int]:
+        first, last = np.searchsorted(self._document, [document, document + 1])
+        return int(first), int(last)
+
+    def _segment(self, document: int, start: int, end: int) -> Segment:
+        words = None if self._word_starts is None else np.asarray(self._word_starts[start:end], dtype=bool)
+        place = start - int(self.store.offsets[document])
+        return Segment(document, place, self.store.ids[start:end].astype(np.int64), words)

@@ -1,0 +1,1 @@
+"""Bundle: model, tokenizer, labels and config as one folder."""

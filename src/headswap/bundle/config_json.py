@@ -1,0 +1,130 @@
+"""The config.json of a bundle, written and read back: what a model is, what it was trained for and how it is used.
+
+Names are Hugging Face's where it has one. What is read is not trusted: what is wrong is an error that names the file.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from headswap.batches.config import MaskingSettings
+from headswap.bundle.task_state import TaskState
+from headswap.core.errors import InputError, raise_problems
+from headswap.core.settings import problem_sentences
+from headswap.model.shape import BaseShape
+from headswap.model.text_model import ModelShape
+from headswap.tokens.tokenizer import Tokenizer
+
+FORMAT_VERSION = 1
+ARCHITECTURES = {
+    "lm": "HeadswapForLanguageModelling",
+    "classify": "HeadswapForSequenceClassification",
+    "tag": "HeadswapForTokenClassification",
+    "span": "HeadswapForQuestionAnswering",
+}
+PROBLEM_TYPES = {
+    "classify": "single_label_classification",
+    "multilabel": "multi_label_classification",
+    "regress": "regression",
+}
+
+
+def config_of(
+    shape: ModelShape,
+    tokenizer: Tokenizer,
+    *,
+    labels: Sequence[str],
+    objective: str,
+    masking: MaskingSettings,
+    task: TaskState,
+    card: Mapping[str, Any],
+) -> dict[str, Any]:
+    """What stands in config.json."""
+    config: dict[str, Any] = {
+        "model_type": "headswap",
+        "architectures": [ARCHITECTURES[shape.head]],
+        "headswap_format": FORMAT_VERSION,
+        **shape.base.model_dump(),
+        "tie_word_embeddings": shape.base.tied_head,
+        "direction": shape.direction,
+        "is_decoder": shape.direction == "causal",
+        "objective": objective,
+        **({"masking": masking.model_dump()} if objective.startswith("masked") else {}),
+        "head": shape.head,
+        "pad_token_id": tokenizer.pad_id,
+        "bos_token_id": tokenizer.sos_id,
+        "eos_token_id": tokenizer.eos_id,
+        "tokenizer_fingerprint": tokenizer.fingerprint,
+        "card": dict(card),
+    }
+    if shape.pair_head:
+        config["pair_head"] = True
+    if shape.lora is not None:
+        config["lora"] = shape.lora.model_dump(mode="json")
+    if shape.head != "lm":
+        if problem_type := PROBLEM_TYPES.get(task.task):
+            config["problem_type"] = problem_type
+        config |= {
+            "num_labels": len(labels),
+            "id2label": {str(index): label for index, label in enumerate(labels)},
+            "label2id": {label: index for index, label in enumerate(labels)},
+            "classifier": shape.classifier.model_dump(),
+            "task": task.model_dump(mode="json", exclude_defaults=True) | {"task": task.task},
+        }
+    return config
+
+
+def task_state_of(config: dict[str, Any], origin: Path) -> TaskState:
+    """How the model is used; a bundle that says nothing of it is a plain classifier, or a language model."""
+    values = config.get("task", {})
+    if not isinstance(values, dict):
+        raise InputError(f"{origin}: task is not an object.")
+    try:
+        state = TaskState(**values)
+    except ValidationError as problems:
+        raise_problems(problem_sentences(problems, TaskState, origin=str(origin)))
+        raise
+    if state.thresholds and len(state.thresholds) != config.get("num_labels"):
+        raise InputError(f"{origin}: {len(state.thresholds)} thresholds for {config.get('num_labels')} labels.")
+    return state
+
+
+def shape_of(config: dict[str, Any], origin: Path) -> ModelShape:
+    """The model shape that a config.json describes."""
+    if not isinstance(config, dict):
+        raise InputError(f"{origin} is JSON, but not an object, so it describes no model. Restore it from a copy.")
+    if config.get("model_type") != "headswap":
+        raise InputError(f"{origin} describes a model of type {config.get('model_type')!r}, not a headswap bundle.")
+    if config.get("headswap_format") != FORMAT_VERSION:
+        raise InputError(
+            f"{origin} has format {config.get('headswap_format')!r}; this version of headswap reads {FORMAT_VERSION}."
+        )
+    has_labels = config.get("head") != "lm"
+    try:
+        shape = ModelShape(
+            base=BaseShape(**{name: config[name] for name in BaseShape.model_fields if name in config}),
+            direction=config.get("direction"),
+            head=config.get("head"),
+            num_labels=config.get("num_labels") if has_labels else None,
+            classifier=config.get("classifier", {}),
+            pair_head=config.get("pair_head", False),
+            lora=config.get("lora"),
+        )
+    except ValidationError as problems:
+        raise_problems(problem_sentences(problems, ModelShape, origin=str(origin)))
+        raise
+    if has_labels and (
+        not isinstance(shape.num_labels, int) or not _are_labels(config.get("id2label"), shape.num_labels)
+    ):
+        raise InputError(f"{origin}: id2label does not name the {shape.num_labels} labels of the head, one for each.")
+    return shape
+
+
+def _are_labels(names: Any, count: int) -> bool:
+    """Whether a config's id2label names each of so many labels once."""
+    if not isinstance(names, dict) or set(names) != {str(index) for index in range(count)}:
+        return False
+    labels = list(names.values())
+    return all(isinstance(label, str) for label in labels) and len(set(labels)) == count

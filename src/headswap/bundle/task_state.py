@@ -1,0 +1,35 @@
+"""What a fine-tuned bundle records about its task. Free of torch."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from headswap.batches.config import Long
+from headswap.core.settings import Settings
+from headswap.data.config import TaskName
+from headswap.model.shape import Count
+
+
+class TaskState(Settings):
+    """How a fine-tuned model is used: how its inputs are read and how its scores become answers."""
+
+    task: TaskName = "classify"
+    """What is predicted."""
+    max_length: Annotated[int, Field(ge=2)] | None = None
+    """Longest sequence in tokens; the base's limit where absent."""
+    long: Long = "truncate"
+    """What is done with longer texts."""
+    doc_stride: Annotated[int, Field(ge=0)] | None = None
+    """Tokens that neighbouring windows share; a quarter of a window where absent."""
+    max_answer_length: Count = 30
+    """Longest answer of a span, in tokens."""
+    reads_pairs: bool = False
+    """Whether an input is two texts."""
+    has_unanswerable: bool = False
+    """Whether some questions of the training set have no answer, so that an empty one may be given."""
+    thresholds: tuple[float, ...] = ()
+    """Score from which on each label is given, in a multi-label task; 0.5 where absent."""
+    target_mean: float = 0.0
+    """Mean of the training targets of a regression; the head predicts standardised values."""
+    target_std: Annotated[float, Field(gt=0)] = 1.0
+    """Standard deviation of the training targets of a regression."""

@@ -1,0 +1,217 @@
+"""Cheap checks of labelled sets: one pass, no tokenizer, no model. Training runs them; the doctor runs them and more.
+
+A finding is one line. A *problem* makes results wrong or worthless, a *warning* is worth a look, a *note* is a fact.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Literal
+
+from headswap.core.errors import counted, listed
+from headswap.data.overlap import normalised
+from headswap.data.records import Labelled, SpanExample, TaggedExample
+
+Level = Literal["problem", "warning", "note"]
+FEWEST_A_LABEL = 5
+LARGEST_SHARE = 0.9
+SORTED_SHARE = 0.25  # of the changes of label that a shuffled set would have
+FEWEST_TO_JUDGE_ORDER = 20
+SHORTCUT_PRECISION, SHORTCUT_COVERAGE, SHORTCUT_TEXTS = 0.98, 0.3, 10
+MOST_SHORTCUTS = 5
+DAMAGED = re.compile("\ufffd|Ã[\u0080-\u00bf]|â€[\u0098-\u009d™œ\u009d“”]|Â[\u00a0-\u00bf]")
+WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was found in one set of texts."""
+
+    level: Level
+    check: str
+    where: str
+    message: str
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    def sentence(self) -> str:
+        """The finding as one line."""
+        return f"{self.where}: {self.message}"
+
+    def as_json(self) -> dict[str, Any]:
+        """The finding for `--json`."""
+        return {"level": self.level, "check": self.check, "set": self.where, "message": self.message, **self.details}
+
+
+def cheap_findings(role: str, examples: Sequence[Labelled], *, is_train: bool = False) -> list[Finding]:
+    """What one labelled set shows in a single pass."""
+    if not examples:
+        return []
+    found = [_duplicates(role, examples), _conflicts(role, examples), _damaged(role, [one.text for one in examples])]
+    if has_classes(examples):
+        found += [_sorted(role, examples)]
+        if is_train:
+            found += [*_label_counts(role, examples), *shortcuts(role, examples)]
+    return [finding for finding in found if finding is not None]
+
+
+def findings_of(sets: Mapping[str, Sequence[Labelled]]) -> list[Finding]:
+    """The cheap findings of every set, train first."""
+    return [one for role, examples in sets.items() for one in cheap_findings(role, examples, is_train=role == "train")]
+
+
+def has_classes(examples: Sequence[Labelled]) -> bool:
+    """Whether the labels are classes: few for the number of texts. Numbers, sequences of tags and answers are not."""
+    if any(isinstance(one, SpanExample | TaggedExample) for one in examples[:1]):
+        return False
+    return 2 <= len({one.label for one in examples}) <= max(2, len(examples) // 2)
+
+
+def label_counts(examples: Sequence[Labelled]) -> Counter[str]:
+    """How many texts have each label; several labels of a text count one by one, and '' stands for none."""
+    if not any(getattr(one, "labels", ()) for one in examples):
+        return Counter(one.label for one in examples)
+    return Counter(name for one in examples for name in getattr(one, "labels", ()) or ("",))
+
+
+def _named(label: str) -> str:
+    """A label inside a sentence; that of a multi-label text without one is empty."""
+    return f"'{label}'" if label else "no label"
+
+
+def _with(label: str) -> str:
+    """Which texts: those of one label."""
+    return f"labelled '{label}'" if label else "without a label"
+
+
+def _key(example: Labelled) -> str:
+    """What makes two examples the same input: the text, and its pair where there is one."""
+    pair = getattr(example, "text_pair", None)
+    return normalised(example.text) + (f"\x1f{normalised(pair)}" if pair else "")
+
+
+def _duplicates(role: str, examples: Sequence[Labelled]) -> Finding | None:
+    seen: dict[tuple[str, str], Labelled] = {}
+    repeated: list[tuple[Labelled, Labelled]] = []
+    for example in examples:
+        first = seen.setdefault((_key(example), example.label), example)
+        if first is not example:
+            repeated.append((example, first))
+    if not repeated:
+        return None
+    again, first = repeated[0]
+    return Finding(
+        "warning", "duplicates", role,
+        f"{len(repeated):,} of {counted(len(examples), 'text')} repeat an earlier one (line {again.line} repeats line "
+        f"{first.line}). They count double, in training and in scores.",
+        {"duplicates": len(repeated)},
+    )  # fmt: skip
+
+
+def _conflicts(role: str, examples: Sequence[Labelled]) -> Finding | None:
+    if isinstance(examples[0], SpanExample):  # a question may well have several answers
+        return None
+    by_text: dict[str, dict[str, Labelled]] = defaultdict(dict)
+    for example in examples:
+        by_text[_key(example)].setdefault(example.label, example)
+    conflicts = [labels for labels in by_text.values() if len(labels) > 1]
+    if not conflicts:
+        return None
+    one, other = list(conflicts[0].values())[:2]
+    what = (
+        f"more than one label (line {one.line} says {_named(one.label)}, line {other.line} says {_named(other.label)})"
+    )
+    if isinstance(one, TaggedExample):
+        what = f"other tags elsewhere (lines {one.line} and {other.line})"
+    return Finding(
+        "problem", "label conflicts", role,
+        f"{counted(len(conflicts), 'text')} with {what}. No model can have both right: correct or remove them.",
+        {"conflicts": len(conflicts), "lines": [[one.line for one in labels.values()] for labels in conflicts[:20]]},
+    )  # fmt: skip
+
+
+def _damaged(role: str, texts: Sequence[str]) -> Finding | None:
+    wrong = [number for number, text in enumerate(texts, 1) if DAMAGED.search(text)]
+    if not wrong:
+        return None
+    return damaged_finding(role, len(wrong), len(texts), f"text {wrong[0]}")
+
+
+def damaged_finding(role: str, number: int, total: int, first: str) -> Finding:
+    """Texts that were decoded with the wrong encoding before they were saved."""
+    return Finding(
+        "warning", "encoding", role,
+        f"{number:,} of {counted(total, 'text')} show damage of a wrong encoding, such as 'Ã©' or U+FFFD (first: "
+        f"{first}). Export them again as UTF-8.",
+        {"damaged": number},
+    )  # fmt: skip
+
+
+def _label_counts(role: str, examples: Sequence[Labelled]) -> Iterator[Finding]:
+    counts = label_counts(examples).items()
+    if small := sorted(label for label, number in counts if label and number < FEWEST_A_LABEL):
+        yield Finding(
+            "warning", "label counts", role,
+            f"{counted(len(small), 'label')} with fewer than {FEWEST_A_LABEL} texts ({listed(small, most=5)}): too few "
+            "to learn from or to hold any out.",
+            {"small_labels": small},
+        )  # fmt: skip
+    label, number = Counter(one.label for one in examples).most_common(1)[0]
+    if number > LARGEST_SHARE * len(examples):
+        are = f"are '{label}'" if label else "have no label"
+        yield Finding(
+            "warning", "label counts", role,
+            f"{number / len(examples):.0%} of the texts {are}: accuracy says little here, look at macro-F1.",
+            {"largest_share": number / len(examples)},
+        )  # fmt: skip
+
+
+def _sorted(role: str, examples: Sequence[Labelled]) -> Finding | None:
+    counts = Counter(one.label for one in examples)
+    total = len(examples)
+    if total < FEWEST_TO_JUDGE_ORDER:
+        return None
+    changes = sum(one.label != other.label for one, other in pairwise(examples))
+    expected = (total - 1) * (1 - sum((number / total) ** 2 for number in counts.values()))
+    if changes > SORTED_SHARE * expected:
+        return None
+    return Finding(
+        "note", "sorted labels", role,
+        f"the labels stand in runs ({changes:,} changes of label in {total:,} texts, {expected:,.0f} if shuffled). "
+        "headswap shuffles; a part cut off the file by hand would not hold all labels.",
+        {"changes": changes, "expected_changes": round(expected)},
+    )  # fmt: skip
+
+
+def shortcuts(role: str, examples: Sequence[Labelled]) -> list[Finding]:
+    """Single words that give the label away: often a trace of how the set was made, not of what the texts mean."""
+    totals = Counter(one.label for one in examples)
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for example in examples:
+        for word in set(WORD.findall(example.text.lower())):
+            counts[word][example.label] += 1
+    found = []
+    for word, labels in counts.items():
+        label, hits = labels.most_common(1)[0]
+        precision, coverage = hits / labels.total(), hits / totals[label]
+        is_telling = precision >= SHORTCUT_PRECISION and totals[label] / len(examples) <= LARGEST_SHARE
+        if hits >= SHORTCUT_TEXTS and coverage >= SHORTCUT_COVERAGE and is_telling:
+            found.append((coverage, precision, word, label))
+    found.sort(key=lambda one: (-one[0], one[2]))
+    return [
+        Finding(
+            "warning", "shortcuts", role,
+            f"the word '{word}' gives the label away: it stands in {coverage:.0%} of the texts {_with(label)}, and "
+            f"{precision:.0%} of the texts that have it are. Is it a trace of how the set was made?",
+            {"word": word, "label": label, "coverage": round(coverage, 4), "precision": round(precision, 4)},
+        )
+        for coverage, precision, word, label in found[:MOST_SHORTCUTS]
+    ]  # fmt: skip
+
+
+def say_findings(findings: Iterable[Finding], log: Any) -> None:
+    """One log line for each finding."""
+    for finding in findings:
+        say = log.info if finding.level == "note" else log.warning
+        say("%s", finding.sentence()[:1].upper() + finding.sentence()[1:])

@@ -1,0 +1,253 @@
+"""Files with named columns (.jsonl, .csv, .tsv, .parquet), read row by row.
+
+`read_rows` gives the wanted columns of every row with the line it begins on; what is wrong is collected in `Problems`
+and raised once for a file. Also what a value must be to serve as a text or a label. Which columns are wanted, and what
+becomes of the values, is left to documents.py and labelled.py.
+"""
+
+import csv
+import json
+import math
+import shlex
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from headswap.core.errors import (
+    MOST_PROBLEMS_SHOWN,
+    InputError,
+    MissingExtraError,
+    did_you_mean,
+    listed,
+    raise_problems,
+)
+from headswap.data.open_text import compression_of, extension_of, read_bytes, read_lines
+
+COLUMN_EXTENSIONS = frozenset({".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet"})
+LARGEST_FIELD = 1 << 26  # characters of one .csv field: a quote that is never closed must not fill the memory
+ROWS_AFTER_PROBLEM = 10_000
+PARQUET_ROWS = 1024
+
+Wanted = Mapping[str, str]
+"""The wanted columns: the setting that names a column, as in `text_column` -> the column's name."""
+Row = tuple[int, list[Any]]
+"""The line on which a row begins, and its values in the order of the wanted columns."""
+
+
+class Problems:
+    """What is wrong with one file, to be raised once: at its end, or when enough was found or looked through."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+        self._rows_since = 0
+
+    def add(self, sentence: str) -> None:
+        """Keep a problem; raise when no more would be shown."""
+        self.found.append(sentence)
+        if len(self.found) >= MOST_PROBLEMS_SHOWN:
+            self.raise_found()
+
+    def pass_row(self) -> None:
+        """Count a row: after the first problem only so many are searched for further ones."""
+        if self.found:
+            self._rows_since += 1
+            if self._rows_since > ROWS_AFTER_PROBLEM:
+                self.raise_found()
+
+    def raise_found(self) -> None:
+        """Raise what was found, if anything was, and say what to do about it."""
+        if self.found:
+            advice = (
+                "Correct this line, or remove it." if len(self.found) == 1 else "Correct these lines, or remove them."
+            )
+            raise_problems([*self.found[:-1], f"{self.found[-1]} {advice}"])
+
+
+def read_rows(path: Path, wanted: Wanted, problems: Problems) -> Iterator[Row]:
+    """The wanted values of every row, streaming. Broken rows go to `problems`, which are raised at the file's end."""
+    extension = extension_of(path)
+    assert extension in COLUMN_EXTENSIONS, extension
+    if extension == ".parquet":
+        rows = _parquet_rows(path, wanted)
+    elif extension in (".csv", ".tsv"):
+        rows = _csv_rows(path, wanted, problems, delimiter="," if extension == ".csv" else "\t")
+    else:
+        rows = _json_rows(path, wanted, problems)
+    for row in rows:
+        problems.pass_row()
+        yield row
+    problems.raise_found()
+
+
+def missing_columns(where: str, wanted: Wanted, columns: Sequence[str]) -> list[str]:
+    """A sentence for each wanted column that is not among `columns`."""
+    sentences = []
+    for setting, name in wanted.items():
+        if name in columns:
+            continue
+        flag = f"--{setting.replace('_', '-')}"
+        if len(columns) == 1 and (sign := next((sign for sign in ";\t|" if sign in columns[0]), None)):
+            sentences.append(
+                f"{where} has one column, '{columns[0][:40]}': its fields seem to be parted by {sign!r}. "
+                "A .csv is parted by commas and a .tsv by tabs. Convert it, or rename it to .tsv if tabs part it."
+            )
+            break
+        others = [column for column in columns if column not in wanted.values()]
+        hint = f"Pass {flag} {shlex.quote(others[0])}." if len(others) == 1 else f"Pass {flag} with the right one."
+        shown = listed(column if len(column) <= 40 else f"{column[:40]}..." for column in columns) or "none"
+        sentences.append(f"{where} has no column '{name}' (columns: {shown}).{did_you_mean(name, others)} {hint}")
+    return sentences
+
+
+def _json_rows(path: Path, wanted: Wanted, problems: Problems) -> Iterator[Row]:
+    is_first = True
+    for line, text in enumerate(read_lines(path), start=1):
+        if not text.strip():
+            continue
+        row, problem = _json_object(text)
+        if problem and is_first and (text.strip()[0] == "[" or text.strip() == "{"):
+            raise InputError(
+                f"{path}, line {line}: {problem}. The file seems to be one JSON value; write one object a line."
+            )
+        if problem:
+            problems.add(f"{path}, line {line}: {problem}.")
+        elif missing := missing_columns(str(path) if is_first else f"{path}, line {line}", wanted, list(row)):
+            if is_first:  # most likely every row lacks it: once is enough
+                raise_problems(missing)
+            problems.add(" ".join(missing))
+        else:
+            yield line, [row[name] for name in wanted.values()]
+        is_first = False
+
+
+def _json_object(text: str) -> tuple[dict[str, Any], str | None]:
+    """The object on a line, or what is wrong with it."""
+    try:
+        row = json.loads(text, object_pairs_hook=_object_of)
+    except json.JSONDecodeError as problem:
+        return {}, f"not valid JSON ({problem.msg}, column {problem.colno})"
+    except RecursionError:
+        return {}, "not valid JSON (nested too deeply)"
+    except ValueError as problem:  # a number of thousands of digits, a key that stands twice
+        return {}, f"not valid JSON ({problem})"
+    if not isinstance(row, dict):
+        return {}, f'{kind_of(row)} where a JSON object such as {{"text": "..."}} is needed'
+    return row, None
+
+
+def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object; a key that stands in it twice would lose one of its values in silence."""
+    row = dict(pairs)
+    if len(row) != len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"the key '{next(key for key in keys if keys.count(key) > 1)}' stands in it twice")
+    return row
+
+
+def _csv_rows(path: Path, wanted: Wanted, problems: Problems, *, delimiter: str) -> Iterator[Row]:
+    csv.field_size_limit(max(csv.field_size_limit(), LARGEST_FIELD))
+    reader = csv.reader(read_lines(path, keep_ends=True), delimiter=delimiter, strict=True)
+    rows = _numbered(reader, path)
+    _, header = next(rows, (0, []))
+    if not header:
+        return
+    raise_problems(missing_columns(str(path), wanted, header))
+    twice = [name for name in wanted.values() if header.count(name) > 1]
+    raise_problems([f"{path} has the column '{name}' twice. Rename or remove one of them." for name in twice])
+    positions = [header.index(name) for name in wanted.values()]
+    for line, fields in rows:
+        if len(fields) != len(header):
+            hint = " A field that holds the delimiter stands in double quotes." if len(fields) > len(header) else ""
+            problems.add(f"{path}, line {line}: {len(fields)} fields where the header has {len(header)}.{hint}")
+        elif delimiter == "\t" and any("\t" in field and "\n" in field for field in fields):
+            raise InputError(
+                f"{path}, line {line}: a quoted field runs over tabs and lines. Quotes that are part of the text must "
+                "be doubled and the field quoted; or write the data as .jsonl."
+            )
+        else:
+            yield line, [fields[position] for position in positions]
+
+
+def _numbered(reader: Any, path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Rows that are not blank, each with the line it begins on."""
+    while True:
+        line = reader.line_num + 1
+        try:
+            fields = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as problem:
+            reason = str(problem).partition(" - ")[0]
+            raise InputError(
+                f"{path}, line {line}: broken quoting ({reason}). A field that begins with a double quote must end "
+                "with one, and quotes inside it are doubled."
+            ) from None
+        if fields:
+            yield line, fields
+
+
+def _parquet_rows(path: Path, wanted: Wanted) -> Iterator[Row]:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ModuleNotFoundError:
+        raise MissingExtraError(f"Reading {path}", extra="parquet", package="pyarrow") from None
+    line = 0
+    with _seekable(path) as file:
+        try:
+            table = pyarrow.parquet.ParquetFile(file)
+            raise_problems(missing_columns(str(path), wanted, table.schema_arrow.names))
+            for batch in table.iter_batches(batch_size=PARQUET_ROWS, columns=list(dict.fromkeys(wanted.values()))):
+                columns = [batch.column(name).to_pylist() for name in wanted.values()]
+                for values in zip(*columns, strict=True):
+                    line += 1
+                    yield line, list(values)
+        except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as problem:
+            where = f", near row {line + 1}" if line else ""
+            raise InputError(f"{path}{where} is not valid parquet ({str(problem).splitlines()[0]}).") from None
+
+
+def _seekable(path: Path) -> BinaryIO:
+    """A file that can be read from its end, as parquet must be: a compressed one is unpacked on the disk first."""
+    if compression_of(path) is None:
+        next(read_bytes(path), b"")  # a file that cannot be read gets its sentence
+        return path.open("rb")
+    unpacked = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
+    for piece in read_bytes(path):
+        unpacked.write(piece)
+    unpacked.seek(0)
+    return unpacked
+
+
+def text_problem(value: Any) -> str | None:
+    """What forbids this value as a text, if anything does. Blank texts are the caller's matter."""
+    if not isinstance(value, str):
+        return f"the text is {kind_of(value)}, not a string"
+    if "\0" in value:
+        return "the text holds a NUL character"
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError as problem:  # JSON can spell half of a surrogate pair
+            return f"the text holds U+{ord(value[problem.start]):04X}, half of a character"
+    return None
+
+
+def label_of(value: Any) -> str | None:
+    """The label as a string: without blanks around it, numbers and booleans as JSON has them; None where it is none."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and math.isfinite(value):
+        return str(int(value)) if value.is_integer() else repr(value)
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, str) and text_problem(value) is None:
+        return value.strip() or None
+    return None
+
+
+def kind_of(value: Any) -> str:
+    """What a value is, in words."""
+    names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
+    return "null" if value is None else names.get(type(value), f"a {type(value).__name__}")

@@ -1,0 +1,289 @@
+"""The data doctor: looks at corpus and labelled sets before anything is trained.
+
+Reads every set, a corpus as a stream, describes it (counts, labels, lengths, scripts, tokens a word, unknown tokens,
+what a limit would cut off) and collects findings: what cannot be read, what repeats, overlaps or conflicts. A file that
+cannot be read is one finding; the other sets are still looked at. The cheap checks are in checks.py, the overlap in
+overlap.py.
+"""
+
+import hashlib
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from headswap.core.errors import InputError, counted
+from headswap.data.checks import DAMAGED, WORD, Finding, cheap_findings, damaged_finding, has_classes, label_counts
+from headswap.data.labelled import check_labels, label_names
+from headswap.data.overlap import NEAR, Overlap, find_overlap, normalised
+from headswap.data.records import Labelled, TaggedExample
+from headswap.tokens.tokenizer import Tokenizer
+
+ORDER = ("corpus", "train", "validation", "test")
+MOST_FOR_NEAR = 20_000
+"""Texts of a corpus up to which near duplicates inside it are looked for; beyond, only exact ones."""
+QUANTILES = (0.5, 0.9, 0.99)
+LARGE_CUT, LARGE_UNKNOWN, MANY_TOKENS_A_WORD = 0.1, 0.01, 3.0
+FEW_TOKENS_A_PARAMETER = 1.0
+BATCH = 1_000
+
+
+@dataclass
+class Description:
+    """What one set of texts is like."""
+
+    num_texts: int = 0
+    num_words: int = 0
+    num_tokens: int | None = None
+    labels: dict[str, int] = field(default_factory=dict)
+    tags: dict[str, int] = field(default_factory=dict)
+    lengths: dict[str, float] = field(default_factory=dict)
+    truncated_texts: float | None = None
+    truncated_tokens: float | None = None
+    tokens_per_word: float | None = None
+    unknown_rate: float | None = None
+    scripts: dict[str, float] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """What is known; what is not is left out."""
+        return {name: value for name, value in self.__dict__.items() if value not in (None, {})}
+
+
+@dataclass
+class Diagnosis:
+    """All that the doctor has to say about data."""
+
+    sets: dict[str, Description] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+    overlaps: list[Overlap] = field(default_factory=list)
+
+    @property
+    def problems(self) -> list[Finding]:
+        """What makes results wrong or untrustworthy."""
+        return [finding for finding in self.findings if finding.level == "problem"]
+
+    def as_json(self) -> dict[str, Any]:
+        """The object of `headswap doctor --json`; it holds no text of the user's."""
+        return {
+            "sets": {name: one.as_json() for name, one in self.sets.items()},
+            "findings": [finding.as_json() for finding in self.findings],
+            "overlap": [overlap.as_json(with_texts=False) for overlap in self.overlaps],
+        }
+
+
+Texts = Callable[[], Iterable[str]]
+"""A set of texts that can be read again: a corpus need not fit into memory."""
+
+
+def examine_data(
+    corpus: Texts | None,
+    labelled: Mapping[str, Sequence[Labelled] | InputError],
+    *,
+    tokenizer: Tokenizer | None = None,
+    max_length: int | None = None,
+    num_parameters: int | None = None,
+    labels_of: Callable[[Sequence[Any]], Sequence[str]] = label_names,
+    check: Callable[..., None] = check_labels,
+) -> Diagnosis:
+    """Look at a corpus and at the labelled sets that could be read, or at what forbade it.
+
+    `labels_of` and `check` are a task's own: the labels of train, and whether another set has what train has not.
+    """
+    diagnosis = Diagnosis()
+    texts: dict[str, Texts] = {}
+    readable = {role: one for role, one in labelled.items() if not isinstance(one, InputError)}
+    diagnosis.findings += [_unreadable(role, one) for role, one in labelled.items() if isinstance(one, InputError)]
+    if corpus is not None:
+        try:
+            diagnosis.sets["corpus"] = describe(corpus(), tokenizer=tokenizer, max_length=max_length)
+            texts["corpus"] = corpus
+        except InputError as problem:
+            diagnosis.findings.append(_unreadable("corpus", problem))
+    for role, examples in readable.items():
+        texts[role] = partial(_texts_of, examples)
+        diagnosis.sets[role] = describe(texts[role](), examples, tokenizer=tokenizer, max_length=max_length)
+        diagnosis.findings += cheap_findings(role, examples, is_train=role == "train")
+    for role, one in diagnosis.sets.items():
+        diagnosis.findings += _of_description(role, one, tokenizer, max_length)
+    if corpus is not None and "corpus" in texts:
+        diagnosis.findings += _of_corpus(corpus(), diagnosis.sets["corpus"], num_parameters)
+    diagnosis.findings += _of_labels(readable, labels_of, check)
+    diagnosis.overlaps = _overlaps(texts, diagnosis.sets)
+    diagnosis.findings += [finding for one in diagnosis.overlaps for finding in _of_overlap(one)]
+    return diagnosis
+
+
+def _texts_of(examples: Sequence[Labelled]) -> Iterator[str]:
+    return (example.text for example in examples)
+
+
+def _unreadable(role: str, problem: InputError) -> Finding:
+    return Finding("problem", "reading", role, f"it cannot be read. {problem}")
+
+
+def describe(
+    texts: Iterable[str],
+    examples: Sequence[Labelled] = (),
+    *,
+    tokenizer: Tokenizer | None = None,
+    max_length: int | None = None,
+) -> Description:
+    """Counts, labels, lengths, scripts; and tokens, if there is a tokenizer. One pass."""
+    words: list[int] = []
+    tokens: list[int] = []
+    letters: Counter[str] = Counter()
+    unknown = 0
+    for batch in _batches(texts):
+        words += [len(WORD.findall(text)) for text in batch]
+        for text in batch:
+            letters.update(text)
+        if tokenizer is not None:
+            encoded = tokenizer.encode_batch(batch)
+            tokens += [len(ids) for ids in encoded]
+            unknown += sum(int((ids == tokenizer.unk_id).sum()) for ids in encoded)
+    result = Description(num_texts=len(words), num_words=sum(words), scripts=_scripts(letters))
+    if has_classes(examples):
+        result.labels = dict(sorted(label_counts(examples).items()))
+    tags = Counter(tag for one in examples if isinstance(one, TaggedExample) for tag in one.tags)
+    result.tags = dict(sorted(tags.items()))
+    if tokenizer is not None:
+        result.num_tokens = total = sum(tokens)
+        result.tokens_per_word = round(total / result.num_words, 4) if result.num_words else None
+        result.unknown_rate = round(unknown / total, 6) if total else None
+        if max_length is not None and tokens:
+            beyond = np.maximum(np.array(tokens) + 1 - max_length, 0)  # <sos> takes one place
+            result.truncated_texts = round(float((beyond > 0).mean()), 4)
+            result.truncated_tokens = round(float(beyond.sum() / max(total, 1)), 4)
+    if words:
+        lengths, unit = (words, "words") if tokenizer is None else (tokens, "tokens")
+        quantiles = {f"{unit}_p{round(100 * part)}": float(np.quantile(lengths, part)) for part in QUANTILES}
+        result.lengths = quantiles | {f"{unit}_max": float(max(lengths))}
+    return result
+
+
+def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
+    waiting = iter(texts)
+    while batch := list(islice(waiting, BATCH)):
+        yield batch
+
+
+def _scripts(letters: Counter[str]) -> dict[str, float]:
+    """The share of letters by script, largest first, as Unicode names them."""
+    counts: Counter[str] = Counter()
+    for letter, number in letters.items():
+        if letter.isalpha():
+            counts[_script(letter)] += number
+    total = counts.total()
+    return {script: round(number / total, 4) for script, number in counts.most_common(6) if number / total >= 0.0005}
+
+
+@lru_cache(maxsize=1 << 16)
+def _script(letter: str) -> str:
+    first = unicodedata.name(letter, "UNKNOWN").split(" ")[0]
+    return first.split("-")[0].capitalize()
+
+
+def _of_description(
+    role: str, one: Description, tokenizer: Tokenizer | None, max_length: int | None
+) -> Iterator[Finding]:
+    if one.truncated_tokens is not None and one.truncated_tokens >= LARGE_CUT:
+        yield Finding(
+            "warning", "truncation", role,
+            f"a limit of {max_length} tokens cuts off {one.truncated_tokens:.0%} of the tokens, from "
+            f"{one.truncated_texts:.0%} of the texts. Raise --max-length if the base allows it.",
+            {"truncated_tokens": one.truncated_tokens},
+        )  # fmt: skip
+    if one.unknown_rate is not None and one.unknown_rate >= LARGE_UNKNOWN:
+        yield Finding(
+            "warning", "unknown tokens", role,
+            f"{one.unknown_rate:.1%} of the tokens are unknown to {tokenizer and tokenizer.origin}. Train a tokenizer "
+            "on text of this kind, or use byte-level BPE, which knows every character.",
+            {"unknown_rate": one.unknown_rate},
+        )  # fmt: skip
+    if one.tokens_per_word is not None and one.tokens_per_word >= MANY_TOKENS_A_WORD:
+        yield Finding(
+            "warning", "tokens per word", role,
+            f"{one.tokens_per_word:.1f} tokens a word: the tokenizer was made for other text than this.",
+            {"tokens_per_word": one.tokens_per_word},
+        )  # fmt: skip
+
+
+def _of_corpus(texts: Iterable[str], one: Description, num_parameters: int | None) -> Iterator[Finding]:
+    seen: set[bytes] = set()
+    repeated, wrong = 0, []
+    for number, text in enumerate(texts, 1):
+        digest = hashlib.blake2b(normalised(text).encode(), digest_size=16).digest()
+        repeated += digest in seen
+        seen.add(digest)
+        if DAMAGED.search(text):
+            wrong.append(number)
+    if wrong:
+        yield damaged_finding("corpus", len(wrong), one.num_texts, f"document {wrong[0]}")
+    if repeated:
+        yield Finding(
+            "warning", "duplicates", "corpus",
+            f"{repeated:,} of {counted(one.num_texts, 'document')} repeat an earlier one. Repeated text is learnt by "
+            "heart and flatters the held-out loss.",
+            {"duplicates": repeated},
+        )  # fmt: skip
+    tokens = one.num_tokens if one.num_tokens is not None else one.num_words
+    if num_parameters and tokens / num_parameters < FEW_TOKENS_A_PARAMETER:
+        unit = "tokens" if one.num_tokens is not None else "words"
+        yield Finding(
+            "warning", "corpus size", "corpus",
+            f"{tokens:,} {unit} for a base of {num_parameters:,} parameters is {tokens / num_parameters:.2g} each; "
+            "about 20 are called enough. Take a smaller base, or more text; several passes help up to about four.",
+            {"tokens": tokens, "parameters": num_parameters},
+        )  # fmt: skip
+
+
+def _of_labels(
+    sets: Mapping[str, Sequence[Labelled]], labels_of: Callable[..., Sequence[str]], check: Callable[..., None]
+) -> Iterator[Finding]:
+    """What forbids training and scoring: one class only, labels that train never saw."""
+    train = sets.get("train")
+    if not train:
+        return
+    try:
+        labels = labels_of(train)
+    except InputError as problem:
+        yield Finding("problem", "labels", "train", str(problem))
+        return
+    for role in ("validation", "test"):
+        try:
+            check(sets.get(role, ()), labels, role=role)
+        except InputError as problem:
+            yield Finding("problem", "labels", role, str(problem))
+
+
+def _overlaps(texts: Mapping[str, Texts], sets: Mapping[str, Description]) -> list[Overlap]:
+    """Between every two sets, and near duplicates inside each."""
+    names = [name for name in ORDER if name in texts]
+    pairs = [(one, other) for at, one in enumerate(names) for other in names[at + 1 :]]
+    inside = [(name, name) for name in names if name != "corpus" or sets[name].num_texts <= MOST_FOR_NEAR]
+    return find_overlap({name: texts[name]() for name in names}, pairs=[*pairs, *inside])
+
+
+def _of_overlap(one: Overlap) -> Iterator[Finding]:
+    exact, near = len(one.exact), len(one.near)
+    if one.from_set == one.to_set:
+        if near:
+            yield Finding(
+                "warning", "near duplicates", one.from_set,
+                f"{near:,} of {counted(one.num_rows, 'text')} nearly repeat an earlier one (similarity of {NEAR}).",
+                {"near_duplicates": near},
+            )  # fmt: skip
+    elif exact or near:
+        is_scored = one.to_set in ("validation", "test")
+        why = "a score on them says little; remove them" if is_scored else "the base has read them without their labels"
+        yield Finding(
+            "problem" if is_scored else "note", "overlap", one.from_set,
+            f"{exact + near:,} of {counted(one.num_rows, 'text')} also in {one.to_set} ({exact:,} exactly, {near:,} "
+            f"nearly): {why}.",
+            {"from": one.from_set, "to": one.to_set, "exact_rows": exact, "near_rows": near},
+        )  # fmt: skip

@@ -1,0 +1,241 @@
+"""A corpus: files, folders, globs, standard input and named data sets become a stream of documents.
+
+In a plain text file a document is a line, a paragraph or the file; in a file with columns it is the text of a row.
+Blank documents are passed over; a file without any other is an error. Opening files is left to open_text.py, rows to
+columns.py, the named data sets to datasets.py; a token store is recognised by those who call this.
+"""
+
+import glob
+import hashlib
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Literal
+
+from headswap.core.errors import InputError, SettingError, absent, counted, raise_problems
+from headswap.core.ownership import unique
+from headswap.data.columns import COLUMN_EXTENSIONS, Problems, read_rows, text_problem
+from headswap.data.config import ReadSettings
+from headswap.data.named_sets import is_named, list_datasets, read_named_documents
+from headswap.data.open_text import decode_lines, extension_of, log_once, pieces_of, read_lines
+from headswap.data.records import Document
+
+STDIN = "-"
+STDIN_FILE = "stdin"  # while it is copied
+TEXT_EXTENSIONS = frozenset({".txt", ".spm"})  # .spm: text that sentencepiece has cut, as the lab's files are
+KNOWN_EXTENSIONS = TEXT_EXTENSIONS | COLUMN_EXTENSIONS
+PEEK = 1 << 20  # characters that decide between lines and paragraphs
+PARAGRAPH_SHARE = 0.1  # of blank lines, from which on they are taken to part documents
+
+
+def find_files(sources: Sequence[str]) -> list[Path]:
+    """The files that paths and globs stand for: folders searched and sorted, each file once."""
+    plan = _plan(sources)
+    raise_problems([f"{item} is not a file." for item in plan if isinstance(item, str)])
+    return [item for item in plan if isinstance(item, Path)]
+
+
+def files_read(sources: Sequence[str]) -> list[Path]:
+    """The files among the sources of a corpus, whose other sources are named data sets and standard input."""
+    return [item for item in _plan(sources) if isinstance(item, Path)]
+
+
+def read_documents(sources: Sequence[str], settings: ReadSettings) -> Iterator[Document]:
+    """Every document of a corpus, streaming, in the order of the sources. Missing files raise before the first one."""
+    plan = _plan(sources)
+    if settings.not_default(["text_column"]) and not _has_columns(plan):
+        raise SettingError(
+            f"text_column is '{settings.text_column}', but no file of the corpus has columns. Leave it out."
+        )
+    return _documents(plan, settings)
+
+
+def has_columns(sources: Sequence[str]) -> bool:
+    """Whether any file of a corpus has columns."""
+    return _has_columns(_plan(sources))
+
+
+def _has_columns(plan: Sequence[Path | str]) -> bool:
+    return any(isinstance(item, str) or extension_of(item) in COLUMN_EXTENSIONS for item in plan)
+
+
+def read_texts(source: str, *, text_column: str | None = None) -> list[str]:
+    """Every line or row of one file, blank ones too, for those who must answer each in its place."""
+    files = find_files([source])
+    if len(files) != 1:
+        raise InputError(f"{source} stands for {len(files)} files. Give one, so that answers can be told apart.")
+    (path,) = files
+    if extension_of(path) not in COLUMN_EXTENSIONS:
+        if text_column is not None:
+            raise SettingError(f"text_column is '{text_column}', but {path} has no columns. Leave it out.")
+        return list(read_lines(path))
+    problems, texts = Problems(), []
+    for line, (value,) in read_rows(path, {"text_column": text_column or ReadSettings().text_column}, problems):
+        if problem := text_problem(value):
+            problems.add(f"{path}, line {line}: {problem}.")
+        texts.append(value if isinstance(value, str) else "")
+    problems.raise_found()
+    return texts
+
+
+def spool_stdin(folder: Path) -> Path:
+    """Copy standard input into `folder` under its SHA-256, so that it can be read more than once."""
+    folder.mkdir(parents=True, exist_ok=True)
+    temporary = unique(folder / STDIN_FILE)
+    digest = hashlib.sha256()
+    try:
+        with temporary.open("xb") as file:
+            for piece in pieces_of(sys.stdin.buffer):
+                digest.update(piece)
+                file.write(piece)
+        if temporary.stat().st_size == 0:
+            raise InputError("Standard input is empty: it holds no document.")
+        path = folder / f"{digest.hexdigest()}.txt"
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return path
+
+
+def _plan(sources: Sequence[str]) -> list[str | Path]:
+    """What is to be read, in order: files, each once, and as strings standard input and named data sets."""
+    problems: list[str] = []
+    plan: dict[str | Path, str | Path] = {}
+    for source in sources:
+        if source == STDIN or is_named(source):
+            plan[source] = source
+            continue
+        for path in _files_of(source, problems):
+            plan.setdefault(path.resolve(), path)
+    raise_problems(problems)
+    return list(plan.values())
+
+
+def _files_of(source: str, problems: list[str]) -> list[Path]:
+    path = Path(source).expanduser()
+    if path.is_dir():
+        files, num_unknown = _files_in(path)
+        if not files:
+            known = ", ".join(sorted(KNOWN_EXTENSIONS))
+            problems.append(f"The folder {source} holds no text files ({known}, also .gz, .xz or .zst).")
+        elif num_unknown:
+            log_once(f"{source}: passed over {counted(num_unknown, 'file')} whose extension is not that of text.")
+        return files
+    if path.exists():
+        return [path]
+    if not any(sign in source for sign in "*?["):
+        names = [info.name for info in list_datasets()]
+        problems.append(absent(source, names=names))
+        return []
+    matches = [Path(match) for match in sorted(glob.glob(str(path), recursive=True))]
+    files = [file for match in matches for file in (_files_in(match)[0] if match.is_dir() else [match])]
+    if not files:
+        problems.append(f"No file matches {source}.")
+    return files
+
+
+def _files_in(folder: Path) -> tuple[list[Path], int]:
+    """The text files below a folder, sorted, and how many others there are. Hidden ones are neither."""
+    files: list[Path] = []
+    num_unknown = 0
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(name for name in names if not name.startswith(".")):
+            if extension_of(Path(name)) in KNOWN_EXTENSIONS:
+                files.append(Path(place) / name)
+            else:
+                num_unknown += 1
+    return sorted(files), num_unknown
+
+
+def _documents(plan: Iterable[str | Path], settings: ReadSettings) -> Iterator[Document]:
+    said: set[str] = set()  # what was logged once for all files
+    for item in plan:
+        if isinstance(item, Path):
+            documents = _file_documents(item, settings, said)
+        elif item == STDIN:
+            lines = decode_lines(pieces_of(sys.stdin.buffer), name="Standard input")
+            documents = _text_documents(lines, "Standard input", settings, said)
+        else:
+            documents = read_named_documents(item, text_column=settings.text_column)
+        is_empty = True
+        for document in documents:
+            is_empty = False
+            yield document
+        if is_empty:
+            raise InputError(f"{'Standard input' if item == STDIN else item} is empty: it holds no document.")
+
+
+def _file_documents(path: Path, settings: ReadSettings, said: set[str]) -> Iterator[Document]:
+    extension = extension_of(path)
+    if extension in COLUMN_EXTENSIONS:
+        return _row_documents(path, settings)
+    if extension not in TEXT_EXTENSIONS and extension not in said:
+        said.add(extension)
+        what = f"'{extension}' is not a known extension" if extension else "it has no extension"
+        log_once(f"{path}: read as plain text, for {what}.")
+    return _text_documents(read_lines(path), str(path), settings, said)
+
+
+def _row_documents(path: Path, settings: ReadSettings) -> Iterator[Document]:
+    problems = Problems()
+    num_blank = 0
+    for line, (text,) in read_rows(path, {"text_column": settings.text_column}, problems):
+        if problem := text_problem(text):
+            problems.add(f"{path}, line {line}: {problem}.")
+        elif not text.strip():
+            num_blank += 1
+        elif not problems.found:
+            yield Document(text, str(path), line)
+    if num_blank:
+        log_once(f"{path}: passed over {num_blank} rows with an empty text.")
+
+
+def _text_documents(lines: Iterator[str], source: str, settings: ReadSettings, said: set[str]) -> Iterator[Document]:
+    unit = settings.documents
+    if unit == "auto":
+        unit, lines, share = _choose_unit(lines)
+        if unit not in said:
+            said.add(unit)
+            log_once(
+                f"{source}: one document a {unit}, for {share:.0%} of its lines are blank "
+                f"(--documents says otherwise; auto takes paragraphs from {PARAGRAPH_SHARE:.0%})."
+            )
+    if unit == "file":
+        text = "\n".join(lines)
+        return iter([Document(text, source, 1)] if text.strip() else [])
+    if unit == "paragraph":
+        return _paragraphs(lines, source)
+    return (Document(text, source, line) for line, text in enumerate(lines, start=1) if text.strip())
+
+
+def _choose_unit(lines: Iterator[str]) -> tuple[Literal["line", "paragraph"], Iterator[str], float]:
+    """Lines or paragraphs, all lines again, and the share of blank ones; blank lines at either end part nothing."""
+    peeked: list[str] = []
+    size = 0
+    for text in lines:
+        peeked.append(text)
+        size += len(text) + 1
+        if size >= PEEK:
+            break
+    filled = [bool(text.strip()) for text in peeked]
+    inner = filled[filled.index(True) : len(filled) - filled[::-1].index(True)] if any(filled) else filled
+    share = inner.count(False) / max(len(inner), 1)
+    return ("paragraph" if share >= PARAGRAPH_SHARE else "line"), chain(peeked, lines), share
+
+
+def _paragraphs(lines: Iterable[str], source: str) -> Iterator[Document]:
+    paragraph: list[str] = []
+    begin = 1
+    for line, text in enumerate(lines, start=1):
+        if text.strip():
+            if not paragraph:
+                begin = line
+            paragraph.append(text)
+        elif paragraph:
+            yield Document("\n".join(paragraph), source, begin)
+            paragraph = []
+    if paragraph:
+        yield Document("\n".join(paragraph), source, begin)

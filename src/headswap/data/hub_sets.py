@@ -1,0 +1,146 @@
+"""Data sets through the library `datasets` (extra `hf`): `hf:owner/name[@config][#split]`, or `hf:FOLDER`.
+
+The one place of the text room that may use the network, and only because `hf:` asks for it. What the library raises
+becomes a sentence. Which sources are named at all is left to datasets.py.
+"""
+
+import hashlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from headswap.core.errors import HeadswapError, InputError, MissingExtraError, raise_problems
+from headswap.core.files import sha256_of_file
+from headswap.data.columns import Problems, Wanted, label_of, missing_columns, text_problem
+from headswap.data.open_text import log_once
+from headswap.data.records import Document, Example
+
+PREFIX = "hf:"
+DEFAULT_SPLIT = "train"
+ROWS = 1000
+
+
+class HubName(NamedTuple):
+    """The parts of `hf:name[@config][#split]`."""
+
+    name: str
+    config: str | None
+    split: str | None
+
+
+def parse(source: str) -> HubName:
+    """Take a source apart; a name is all that it must have."""
+    rest, _, split = source.removeprefix(PREFIX).partition("#")
+    name, at, config = rest.rpartition("@")
+    if not at or "/" in config:  # an @ inside a folder's name
+        name, config = rest, ""
+    if not name:
+        raise InputError(
+            f"'{source}' names no data set. Write hf:owner/name, hf:owner/name@config or hf:owner/name#split."
+        )
+    return HubName(name, config or None, split or None)
+
+
+def hub_splits(source: str) -> tuple[str, ...]:
+    """The splits that the data set has."""
+    name, config, _ = parse(source)
+    return tuple(_call(source, lambda library: library.get_dataset_split_names(name, config)))
+
+
+def hub_documents(source: str, text_column: str) -> Iterator[Document]:
+    """The texts of a split (train by default), without the blank ones."""
+    problems = Problems()
+    num_blank = 0
+    for line, (text,) in hub_rows(source, {"text_column": text_column}):
+        problems.pass_row()
+        if problem := text_problem(text):
+            problems.add(f"{source}, row {line}: {problem}.")
+        elif not text.strip():
+            num_blank += 1
+        elif not problems.found:
+            yield Document(text, source, line)
+    problems.raise_found()
+    if num_blank:
+        log_once(f"{source}: passed over {num_blank} rows with an empty text.")
+
+
+def hub_examples(source: str, text_column: str, label_column: str) -> list[Example]:
+    """The examples of a split (train by default); numbers that stand for class names become these."""
+    problems = Problems()
+    examples = []
+    for line, (text, value) in hub_rows(source, {"text_column": text_column, "label_column": label_column}):
+        problems.pass_row()
+        label = label_of(value)
+        if problem := text_problem(text) or (None if text.strip() else "the text is blank"):
+            problems.add(f"{source}, row {line}: {problem}.")
+        elif label is None:
+            problems.add(f"{source}, row {line}: it has no label.")
+        else:
+            examples.append(Example(text, label, source, line))
+    problems.raise_found()
+    if not examples:
+        raise InputError(f"{source} is empty: it holds no example.")
+    return examples
+
+
+def hub_hash(source: str) -> str:
+    """Identifies the rows of a split by the files in which the library keeps them."""
+    data = _load(source)
+    digest = hashlib.sha256(repr((parse(source), len(data))).encode())
+    for file in data.cache_files:
+        digest.update(sha256_of_file(Path(file["filename"])).encode())
+    return digest.hexdigest()
+
+
+def hub_rows(source: str, wanted: Wanted) -> Iterator[tuple[int, list[Any]]]:
+    """The wanted columns of a split (train by default); numbers that stand for class names become these."""
+    data = _load(source)
+    raise_problems(missing_columns(source, wanted, data.column_names))
+    names = list(wanted.values())
+    kinds = [data.features[name] for name in names]
+    classes = [getattr(getattr(kind, "feature", kind), "names", None) for kind in kinds]  # of a ClassLabel, or its list
+    line = 0
+    for batch in data.select_columns(list(dict.fromkeys(names))).iter(batch_size=ROWS):
+        for values in zip(*(batch[name] for name in names), strict=True):
+            line += 1
+            yield line, [_class_name(value, known) for value, known in zip(values, classes, strict=True)]
+
+
+def _class_name(value: Any, known: list[str] | None) -> Any:
+    if known is None or value is None:
+        return value
+    if isinstance(value, list):
+        return [_class_name(one, known) for one in value]
+    return known[value] if value >= 0 else None  # -1 is the library's way to say unlabelled
+
+
+def _load(source: str) -> Any:
+    name, config, split = parse(source)
+    return _call(source, lambda library: library.load_dataset(name, config, split=split or DEFAULT_SPLIT))
+
+
+def _call(source: str, action: Callable[[Any], Any]) -> Any:
+    """Let the library do something; whatever it raises becomes one sentence."""
+    try:
+        import datasets
+    except ModuleNotFoundError:
+        raise MissingExtraError(f"The data set {source}", extra="hf", package="datasets") from None
+    if not sys.stderr.isatty():
+        datasets.disable_progress_bars()
+    try:
+        return action(datasets)
+    except HeadswapError:
+        raise
+    except ConnectionError as problem:
+        raise InputError(
+            f"{source} cannot be fetched: the Hugging Face Hub is out of reach ({_first_line(problem)}). Check the "
+            "network, or give a local folder as hf:FOLDER."
+        ) from None
+    except Exception as problem:
+        raise InputError(f"{source} cannot be loaded: {_first_line(problem)}.") from None
+
+
+def _first_line(problem: Exception) -> str:
+    lines = str(problem).strip().splitlines() or [type(problem).__name__]
+    return lines[0].rstrip(".")

@@ -1,0 +1,131 @@
+"""Questions with their contexts and answers, as SQuAD has them.
+
+Rows (.jsonl, .parquet, `hf:`) hold `context`, `question` and `answers`, either `{"text": [...], "answer_start": [...]}`
+or a list of `{"text", "answer_start"}`; SQuAD's own nested .json is read as well. An answer must stand in its context
+at the character it names: a shifted offset would teach something else in silence.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from headswap.core.errors import InputError, SettingError
+from headswap.data.columns import COLUMN_EXTENSIONS, Problems, Row, kind_of, read_rows, text_problem
+from headswap.data.config import ColumnSettings
+from headswap.data.hub_sets import PREFIX, hub_rows
+from headswap.data.labelled import one_file
+from headswap.data.named_sets import is_named
+from headswap.data.open_text import extension_of, read_bytes
+from headswap.data.records import Answer, SpanExample
+
+PEEK = 1 << 12
+
+
+def read_questions(source: str, columns: ColumnSettings, *, needs_answers: bool = True) -> list[SpanExample]:
+    """All questions in order; without answers where none are needed. What is broken is an error with its place."""
+    problems = Problems()
+    wanted = {"question_column": columns.question_column, "context_column": columns.context_column}
+    if needs_answers:
+        wanted["answers_column"] = columns.answers_column
+    if is_named(source):
+        if not source.startswith(PREFIX):
+            raise SettingError(f"{source} has one label a text, so its task is classify.")
+        examples = list(_examples(hub_rows(source, wanted), source, "row", problems))
+    else:
+        path = one_file(source)
+        if is_nested(path):
+            examples = list(_examples(_nested(path), source, "question", problems))
+        elif extension_of(path) in COLUMN_EXTENSIONS:
+            examples = list(_examples(read_rows(path, wanted, problems), str(path), "line", problems))
+        else:
+            raise InputError(f"{path} is plain text. Questions are rows (.jsonl) or SQuAD's own .json.")
+    if not examples:
+        raise InputError(f"{source} is empty: it holds no question.")
+    return examples
+
+
+def is_nested(path: Path) -> bool:
+    """Whether a file is SQuAD's own: one JSON object that holds articles under `data`."""
+    if extension_of(path) != ".json":
+        return False
+    begin = next(read_bytes(path), b"")[:PEEK].decode("utf-8", errors="replace").lstrip("\ufeff \t\r\n")
+    return begin.startswith("{") and '"data"' in begin and '"question"' not in begin.partition('"data"')[0]
+
+
+def _nested(path: Path) -> Iterator[Row]:
+    """(number of the question, [question, context, answers])."""
+    try:
+        content = json.loads(b"".join(read_bytes(path)).decode("utf-8-sig"))
+        number = 0
+        for article in content["data"]:
+            for paragraph in article["paragraphs"]:
+                for question in paragraph["qas"]:
+                    number += 1
+                    answers = [] if question.get("is_impossible") else question.get("answers", [])
+                    yield number, [question["question"], paragraph["context"], answers]
+    except (json.JSONDecodeError, UnicodeDecodeError) as problem:
+        raise InputError(f"{path} is not valid JSON ({problem}).") from None
+    except (KeyError, TypeError, AttributeError) as problem:
+        raise InputError(
+            f"{path} is not laid out as SQuAD is: {problem} where data > paragraphs > context, qas > question, answers "
+            "> text, answer_start is needed."
+        ) from None
+
+
+def _examples(rows: Iterator[Row], source: str, unit: str, problems: Problems) -> Iterator[SpanExample]:
+    for line, (question, context, *answers) in rows:
+        where = f"{source}, {unit} {line}"
+        sentence = None
+        for value, name in ((question, "the question"), (context, "the context")):
+            if problem := text_problem(value):
+                sentence = sentence or problem.replace("the text", name)
+            elif not value.strip():
+                sentence = sentence or f"{name} is blank"
+        found = _answers(answers[0]) if answers and not sentence else ()
+        sentence = found if isinstance(found, str) else sentence
+        for answer in found if not sentence else ():
+            assert isinstance(answer, Answer)
+            there = context[max(answer.start, 0) : max(answer.start, 0) + len(answer.text)]
+            if there != answer.text or answer.start < 0:
+                sentence = f"the answer {_short(answer.text)} does not stand at character {answer.start} of the context"
+                sentence += f" ({_short(there)} does)" if answer.start >= 0 and there else ""
+                break
+        if sentence:
+            problems.add(f"{where}: {sentence}.")
+        else:
+            assert not isinstance(found, str)
+            yield SpanExample(question, context, found, source, line)
+    problems.raise_found()
+
+
+def _answers(value: Any) -> tuple[Answer, ...] | str:
+    """The answers in either of the two ways of writing them, or what is wrong with them."""
+    if isinstance(value, str):  # a .csv can hold them as JSON
+        try:
+            value = json.loads(value)
+        except json.JSONDecodeError:
+            return "the answers are a string that is not JSON"
+    if isinstance(value, dict):
+        texts, starts = value.get("text"), value.get("answer_start")
+        if not isinstance(texts, list) or not isinstance(starts, list) or len(texts) != len(starts):
+            return 'the answers are not {"text": [...], "answer_start": [...]} with as many of one as of the other'
+        pairs = list(zip(texts, starts, strict=True))
+    elif isinstance(value, list):
+        if not all(isinstance(one, dict) and {"text", "answer_start"} <= one.keys() for one in value):
+            return 'the answers are not a list of {"text": ..., "answer_start": ...}'
+        pairs = [(one["text"], one["answer_start"]) for one in value]
+    else:
+        return f"the answers are {kind_of(value)}, not an object or a list"
+    for text, start in pairs:
+        if not isinstance(text, str) or not text.strip():
+            return (
+                f"an answer is {'blank' if isinstance(text, str) else kind_of(text)}; an unanswerable question has []"
+            )
+        if isinstance(start, bool) or not isinstance(start, int):
+            return f"answer_start is {kind_of(start)}, not a whole number"
+    return tuple(dict.fromkeys(Answer(text, start) for text, start in pairs))
+
+
+def _short(text: str) -> str:
+    return f"'{text}'" if len(text) <= 40 else f"'{text[:40]}...'"

@@ -1,0 +1,74 @@
+"""The test predictions of a run, kept beside it: what bootstraps, calibration and disagreements are computed from.
+
+One `predictions.npz` of plain arrays (never pickle): the probability of every label, the truth, the label names, and an
+id for every text, so that two runs can tell whether they were scored on the same texts in the same order. No text.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+
+from headswap.core.errors import InputError, absent
+from headswap.core.files import atomic_file
+from headswap.data.records import Example, whole_text
+from headswap.tasks.predictions import Prediction
+
+FILE = "predictions.npz"
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Probabilities (examples x labels), label numbers, label names, and an id a text."""
+
+    probabilities: np.ndarray
+    targets: np.ndarray
+    labels: tuple[str, ...]
+    text_ids: np.ndarray
+
+    @property
+    def is_right(self) -> np.ndarray:
+        """Whether each text got its own label."""
+        return self.probabilities.argmax(axis=1) == self.targets
+
+    def save(self, folder: Path) -> None:
+        """Write `predictions.npz` into a run folder."""
+        with atomic_file(folder / FILE) as temporary, temporary.open("wb") as file:
+            np.savez_compressed(
+                file,
+                probabilities=self.probabilities.astype(np.float32),
+                targets=self.targets.astype(np.int32),
+                labels=np.array(self.labels, dtype=np.str_),
+                text_ids=self.text_ids,
+            )
+
+    @classmethod
+    def load(cls, folder: Path) -> "Predictions":
+        """Read `predictions.npz` of a run folder."""
+        file = folder / FILE
+        try:
+            with np.load(file, allow_pickle=False) as arrays:
+                labels = tuple(str(label) for label in arrays["labels"])
+                return cls(arrays["probabilities"], arrays["targets"], labels, arrays["text_ids"])
+        except FileNotFoundError:
+            raise InputError(
+                f"{absent(file)} A fine-tuning writes it where it has a test set: give it one with --test."
+            ) from None
+        except (OSError, ValueError, KeyError, BadZipFile) as problem:
+            raise InputError(f"{file} cannot be read ({problem}). Run the fine-tuning again.") from None
+
+
+def predictions_of(answers: Sequence[Prediction], examples: Sequence[Example], labels: Sequence[str]) -> Predictions:
+    """What a classifier answered to the examples of a test set."""
+    probabilities = np.array([[answer.scores[label] for label in labels] for answer in answers])
+    targets = np.array([labels.index(example.label) for example in examples])
+    return Predictions(probabilities, targets, tuple(labels), text_ids([whole_text(example) for example in examples]))
+
+
+def text_ids(texts: Sequence[str]) -> np.ndarray:
+    """A 64-bit id for each text."""
+    digests = (blake2b(text.encode(), digest_size=8).digest() for text in texts)
+    return np.frombuffer(b"".join(digests), dtype="<u8")

@@ -1,0 +1,80 @@
+"""Saved, then read back by a fresh process: the same predictions, or the run has failed.
+
+Half of all reports of a model that "got worse when saved" are a tokenizer, a head or a label order that stayed behind
+in the old process. So the check does not happen in it. The fresh one is started while the old one has work left, since
+most of its time goes into importing.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from headswap.batches.labelled_rows import Row
+from headswap.bundle.bundle import CONFIG, Bundle
+from headswap.core.current_folder import new_python
+from headswap.core.errors import RunError
+from headswap.core.files import read_json, write_json
+from headswap.core.manifest import write_manifest
+from headswap.inference.outputs import outputs_of
+
+TOLERANCE = 1e-3
+MOST_EXAMPLES = 32
+PROGRAM = "from headswap.finetuning.reload_check import answer; answer()"
+
+
+class FreshProcess:
+    """A new Python that gets ready to be asked, once."""
+
+    def __enter__(self) -> "FreshProcess":
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        self.process = subprocess.Popen(new_python("-c", PROGRAM), text=True, **pipes)  # type: ignore[call-overload]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+    def scores(self, folder: Path, rows: Sequence[Row]) -> list[Any]:
+        """What it makes of some rows with nothing but the folder."""
+        asked = [
+            {name: None if part is None else part.tolist() for name, part in parts.items()}
+            for parts in ({"ids": row.ids, "segments": row.segments, "wanted": row.wanted} for row in rows)
+        ]
+        found, problem = self.process.communicate(json.dumps({"folder": str(folder), "rows": asked}))
+        if self.process.returncode:
+            raise RunError(f"{folder} cannot be loaded by a fresh process:\n{problem.strip()}")
+        return json.loads(found)
+
+
+def check_reload(process: FreshProcess, bundle: Bundle, folder: Path, rows: Sequence[Row]) -> dict[str, Any]:
+    """Compare a saved bundle's scores in a fresh process with those of the model at hand; record it in the bundle."""
+    asked = list(rows[:MOST_EXAMPLES])
+    here = outputs_of(bundle.model.cpu(), asked)
+    there = [np.array(scores, dtype=np.float32) for scores in process.scores(folder, asked)]
+    pairs = list(zip(here, there, strict=True))
+    gap = max(float(np.abs(one - other).max()) if one.shape == other.shape else float("inf") for one, other in pairs)
+    if not gap <= TOLERANCE:
+        raise RunError(
+            f"{folder} does not predict what the model in memory does: the scores differ by {gap:.3g} on "
+            f"{len(asked)} examples. Do not use it; please report this with the run folder."
+        )
+    found = {"examples": len(asked), "largest_difference": gap}
+    write_json(folder / CONFIG, read_json(folder / CONFIG) | {"reload_check": found})
+    write_manifest(folder)
+    return found
+
+
+def answer() -> None:
+    """What the fresh process does: read the question, print the scores."""
+    question = json.load(sys.stdin)
+    rows = []
+    for number, row in enumerate(question["rows"]):
+        segments, wanted = (None if row[name] is None else np.array(row[name]) for name in ("segments", "wanted"))
+        rows.append(Row(number, np.array(row["ids"]), segments, wanted=wanted))
+    model = Bundle.load(question["folder"]).model
+    json.dump([scores.tolist() for scores in outputs_of(model, rows)], sys.stdout)

@@ -1,0 +1,113 @@
+"""The labelled sets of a fine-tuning: read, checked, and held apart.
+
+Splits are sacred: the label list comes from train alone, choices are made on validation, test is scored once. Without a
+validation set a stratified fifth of train is held out, at most 2,000; under 200 labels nothing is chosen and nothing is
+held out.
+"""
+
+import hashlib
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from headswap.core.errors import Collected, SettingError, counted
+from headswap.data.named_sets import is_named, named_splits
+from headswap.data.records import Labelled, whole_text
+from headswap.data.stratify import stratified_subset
+from headswap.finetuning.config import FinetuneRecipe
+from headswap.tasks.registry import TASKS, chosen_task
+from headswap.tasks.task import Task
+
+log = logging.getLogger("headswap")
+FEWEST_FOR_CHOOSING = 200
+VALIDATION_SHARE = 0.2
+MOST_FOR_CHOOSING = 2_000
+
+
+@dataclass(frozen=True)
+class LabelledSplits:
+    """The labelled sets of a run; `validation` is empty where nothing is chosen."""
+
+    train: Sequence[Any]
+    validation: Sequence[Any]
+    test: Sequence[Any]
+    labels: tuple[str, ...]
+    task: Task = TASKS["classify"]
+
+    def warn_of_overlap(self) -> None:
+        """Say how many texts of a set that is scored stand in one that was learnt from or chosen on."""
+        sets = {"train": self.train, "validation": self.validation, "test": self.test}
+        known = {role: {whole_text(example) for example in examples} for role, examples in sets.items()}
+        for role, other in (("validation", "train"), ("test", "train"), ("test", "validation")):
+            if num := sum(whole_text(example) in known[other] for example in sets[role]):
+                log.warning("%s also in %s, so the score on them says little.", counted(num, f"{role} text"), other)
+
+    def checksums(self) -> dict[str, str]:
+        """What identifies each set's texts and labels."""
+        sets = {"training set": self.train, "validation set": self.validation, "test set": self.test}
+        return {name: _checksum(examples) for name, examples in sets.items()}
+
+
+def _checksum(examples: Sequence[Labelled]) -> str:
+    digest = hashlib.sha256()
+    for example in examples:
+        digest.update(f"{whole_text(example)}\x1f{example.label}\x1e".encode())
+    return digest.hexdigest()[:32]
+
+
+def read_splits(recipe: FinetuneRecipe) -> LabelledSplits:
+    """Read and check the labelled sets; the label list comes from train alone. All that is wrong is raised at once."""
+    data, seed = recipe.data, recipe.training.seed
+    assert data.train is not None
+    files = {
+        "train": (data.train, data.label_file),
+        "validation": (data.validation, data.validation_label_file),
+        "test": (data.test or own_test(data.train), data.test_label_file),
+    }
+    for role, (source, label_file) in files.items():
+        if label_file is not None and source is None:
+            raise SettingError(f"{role}_label_file is given, but no {role} set. Pass --{role} too.")
+    sets: dict[str, list[Any]] = {role: [] for role in files}
+    collected = Collected()
+    task = TASKS["classify"]
+    with collected.trying():
+        task = chosen_task(data)
+    task.check_columns(data)
+    if collected.problems:
+        del files["train"]  # told already
+    for role, (source, label_file) in files.items():
+        if source is not None:
+            with collected.trying():
+                sets[role] = task.read(source, data, label_file)
+    if collected.problems and not sets["train"]:
+        collected.raise_found()
+    train = sets["train"]
+    if data.num_train is not None:
+        if data.num_train > len(train):
+            raise SettingError(f"num_train is {data.num_train}, but {data.train} has only {len(train)} examples.")
+        chosen = stratified_subset(train, data.num_train, seed, strata=task.strata(train))
+        train = [train[index] for index in chosen]
+    labels: tuple[str, ...] = ()
+    with collected.trying():
+        labels = task.labels(train)
+    for role in ("validation", "test") if labels else ():
+        with collected.trying():
+            task.check(sets[role], labels, role=role)
+    collected.raise_found()
+    validation = sets["validation"]
+    if data.validation is None and (num_held_out := num_for_choosing(len(train))):
+        rest, held_out = task.hold_out(train, num_held_out / len(train), seed)
+        train, validation = [train[index] for index in rest], [train[index] for index in held_out]
+    return LabelledSplits(train, validation, sets["test"], labels, task)
+
+
+def num_for_choosing(num_labels: int) -> int:
+    """How many labels are held out to choose on; beyond some thousands more of them choose no better."""
+    return 0 if num_labels < FEWEST_FOR_CHOOSING else min(MOST_FOR_CHOOSING, round(num_labels * VALIDATION_SHARE))
+
+
+def own_test(train: str) -> str | None:
+    """The test set that a named data set brings."""
+    has_own = is_named(train) and "test" in named_splits(train) and "/" not in train
+    return f"{train}/test" if has_own else None

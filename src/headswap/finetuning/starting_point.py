@@ -1,0 +1,109 @@
+"""Where a fine-tuned model starts: from scratch, or from a base that is carried over whole."""
+
+import hashlib
+import logging
+from dataclasses import dataclass
+
+from headswap.bundle.bundle import Bundle
+from headswap.core.errors import SettingError
+from headswap.data.records import Document
+from headswap.finetuning.config import FinetuneRecipe, StartSettings
+from headswap.finetuning.splits import LabelledSplits
+from headswap.model.swap import Ledger, scratch_ledger, swap_head
+from headswap.model.text_model import ModelShape, TextModel, build_model
+from headswap.tokens.config import check_untrained
+from headswap.tokens.tokenizer import Tokenizer
+from headswap.tokens.train_tokenizer import train_tokenizer
+
+log = logging.getLogger("headswap")
+SHAPE_SETTINGS = tuple(name for name in StartSettings.model_fields if name not in ("base", "dropout"))
+
+
+@dataclass(frozen=True)
+class Start:
+    """The model a run starts from, its tokenizer, and the account of what was carried over."""
+
+    model: TextModel
+    tokenizer: Tokenizer
+    ledger: Ledger
+    objective: str
+    tokens_read: int | None = 0
+    """Tokens that the base was pre-trained on; None where that is not known."""
+
+    def checksums(self) -> dict[str, str]:
+        """What identifies the tokenizer and the weights that were carried over."""
+        carried = "".join(row.checksum for row in self.ledger.rows if row.status == "carried")
+        base = {"base": hashlib.sha256(carried.encode()).hexdigest()[:32]} if carried else {}
+        return {"tokenizer": self.tokenizer.fingerprint, **base}
+
+    @classmethod
+    def of(cls, recipe: FinetuneRecipe, splits: LabelledSplits) -> "Start":
+        return cls._scratch(recipe, splits) if recipe.model.base == "scratch" else cls._carried(recipe, splits)
+
+    @classmethod
+    def _scratch(cls, recipe: FinetuneRecipe, splits: LabelledSplits) -> "Start":
+        if recipe.tokenizer.tokenizer is not None:
+            check_untrained(recipe.tokenizer, f"--tokenizer {recipe.tokenizer.tokenizer} is given")
+            tokenizer = Tokenizer.load(recipe.tokenizer.tokenizer)
+        else:
+            documents = (
+                Document(text, example.source, example.line)
+                for example in splits.train
+                for text in (example.text, getattr(example, "text_pair", None))
+                if text
+            )
+            tokenizer = train_tokenizer(documents, recipe.tokenizer)
+        if splits.task.name == "span" or recipe.data.text_pair_column is not None:
+            tokenizer = tokenizer.with_mask_and_sep()
+        start = recipe.model
+        assert start.preset is not None
+        assert start.direction is not None
+        length = recipe.training.max_length
+        shape = ModelShape(
+            base=start.laid_over(start.preset, vocab_size=tokenizer.vocab_size, max_length=length),
+            direction=start.direction,
+            head=splits.task.head,
+            num_labels=len(splits.labels),
+            classifier=recipe.head.shape(start.direction),
+        )
+        model = build_model(shape, seed=recipe.training.seed)
+        return cls(model, tokenizer, scratch_ledger(model), "none")
+
+    @classmethod
+    def _carried(cls, recipe: FinetuneRecipe, splits: LabelledSplits) -> "Start":
+        assert recipe.model.base is not None
+        given = [name for name in SHAPE_SETTINGS if getattr(recipe.model, name) is not None]
+        bundle = Bundle.load(recipe.model.base)
+        if given:
+            raise SettingError(
+                f"{', '.join(given)}: a base that is carried over has its own. Leave it out, or use --base scratch."
+            )
+        if recipe.tokenizer.tokenizer is not None:
+            wanted = Tokenizer.load(recipe.tokenizer.tokenizer).fingerprint
+            if wanted != bundle.tokenizer.fingerprint:
+                raise SettingError(
+                    f"{recipe.tokenizer.tokenizer} (fingerprint {wanted}) is not the tokenizer of {recipe.model.base} "
+                    f"(fingerprint {bundle.tokenizer.fingerprint}). Leave --tokenizer out: a base brings its own."
+                )
+        check_untrained(recipe.tokenizer, f"the base {recipe.model.base} brings its own tokenizer")
+        if bundle.model.shape.head != "lm":
+            log.warning(
+                "%s is %s: it has learnt from labels already, and a score on texts that were among them flatters.",
+                recipe.model.base, bundle.what,
+            )  # fmt: skip
+        length = recipe.training.max_length
+        if length is not None and length > bundle.max_length:
+            raise SettingError(f"max_length is {length}, but the base reads at most {bundle.max_length} tokens.")
+        base = bundle.model.shape.base
+        if recipe.model.dropout is not None:
+            base = base.changed(dropout=recipe.model.dropout)
+        shape = ModelShape(
+            base=base,
+            direction=bundle.model.shape.direction,
+            head=splits.task.head,
+            num_labels=len(splits.labels),
+            classifier=recipe.head.shape(bundle.model.shape.direction),
+            lora=recipe.adaptation.lora(),
+        )
+        model, ledger = swap_head(bundle.model, shape, seed=recipe.training.seed, source=str(recipe.model.base))
+        return cls(model, bundle.tokenizer, ledger, bundle.objective, bundle.tokens_read)

@@ -1,1 +1,0 @@
-"""Generate: sampling (pure) and the generator with its key-value cache."""

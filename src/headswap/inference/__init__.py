@@ -1,0 +1,1 @@
+"""Inference: predict, embed, evaluate and generate with a trained model."""

@@ -1,0 +1,71 @@
+"""Scoring a saved bundle on new data: what `headswap evaluate` does."""
+
+import logging
+from typing import Any
+
+import numpy as np
+
+from headswap.bundle.bundle import Bundle
+from headswap.core.errors import SettingError
+from headswap.data.config import ColumnSettings, DocumentUnit, ReadSettings
+from headswap.inference.language_model import held_out_metrics
+from headswap.inference.outputs import outputs_of
+from headswap.objectives.registry import make_objective
+from headswap.tasks.registry import task_of
+from headswap.tasks.task import with_state
+from headswap.tokens.cache import cached_store
+from headswap.training.device import Machine
+
+log = logging.getLogger("headswap")
+
+
+def score_task(
+    bundle: Bundle,
+    data: str,
+    *,
+    columns: ColumnSettings,
+    label_file: str | None,
+    max_length: int | None,
+    machine: Machine,
+) -> dict[str, Any]:
+    """Every metric of the bundle's task on a labelled set; a label the model never saw is an error."""
+    task = task_of(bundle)
+    task.check_columns(columns)
+    if bundle.task.reads_pairs != (columns.text_pair_column is not None):
+        raise SettingError(
+            "This model reads pairs of texts. Pass --text-pair-column with the name of the second text's column."
+            if bundle.task.reads_pairs
+            else "--text-pair-column cannot be used: this model reads one text at a time."
+        )
+    examples = task.read(data, columns, label_file)
+    task.check(examples, bundle.labels, role="test")
+    if max_length is not None:
+        bundle = with_state(bundle, max_length=checked_length(bundle, max_length))
+    encoded = task.encode(examples, bundle)
+    outputs = outputs_of(bundle.model, encoded.rows, autocast=machine.scoring())
+    metrics = task.measure(outputs, encoded, bundle, is_final=True)
+    task.warn(metrics, role=data)
+    for note in encoded.notes:
+        log.info("%s: %s.", data, note)
+    return metrics | {"truncated_share": encoded.truncated_share}
+
+
+def score_language_model(
+    bundle: Bundle, data: str, *, text_column: str, documents: DocumentUnit, max_length: int | None, machine: Machine
+) -> dict[str, Any]:
+    """Loss a token, perplexity and bits a byte over a whole corpus, in packed windows."""
+    length = checked_length(bundle, max_length)
+    settings = ReadSettings(documents=documents, text_column=text_column)
+    objective = make_objective(bundle.objective, bundle.tokenizer, bundle.masking)
+    store = cached_store([data], settings, bundle.tokenizer, side=objective.sides)
+    rows = objective.rows(store, np.arange(store.num_documents), max_length=length, layout="packed")
+    num_bytes = int(store.byte_counts.sum())
+    metrics = held_out_metrics(bundle.model, objective, rows, num_bytes=num_bytes, autocast=machine.scoring())
+    return {**metrics, "num_tokens": rows.num_tokens, "num_documents": store.num_documents, "num_bytes": num_bytes}
+
+
+def checked_length(bundle: Bundle, max_length: int | None) -> int:
+    """The length limit in force; more than the base can read is an error."""
+    if max_length is not None and not 2 <= max_length <= bundle.max_length:
+        raise SettingError(f"max_length is {max_length}, but this base reads 2 to {bundle.max_length} tokens.")
+    return max_length or bundle.max_length

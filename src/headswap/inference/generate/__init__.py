@@ -1,0 +1,1 @@
+"""Generation: sampling, the key-value cache, filling masks."""

@@ -1,0 +1,28 @@
+"""Settings of generation. Free of torch."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from headswap.core.errors import SettingError
+from headswap.core.settings import Settings
+
+
+class SamplingSettings(Settings):
+    """How the next token is chosen."""
+
+    max_new_tokens: Annotated[int, Field(ge=1)] = 50
+    """Most tokens to generate; <eos> ends a text earlier."""
+    temperature: Annotated[float, Field(ge=0)] = 0.0
+    """0 takes the likeliest token (greedy); higher is more varied."""
+    top_k: Annotated[int, Field(ge=1)] | None = None
+    """Sample from the k likeliest tokens only."""
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    """Sample from the smallest set of tokens that holds this probability."""
+    seed: Annotated[int, Field(ge=0)] = 42
+    """Seed of the draws."""
+
+    def model_post_init(self, _context: object) -> None:
+        """Greedy choice has nothing to sample from."""
+        if self.temperature == 0 and (self.top_k is not None or self.top_p is not None):
+            raise SettingError("top_k and top_p need a temperature above 0: at 0 the likeliest token is always taken.")

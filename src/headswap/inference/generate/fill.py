@@ -1,0 +1,62 @@
+"""Filling in `<mask>`: the words that a masked language model finds likely there."""
+
+from dataclasses import dataclass
+
+import torch
+
+from headswap.batches.batch import flat_batch
+from headswap.bundle.bundle import Bundle
+from headswap.core.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One way to fill a mask."""
+
+    token: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """A text with its masks, what may stand at each of them, and the text with the best of each in it."""
+
+    prompt: str
+    masks: tuple[tuple[Candidate, ...], ...]
+    text: str
+
+
+class Filler:
+    """Fills masks with a masked language model."""
+
+    def __init__(self, bundle: Bundle) -> None:
+        shape = bundle.model.shape
+        if shape.head != "lm" or shape.direction != "bidirectional":
+            raise InputError(
+                f"{bundle.path or 'This bundle'} is {bundle.what}; only a masked language model can fill. "
+                f"Use headswap {bundle.verb}."
+            )
+        self.model, self.tokenizer, self.max_length = bundle.model, bundle.tokenizer, bundle.max_length
+
+    @torch.no_grad()
+    def fill(self, text: str, *, top_k: int = 5) -> Filled:
+        """The `top_k` likeliest tokens for every `<mask>` of a text, each mask on its own."""
+        tokenizer = self.tokenizer
+        ids = [tokenizer.sos_id, *tokenizer.encode_with_specials(text).tolist()]
+        at = [index for index, id in enumerate(ids) if id == tokenizer.mask_id]
+        if not at:
+            raise InputError('There is no <mask> in the text. Write one where a word is missing: "a <mask> film".')
+        if len(ids) > self.max_length:
+            raise InputError(f"The text has {len(ids)} tokens; the model reads at most {self.max_length}.")
+        self.model.eval()
+        batch = flat_batch([torch.tensor(ids).numpy()]).to(self.model.device)
+        logits_MV = self.model.name_tokens(self.model.hidden(batch)[at]).float()
+        logits_MV[:, sorted(tokenizer.special_ids)] = float("-inf")
+        top = torch.softmax(logits_MV, dim=1).topk(min(top_k, logits_MV.shape[1]), dim=1)
+        masks = tuple(
+            tuple(Candidate(tokenizer.decode([id]), score) for id, score in zip(row, scores, strict=True))
+            for row, scores in zip(top.indices.tolist(), top.values.tolist(), strict=True)
+        )
+        for index, row in zip(at, top.indices.tolist(), strict=True):
+            ids[index] = row[0]
+        return Filled(text, masks, tokenizer.decode(ids[1:]))

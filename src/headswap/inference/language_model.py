@@ -1,0 +1,49 @@
+"""What a base knows of text it was not trained on: loss, perplexity, bits a byte, streamed over rows."""
+
+import math
+from collections import Counter
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+
+from headswap.core.random_streams import Draws
+from headswap.inference.outputs import TOKENS_PER_BATCH
+from headswap.model.text_model import TextModel
+from headswap.objectives.objective import PretrainingObjective, RowSource
+
+
+@torch.no_grad()
+def held_out_metrics(
+    model: TextModel,
+    objective: PretrainingObjective,
+    rows: RowSource,
+    *,
+    num_bytes: int,
+    autocast: AbstractContextManager | None = None,
+) -> dict[str, float]:
+    """Every loss a target over all of some rows, and what follows from it; the masks are the same at every call.
+
+    Bits a byte are told only where every token is predicted: hidden tokens are a part of the text.
+    """
+    was_training = model.training
+    model.eval()
+    per_batch = max(1, TOKENS_PER_BATCH[model.device.type] // rows.max_length)
+    totals: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
+    draws = Draws(0, "held-out masks")
+    for start in range(0, len(rows), per_batch):
+        pieces = rows.pieces_of(range(start, min(start + per_batch, len(rows))), draws)
+        batch = objective.make_batch(pieces, draws).to(model.device)
+        with autocast or nullcontext():
+            sums = objective.score_sums(model, batch)
+        for name, part in sums.items():
+            totals[name] += part.total  # type: ignore[assignment]
+            counts[name] += part.count
+    model.train(was_training)
+    metrics = {name: total / max(1, counts[name]) for name, total in totals.items()}
+    for name in [name for name in metrics if name.endswith("_accuracy")]:
+        metrics[name.replace("_accuracy", "_pairs")] = counts[name]
+    metrics["perplexity"] = math.exp(min(metrics["loss"], 700))
+    if objective.is_likelihood:
+        metrics["bits_per_byte"] = totals["loss"] / (math.log(2) * num_bytes)
+    return metrics

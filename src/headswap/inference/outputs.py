@@ -1,0 +1,93 @@
+"""Scoring: the head's scores in input order, metrics from counts.
+
+Texts are read once, sorted by length so that a batch holds equals, and cut by a budget of tokens, so memory does not
+grow with the data. Nothing of size examples x length x vocabulary is ever kept. A text's result does not depend on
+its neighbours.
+"""
+
+import logging
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from headswap.batches.labelled_rows import NOTHING, Row, batch_of
+from headswap.core.errors import RunError
+from headswap.model.heads import LanguageModelHead
+from headswap.model.text_model import TextModel
+from headswap.tokens.tokenizer import Tokenizer
+
+log = logging.getLogger("headswap")
+TOKENS_PER_BATCH = {"cpu": 8_192, "cuda": 131_072}
+
+
+@dataclass(frozen=True, slots=True)
+class Sequences:
+    """Texts as token ids, `<sos>` first, and how much of them was cut off."""
+
+    ids: list[np.ndarray]
+    num_tokens: int
+    num_truncated: int
+
+    @property
+    def truncated_share(self) -> float:
+        """Share of the tokens that did not fit."""
+        return self.num_truncated / max(1, self.num_tokens)
+
+    def warn_of_truncation(self, max_length: int) -> None:
+        """Say how much was cut off, if anything was."""
+        if self.num_truncated:
+            share = 100 * self.truncated_share
+            log.warning("%.1f %% of the tokens were cut off: the model reads at most %d a text.", share, max_length)
+
+
+def make_sequences(texts: Sequence[str], tokenizer: Tokenizer, *, max_length: int) -> Sequences:
+    """Encode texts and cut each at the limit."""
+    encoded = tokenizer.encode_batch(list(texts))
+    sos = np.array([tokenizer.sos_id])
+    ids = [np.concatenate((sos, tokens[: max_length - 1])) for tokens in encoded]
+    num_truncated = sum(max(0, len(tokens) + 1 - max_length) for tokens in encoded)
+    return Sequences(ids, sum(len(tokens) + 1 for tokens in encoded), num_truncated)
+
+
+@torch.no_grad()
+def outputs_of(
+    model: TextModel, rows: Sequence[Row], *, autocast: AbstractContextManager | None = None
+) -> list[np.ndarray]:
+    """The head's scores for every row, in input order, in float32: of the row, or of those of its tokens it wants."""
+    was_training = model.training
+    model.eval()
+    head = model.head
+    assert not isinstance(head, LanguageModelHead)
+    order = sorted(range(len(rows)), key=lambda index: len(rows[index].ids))
+    result: list[np.ndarray] = [NOTHING] * len(rows)
+    for chosen in token_batches(order, [row.ids for row in rows], TOKENS_PER_BATCH[model.device.type]):
+        batch = batch_of([rows[index] for index in chosen], is_per_token=head.is_per_token).to(model.device)
+        with autocast or nullcontext():
+            scores = model(batch)
+        scores = scores.float().cpu()
+        if not scores.isfinite().all():
+            raise RunError(
+                "The model's scores are not finite: its weights are damaged. Restore the bundle from a copy."
+            )
+        parts = scores.split(list(batch.lengths)) if head.is_per_token else scores
+        for index, part in zip(chosen, parts, strict=True):
+            wanted = rows[index].wanted
+            result[index] = part.numpy() if wanted is None else part.numpy()[wanted]
+    model.train(was_training)
+    return result
+
+
+def token_batches(order: Sequence[int], sequences: Sequence[np.ndarray], budget: int) -> list[list[int]]:
+    """Sequences in the given order, cut into batches of about `budget` tokens."""
+    batches: list[list[int]] = []
+    used = budget + 1
+    for index in order:
+        if used + len(sequences[index]) > budget:
+            batches.append([])
+            used = 0
+        batches[-1].append(index)
+        used += len(sequences[index])
+    return batches

@@ -1,0 +1,64 @@
+"""Asking a fine-tuned bundle: inputs in, answers in input order."""
+
+import logging
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from headswap.bundle.bundle import Bundle
+from headswap.core.errors import InputError
+from headswap.inference.outputs import outputs_of
+from headswap.tasks.predictions import Answer
+from headswap.tasks.registry import task_of
+from headswap.tasks.task import length_of, with_state
+
+log = logging.getLogger("headswap")
+NUM_COMPARED = 32
+
+
+def predict_texts(
+    bundle: Bundle,
+    texts: Sequence[Any],
+    *,
+    max_length: int | None = None,
+    precision: Literal["fp32", "bf16"] = "fp32",
+) -> list[Answer]:
+    """What the model says of each input: texts, pairs, sentences or questions, as its task wants them.
+
+    In bf16 it is said how far that moves the scores, measured on the first inputs.
+    """
+    task = task_of(bundle)
+    if isinstance(texts, str):
+        raise InputError("predict takes a list of texts, not one string. Put it in a list: [text].")
+    if not len(texts):
+        return []
+    if max_length is not None:
+        bundle = with_state(bundle, max_length=max_length)
+    encoded = task.layout(task.inputs(texts, bundle), bundle)
+    if encoded.num_truncated:
+        log.warning(
+            "%.1f %% of the tokens were cut off: the model reads at most %d a text.",
+            100 * encoded.truncated_share, length_of(bundle),
+        )  # fmt: skip
+    for note in encoded.notes:
+        log.info("Of the input: %s.", note)
+    if precision == "fp32":
+        return task.answers(outputs_of(bundle.model, encoded.rows), encoded, bundle)
+    half = torch.autocast(bundle.model.device.type, dtype=torch.bfloat16)
+    outputs = outputs_of(bundle.model, encoded.rows, autocast=half)
+    say_cost(outputs, outputs_of(bundle.model, encoded.rows[:NUM_COMPARED]))
+    return task.answers(outputs, encoded, bundle)
+
+
+def say_cost(half: Sequence[np.ndarray], full: Sequence[np.ndarray]) -> None:
+    """Log what bf16 changed, on as many rows as were also scored in fp32."""
+    pairs = list(zip(half, full, strict=False))
+    gap = max(float(np.abs(one - other).max(initial=0.0)) for one, other in pairs)
+    changed = sum(not np.array_equal(one.argmax(-1), other.argmax(-1)) for one, other in pairs)
+    whose = f"{changed} of them" if changed else "none of them"
+    log.info(
+        "bf16 moves the model's raw outputs for the first %d by at most %.2g, and changes which is highest for %s.",
+        len(pairs), gap, whose,
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Metrics: pure functions from predictions and truth to numbers."""

@@ -1,0 +1,53 @@
+"""The spread of a score that is no share of examples: resample the test examples and score again."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from headswap.core.random_streams import numpy_stream
+
+NORMAL_95 = 1.959963984540054
+
+
+def wilson_interval(share: float, count: int) -> tuple[float, float]:
+    """The 95 % interval of a share that was counted in `count` independent examples."""
+    squared = NORMAL_95**2
+    middle = (share + squared / (2 * count)) / (1 + squared / count)
+    half = NORMAL_95 / (1 + squared / count) * math.sqrt(share * (1 - share) / count + squared / (4 * count**2))
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+NUM_RESAMPLES = 1_000
+AT_A_TIME = 50
+
+
+def bootstrap_interval(counts: np.ndarray, score: Callable[[np.ndarray], np.ndarray]) -> tuple[float, float]:
+    """The 95 % percentile interval of `score(sums of counts)`; `counts` has a row an example."""
+    stream = numpy_stream(0, "bootstrap of a test set")
+    size = len(counts)
+    values = []
+    for _ in range(NUM_RESAMPLES // AT_A_TIME):
+        weights = stream.multinomial(size, np.full(size, 1 / size), size=AT_A_TIME)
+        values.append(score(weights @ counts))
+    low, high = np.quantile(np.concatenate(values), (0.025, 0.975))
+    return float(low), float(high)
+
+
+def interval_of(
+    name: str, counts: np.ndarray, score: Callable[[np.ndarray], np.ndarray], *, is_share: bool = True
+) -> dict[str, object]:
+    """The interval of a metric, as it stands in a result.
+
+    Where every example is right, or every one wrong, resampling sees no spread at all; of a share that can still be off
+    by three examples' worth (the rule of three).
+    """
+    low, high = bootstrap_interval(counts, score)
+    if is_share and low == high:
+        low, high = max(0.0, low - 3 / len(counts)), min(1.0, high + 3 / len(counts))
+    return {"metric": name, "low": low, "high": high}
+
+
+def f1_of_counts(sums: np.ndarray) -> np.ndarray:
+    """F1 of (hits, predicted, true) in the last axis; 0 where there is nothing to find and nothing was found."""
+    return 2 * sums[..., 0] / np.maximum(1, sums[..., 1] + sums[..., 2])

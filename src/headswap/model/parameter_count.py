@@ -1,0 +1,152 @@
+"""The parameter account: from a formula and from real tensors, and the two must agree.
+
+Reports disagree about parameter counts because each counts other things. Here every part states its formula in the
+symbols of the shape (V vocabulary, D width, L layers, F feed-forward width, P positions, S segments, C classes, R rank
+of adapters), its numbers, and what the tensors of that part really hold.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+from torch import nn
+
+from headswap.core.errors import RunError
+from headswap.model.base import Base
+from headswap.model.shape import BaseShape, LoraShape
+from headswap.model.text_model import ModelShape, TextModel, lay_out
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One line of the account."""
+
+    name: str
+    formula: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """All parts of a model."""
+
+    total: int
+    trainable: int
+    parts: tuple[Part, ...]
+
+    def as_json(self) -> dict[str, object]:
+        """The object that `headswap params --json` prints."""
+        return asdict(self) | {"parts": [asdict(part) for part in self.parts]}
+
+
+def account_of(model: Base | TextModel) -> Account:
+    """Count a model's tensors part by part and hold them against the formula."""
+    head = model.shape if isinstance(model, TextModel) else None
+    base = model.shape.base if isinstance(model, TextModel) else model.shape
+    counted = dict.fromkeys((name for name, _ in _formulas(base, head)), 0)
+    for name, tensor in model.named_parameters():
+        counted[_part_of(name if head else f"base.{name}")] += tensor.numel()
+    parts = []
+    for name, formula in _formulas(base, head):
+        expected = _evaluate(formula, base, head)
+        if counted[name] != expected:
+            raise RunError(f"{name}: the formula {formula} gives {expected:,}, the tensors hold {counted[name]:,}.")
+        parts.append(Part(name, f"{formula} = {_with_numbers(formula, base, head)}", expected))
+    total = sum(part.count for part in parts)
+    trainable = sum(tensor.numel() for tensor in model.parameters() if tensor.requires_grad)
+    assert total == sum(tensor.numel() for tensor in model.parameters())
+    return Account(total, trainable, tuple(parts))
+
+
+def account_of_shape(base: BaseShape, head: ModelShape | None) -> Account:
+    """The account of a model that is laid out without memory for its values."""
+    if head is not None:
+        return account_of(lay_out(head))
+    return account_of(lay_out(ModelShape(base=base)).base)
+
+
+def _formulas(base: BaseShape, head: ModelShape | None) -> Iterator[tuple[str, str]]:
+    norm = "2*D" if base.bias else "D"
+    yield "embedding", "V*D"
+    if base.positions == "learned":
+        yield "positions", "P*D"
+    if base.type_vocab_size:
+        yield "segments", "S*D"
+    if base.embedding_norm:
+        yield "embedding norm", norm
+    matrices, up = (3, "2*F") if base.activation == "swiglu" else (2, "F")
+    yield "attention", "L*(4*D*D + 4*D)" if base.bias else "L*4*D*D"
+    yield "feed-forward", f"L*({matrices}*D*F + {up} + D)" if base.bias else f"L*{matrices}*D*F"
+    yield "layer norms", f"L*2*{norm}"
+    if base.final_norm:
+        yield "final norm", norm
+    if head is not None and head.lora is not None:
+        yield "adapters", _adapter_formula(base, head.lora)
+    if head is not None:
+        yield "head", _head_formula(base, head)
+        if head.pair_head:
+            yield "pair head", "D*D + D + 2*D + 2"
+
+
+def _adapter_formula(base: BaseShape, lora: LoraShape) -> str:
+    """In and out of every targeted matrix, times the rank."""
+    widths = {"qkv": "4*D", "output": "2*D", "up": "D + F", "down": "D + F"}
+    if base.activation == "swiglu":
+        widths["gate"] = "D + F"
+    return f"L*R*({' + '.join(widths[name] for name in lora.targets if name in widths)})"
+
+
+def _head_formula(base: BaseShape, head: ModelShape) -> str:
+    if head.head == "lm":
+        weight, bias = "0" if base.tied_head else "V*D", "V" if base.lm_head_bias else ""
+        return f"{weight} + {bias}" if bias and weight != "0" else bias or weight
+    pooled = "2*D" if head.head == "classify" and "+" in head.classifier.pooling else "D"
+    hidden = f"{pooled}*{pooled} + {pooled} + " if head.classifier.head_hidden == "tanh" else ""
+    return f"{hidden}C*{pooled}" + (" + C" if head.classifier.head_bias else "")
+
+
+def _part_of(tensor: str) -> str:
+    for pattern, part in (
+        (r".*\.lora_(down|up)$", "adapters"),
+        (r"head\.", "head"),
+        (r"pair_head\.", "pair head"),
+        (r"base\.embedding\.", "embedding"),
+        (r"base\.position_embedding\.", "positions"),
+        (r"base\.segment_embedding\.", "segments"),
+        (r"base\.embedding_norm\.", "embedding norm"),
+        (r"base\.final_norm\.", "final norm"),
+        (r"base\.layers\.\d+\.\w+_norm\.", "layer norms"),
+        (r"base\.layers\.\d+\.attention\.", "attention"),
+        (r"base\.layers\.\d+\.feed_forward\.", "feed-forward"),
+    ):
+        if re.match(pattern, tensor):
+            return part
+    raise AssertionError(f"no part of the account holds {tensor}")
+
+
+def _values(base: BaseShape, head: ModelShape | None) -> dict[str, int]:
+    return {
+        "V": base.vocab_size,
+        "D": base.hidden_size,
+        "L": base.num_hidden_layers,
+        "F": base.intermediate_size,
+        "P": base.max_position_embeddings,
+        "S": base.type_vocab_size,
+        "C": (head.num_labels or 0) if head else 0,
+        "R": head.lora.rank if head and head.lora else 0,
+    }
+
+
+def _with_numbers(formula: str, base: BaseShape, head: ModelShape | None) -> str:
+    values = _values(base, head)
+    return re.sub(r"[A-Z]", lambda symbol: str(values[symbol[0]]), formula)
+
+
+def _evaluate(formula: str, base: BaseShape, head: ModelShape | None) -> int:
+    """The formula's value; it is one of ours, made of numbers, +, * and brackets."""
+    return int(eval(_with_numbers(formula, base, head), {"__builtins__": {}}))
+
+
+def num_parameters(model: nn.Module) -> int:
+    """How many numbers a model learns."""
+    return sum(tensor.numel() for tensor in model.parameters())

@@ -1,0 +1,180 @@
+"""Shapes: what a base and a head look like, and the named presets. Free of torch.
+
+A preset fixes everything about the base but the vocabulary, which comes from the tokenizer. `ModelSettings` is the face
+that flags and recipes see: a preset and the values that differ from it.
+"""
+
+from typing import Annotated, Literal, get_args
+
+from pydantic import Field
+
+from headswap.core.errors import SettingError
+from headswap.core.settings import Settings
+
+Positions = Literal["sinusoidal", "learned", "rotary"]
+Norm = Literal["pre", "post"]
+Activation = Literal["relu", "gelu", "gelu_tanh", "swiglu"]
+Initialization = Literal["lab", "normal", "normal_scaled"]
+Preset = Literal["lab", "small", "modern", "gpt2-small", "bert-base"]
+Direction = Literal["causal", "bidirectional"]
+Pooling = Literal["last", "mean", "first", "max", "mean+max", "later"]
+HeadKind = Literal["lm", "classify", "tag", "span"]
+HeadName = Literal["none", "lm", "classify", "tag", "span"]
+
+Count = Annotated[int, Field(ge=1)]
+Share = Annotated[float, Field(ge=0, lt=1)]
+
+
+class BaseShape(Settings):
+    """Everything that decides which tensors a base has and what it computes."""
+
+    vocab_size: Count
+    hidden_size: Count
+    num_hidden_layers: Count
+    num_attention_heads: Count
+    intermediate_size: Count
+    max_position_embeddings: Count
+    positions: Positions = "rotary"
+    norm: Norm = "pre"
+    final_norm: bool = True
+    activation: Activation = "gelu"
+    bias: bool = True
+    embedding_norm: bool = False
+    embedding_scale: bool = False
+    type_vocab_size: Annotated[int, Field(ge=0)] = 0
+    layer_norm_eps: float = 1e-5
+    tied_head: bool = True
+    lm_head_bias: bool = False
+    dropout: Share = 0.0
+    attention_dropout: Share | None = None
+    """Dropout on attention weights; as `dropout` where absent. Attention without padding (CUDA) needs 0."""
+    initialization: Initialization = "normal_scaled"
+
+    @property
+    def head_dim(self) -> int:
+        """Width of one attention head."""
+        return self.hidden_size // self.num_attention_heads
+
+    def model_post_init(self, _context: object) -> None:
+        """Widths must divide."""
+        if self.hidden_size % self.num_attention_heads:
+            raise SettingError(
+                f"hidden_size {self.hidden_size} is not a multiple of num_attention_heads {self.num_attention_heads}."
+            )
+        if self.positions == "rotary" and self.head_dim % 2:
+            raise SettingError(f"Rotary positions need an even head width; {self.head_dim} is odd.")
+        if self.positions == "sinusoidal" and self.hidden_size % 2:
+            raise SettingError(f"Sinusoidal positions need an even hidden_size; {self.hidden_size} is odd.")
+
+
+class HeadShape(Settings):
+    """How a head reads the base."""
+
+    pooling: Pooling = "mean"
+    """How token vectors become one vector: last, mean, first, max, mean and max side by side, or later, a mean
+    in which a token weighs as much as its place, since it has read all before it. Heads that read token
+    by token (tag, span) have no use for it."""
+    head_hidden: Literal["none", "tanh"] = "none"
+    """A hidden layer between the vector that is read and the classes: none, or a square layer with tanh (BERT's
+    pooler)."""
+    head_bias: bool = True
+    """Whether the class layer has a bias (GPT-2's own has none)."""
+    head_dropout: Share = 0.1
+    """Dropout on the vector that is read."""
+
+
+LoraTarget = Literal["qkv", "output", "gate", "up", "down"]
+LORA_TARGETS: tuple[LoraTarget, ...] = get_args(LoraTarget)
+
+
+class LoraShape(Settings):
+    """Where adapters are and how wide."""
+
+    rank: Count
+    alpha: Annotated[float, Field(gt=0)]
+    targets: tuple[LoraTarget, ...] = LORA_TARGETS
+
+
+PRESETS: dict[str, dict[str, object]] = {
+    # The lab's model to the number: PyTorch's encoder layer defaults, see docs/concepts.md.
+    "lab": {
+        "hidden_size": 200, "num_hidden_layers": 4, "num_attention_heads": 2, "intermediate_size": 200,
+        "max_position_embeddings": 512, "positions": "sinusoidal", "norm": "post", "final_norm": False,
+        "activation": "relu", "embedding_scale": True, "tied_head": False, "lm_head_bias": True,
+        "initialization": "lab",
+    },
+    "small": {
+        "hidden_size": 256, "num_hidden_layers": 6, "num_attention_heads": 4, "intermediate_size": 1024,
+        "max_position_embeddings": 512, "attention_dropout": 0.0,
+    },
+    "modern": {
+        "hidden_size": 512, "num_hidden_layers": 6, "num_attention_heads": 8, "intermediate_size": 1408,
+        "max_position_embeddings": 512, "activation": "swiglu", "bias": False, "attention_dropout": 0.0,
+    },
+    "gpt2-small": {
+        "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072,
+        "max_position_embeddings": 1024, "positions": "learned", "activation": "gelu_tanh", "dropout": 0.1,
+    },
+    "bert-base": {
+        "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072,
+        "max_position_embeddings": 512, "positions": "learned", "norm": "post", "final_norm": False,
+        "embedding_norm": True, "type_vocab_size": 2, "layer_norm_eps": 1e-12, "lm_head_bias": True,
+        "dropout": 0.1, "initialization": "normal",
+    },
+}  # fmt: skip
+PRESET_VOCAB_SIZES = {"lab": 50_001, "small": 16_000, "modern": 16_000, "gpt2-small": 50_257, "bert-base": 30_522}
+DEFAULT_PRESET: Preset = "small"
+FITTED_DROPOUT: frozenset[str] = frozenset({"small", "modern"})
+"""Presets of our own: their dropout in pre-training depends on how often the text is read."""
+assert set(PRESETS) == set(get_args(Preset)) == set(PRESET_VOCAB_SIZES)
+
+
+class ShapeChanges(Settings):
+    """Where a base differs from its preset."""
+
+    hidden_size: Count | None = None
+    """Width of the base."""
+    num_hidden_layers: Count | None = None
+    """Number of layers."""
+    num_attention_heads: Count | None = None
+    """Number of attention heads a layer."""
+    intermediate_size: Count | None = None
+    """Width of the feed-forward layers."""
+    positions: Positions | None = None
+    """How positions enter: sinusoidal, learned or rotary."""
+    norm: Norm | None = None
+    """Layer norm before (pre) or after (post) each block."""
+    final_norm: bool | None = None
+    """A layer norm after the last layer."""
+    activation: Activation | None = None
+    """Activation of the feed-forward layers."""
+    embedding_norm: bool | None = None
+    """A layer norm on the embeddings."""
+    type_vocab_size: Annotated[int, Field(ge=0)] | None = None
+    """Number of segment embeddings."""
+    tied_head: bool | None = None
+    """Whether the language modelling head shares the embedding's weights."""
+    dropout: Share | None = None
+    """Dropout on embeddings, residual branches and attention. By default the preset's own; of small and modern 0, but
+    0.1 where the causal objective reads the corpus more than 4 times, and 0.2 where more than 10 times."""
+    attention_dropout: Share | None = None
+    """Dropout on attention weights, where it is not that of the rest (in the presets small and modern it is 0)."""
+
+    def laid_over(self, preset: Preset, *, vocab_size: int, max_length: int | None) -> BaseShape:
+        """The full shape for a vocabulary; `max_length` replaces the preset's number of positions."""
+        changes = self.model_dump(include=set(ShapeChanges.model_fields), exclude_none=True)
+        values = {"vocab_size": vocab_size, **PRESETS[preset], **changes}
+        if max_length is not None:
+            values["max_position_embeddings"] = max_length
+        return BaseShape.model_validate(values)
+
+
+class ModelSettings(ShapeChanges):
+    """A preset and where the base differs from it."""
+
+    preset: Preset = DEFAULT_PRESET
+    """Shape of a new base: lab (4 layers of 200), small (6 of 256), modern (6 of 512), gpt2-small, bert-base."""
+
+    def shape(self, *, vocab_size: int, max_length: int | None = None) -> BaseShape:
+        """The full shape for a vocabulary; `max_length` replaces the preset's number of positions."""
+        return self.laid_over(self.preset, vocab_size=vocab_size, max_length=max_length)

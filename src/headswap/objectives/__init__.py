@@ -1,0 +1,1 @@
+"""Objectives: what is predicted and how it is scored."""

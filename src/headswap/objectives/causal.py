@@ -1,0 +1,52 @@
+"""The causal objective: predict the next token."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from torch import Tensor
+
+from headswap.batches.batch import Batch, joined_batch
+from headswap.batches.windows import Layout, Pieces, Rows
+from headswap.core.random_streams import Draws
+from headswap.model.shape import Direction
+from headswap.model.text_model import TextModel
+from headswap.objectives.objective import ScoreSums, token_loss_sum
+from headswap.tokens.store import TokenStore
+from headswap.tokens.tokenizer import Tokenizer
+
+
+class CausalObjective:
+    """Predict the next token from those before it. Needs: any text. Gives: a generator. Sees: the left context only."""
+
+    direction: Direction = "causal"
+    losses: tuple[str, ...] = ("loss",)
+    sides: tuple[str, ...] = ()
+    num_segments = 0
+    is_likelihood = True
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+
+    def rows(self, store: TokenStore, documents: np.ndarray, *, max_length: int, layout: Layout) -> Rows:
+        """Windows of the corpus, or one document a row."""
+        sos, eos = self.tokenizer.sos_id, self.tokenizer.eos_id
+        return Rows(store, documents, max_length=max_length, layout=layout, sos_id=sos, eos_id=eos)
+
+    def make_batch(self, pieces: Pieces, draws: Draws) -> Batch:
+        """Each piece's tokens in, the same tokens shifted by one out."""
+        del draws  # nothing is drawn
+        return joined_batch(
+            pieces.ids,
+            pieces.lengths,
+            target_index=np.arange(len(pieces.ids)),
+            target_value=pieces.next_ids,
+            documents=pieces.documents,
+        )
+
+    def loss_sum(self, model: TextModel, batch: Batch) -> Tensor:
+        """Cross entropy of every next token."""
+        return token_loss_sum(model, model.hidden(batch), batch)
+
+    def score_sums(self, model: TextModel, batch: Batch) -> Mapping[str, ScoreSums]:
+        """The loss and its number of targets."""
+        return {"loss": ScoreSums(self.loss_sum(model, batch).item(), batch.num_targets)}

@@ -1,0 +1,71 @@
+"""The objectives that see both directions: hidden tokens, and pairs of segments on top of them.
+
+Only the positions that are to be named are projected to the vocabulary. Which tokens are hidden is drawn in
+text/masking.py, which segments stand together in text/pairs.py.
+
+Shapes: N tokens, T targets, B sequences, D hidden width.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+from torch import Tensor
+
+from headswap.batches.batch import Batch, joined_batch
+from headswap.batches.config import MaskingSettings
+from headswap.batches.masking import Masker, Places
+from headswap.batches.windows import Layout, Pieces, Rows
+from headswap.core.random_streams import Draws
+from headswap.model.shape import Direction
+from headswap.model.text_model import TextModel
+from headswap.objectives.objective import ScoreSums, token_loss_sum
+from headswap.tokens.store import TokenStore
+from headswap.tokens.tokenizer import Tokenizer
+
+
+class MaskedObjective:
+    """Name hidden tokens from both sides. Needs: any text, and more of it than `causal`. Gives: a base and `fill`."""
+
+    direction: Direction = "bidirectional"
+    losses: tuple[str, ...] = ("loss",)
+    num_segments = 0
+    is_likelihood = False
+
+    def __init__(self, tokenizer: Tokenizer, masking: MaskingSettings) -> None:
+        self.tokenizer, self.mask = tokenizer, Masker(tokenizer, masking)
+        self.with_words = masking.mask_unit != "token"
+        self.sides: tuple[str, ...] = ("word_starts",) if self.with_words else ()
+
+    def rows(self, store: TokenStore, documents: np.ndarray, *, max_length: int, layout: Layout) -> Rows:
+        """Windows of the corpus, or one document a row."""
+        sos, eos = self.tokenizer.sos_id, self.tokenizer.eos_id
+        return Rows(
+            store, documents, max_length=max_length, layout=layout, sos_id=sos, eos_id=eos, with_words=self.with_words
+        )
+
+    def make_batch(self, pieces: Pieces, draws: Draws) -> Batch:
+        """Each piece's tokens, some of them hidden."""
+        firsts = np.cumsum(pieces.lengths) - pieces.lengths
+        places = Places(
+            ids=pieces.ids,
+            documents=np.repeat(pieces.documents, pieces.lengths),
+            positions=np.arange(len(pieces.ids)) + np.repeat(pieces.starts - firsts, pieces.lengths),
+            word_starts=pieces.word_starts,
+            sequence_starts=firsts,
+        )
+        masked = self.mask(places, draws)
+        return joined_batch(
+            masked.ids,
+            pieces.lengths,
+            target_index=masked.target_index,
+            target_value=masked.target_value,
+            documents=pieces.documents,
+        )
+
+    def loss_sum(self, model: TextModel, batch: Batch) -> Tensor:
+        """Cross entropy of the hidden tokens."""
+        return token_loss_sum(model, model.hidden(batch), batch)
+
+    def score_sums(self, model: TextModel, batch: Batch) -> Mapping[str, ScoreSums]:
+        """The loss and its number of targets."""
+        return {"loss": ScoreSums(self.loss_sum(model, batch).item(), batch.num_targets)}

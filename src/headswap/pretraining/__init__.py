@@ -1,0 +1,1 @@
+"""Pre-training: a corpus in, a base out."""

@@ -1,0 +1,111 @@
+"""What a tokenised corpus gives to pre-training: batches of rows, held-out rows, and the entropy of its tokens."""
+
+import logging
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from headswap.batches.batch import Batch
+from headswap.batches.order import rows_of_step, shuffled, steps_per_epoch
+from headswap.core.random_streams import Draws
+from headswap.objectives.objective import PretrainingObjective, RowSource
+from headswap.pretraining.config import PretrainTraining
+from headswap.tokens.store import TokenStore
+from headswap.tokens.tokenizer import Tokenizer
+
+log = logging.getLogger("headswap")
+MOST_HELD_OUT_TOKENS = 50_000
+
+
+@dataclass(frozen=True)
+class RowBatches:
+    """Batches of pre-training rows as a pure function of the step."""
+
+    rows: RowSource
+    objective: PretrainingObjective
+    batch_size: int
+    seed: int
+
+    def micro_batches(self, step: int, *, count: int) -> list[Batch]:
+        """The rows of a step, cut into at most `count` parts."""
+        rows = rows_of_step(step, num_rows=len(self.rows), batch_size=self.batch_size, seed=self.seed)
+        draws = Draws(self.seed, "mask", step)
+        parts = [part for part in np.array_split(rows, count) if len(part)]
+        return [self.objective.make_batch(self.rows.pieces_of(part, draws), draws) for part in parts]
+
+
+class CorpusParts:
+    """The rows that are trained on and those that are held out, as an objective sees them."""
+
+    def __init__(
+        self, store: TokenStore, objective: PretrainingObjective, settings: PretrainTraining, *, max_length: int
+    ) -> None:
+        self.store, self.objective, self.settings, self.max_length = store, objective, settings, max_length
+        documents, held_out = split_documents(store, settings.held_out_fraction)
+        self.rows = self.rows_of(documents)
+        self.held_out = self.rows_of(held_out) if len(held_out) else None
+        self.held_out_bytes = int(store.byte_counts[held_out].sum()) if len(held_out) else 0
+        if not self.held_out:
+            log.warning("Held-out loss is missing: the corpus has too few documents to hold any out.")
+        if num := num_seen_in_training(store, documents, held_out):
+            log.warning(
+                "%d of the %d held-out documents also stand in the training part (the corpus repeats itself), so the "
+                "held-out loss flatters the model.", num, len(held_out),
+            )  # fmt: skip
+
+    @property
+    def batch_size(self) -> int:
+        """Rows of a step."""
+        return self.settings.batch_size
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Steps in which every training row is seen once."""
+        return steps_per_epoch(len(self.rows), self.batch_size)
+
+    def batches(self) -> RowBatches:
+        """The training rows, batch by batch."""
+        return RowBatches(self.rows, self.objective, self.batch_size, self.settings.seed)
+
+    def rows_of(self, documents: np.ndarray, store: TokenStore | None = None) -> RowSource:
+        """Rows of some documents, of this corpus or of another."""
+        layout = self.settings.layout
+        return self.objective.rows(store or self.store, documents, max_length=self.max_length, layout=layout)
+
+
+def split_documents(store: TokenStore, fraction: float) -> tuple[np.ndarray, np.ndarray]:
+    """(training, held-out) documents: the same for every seed, so that runs can be compared."""
+    size = store.num_documents
+    wanted = min(size // 2, math.ceil(size * fraction)) if fraction else 0
+    order = shuffled(np.arange(size), size, 0, "held-out")
+    offsets = np.asarray(store.offsets, dtype=np.int64)
+    tokens = np.cumsum((offsets[1:] - offsets[:-1])[order[:wanted]])
+    chosen = order[: max(min(wanted, 1), int(np.searchsorted(tokens, MOST_HELD_OUT_TOKENS)))] if wanted else order[:0]
+    is_held_out = np.zeros(size, dtype=bool)
+    is_held_out[chosen] = True
+    return np.flatnonzero(~is_held_out), np.flatnonzero(is_held_out)
+
+
+def num_seen_in_training(store: TokenStore, train: np.ndarray, held_out: np.ndarray) -> int:
+    """How many held-out documents also stand in the training part, token for token."""
+    offsets = np.asarray(store.offsets, dtype=np.int64)
+    lengths, first_ids = np.diff(offsets), store.ids[offsets[:-1].clip(max=store.num_tokens - 1)]
+    for feature in (lengths, first_ids):
+        train = train[np.isin(feature[train], feature[held_out])]  # few are left to be compared whole
+
+    def content(document: int) -> bytes:
+        return store.ids[offsets[document] : offsets[document + 1]].tobytes()
+
+    known = {content(document) for document in train}
+    return sum(content(document) in known for document in held_out)
+
+
+def unigram_entropy(store: TokenStore, tokenizer: Tokenizer) -> float:
+    """Entropy in nats of the tokens' frequencies: what a model reaches that knows nothing but them."""
+    counts = np.zeros(tokenizer.vocab_size, dtype=np.int64)
+    for start in range(0, store.num_tokens, 1 << 24):
+        counts += np.bincount(store.ids[start : start + (1 << 24)], minlength=tokenizer.vocab_size)
+    counts[tokenizer.eos_id] += store.num_documents
+    share = counts[counts > 0] / counts.sum()
+    return float(-(share * np.log(share)).sum())

@@ -1,0 +1,208 @@
+"""Packing: a finished pre-training becomes a base that can be shipped as a package.
+
+`bundle/` holds the weights, rounded to bf16 and computed with again: golden outputs and the held-out loss on the card
+are those of the weights that are shipped. `record/` holds what the run left (recipe, metrics, result) and a reference:
+sentences, and the loss that anyone must get on them. How a package offers it is told in docs/bases.md.
+"""
+
+import copy
+import json
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+
+from headswap.bundle.bundle import LAYOUT as BUNDLE
+from headswap.bundle.bundle import Bundle
+from headswap.bundle.check import examine_bundle
+from headswap.core.errors import InputError, RunError, SettingError
+from headswap.core.files import atomic_folder, read_json, sha256_of_file, write_json
+from headswap.core.manifest import write_manifest, written_names
+from headswap.core.outputs import check_folder
+from headswap.core.ownership import Layout
+from headswap.core.settings import load_recipe, read_toml
+from headswap.inference.evaluate import score_language_model
+from headswap.inference.language_model import held_out_metrics
+from headswap.model.parameter_count import account_of
+from headswap.objectives.registry import make_objective
+from headswap.pretraining.config import PretrainRecipe
+from headswap.pretraining.corpus import split_documents
+from headswap.tokens.cache import cached_store
+from headswap.training.config import MachineSettings
+from headswap.training.device import Machine
+from headswap.training.run_folder import Run
+
+REFERENCE_TEXT, REFERENCE = "reference.txt", "reference.json"
+REFERENCE_TOLERANCE = 1e-3
+"""How far another machine's rounding may move a loss."""
+MOST_LOST = 0.01
+"""The largest change of the held-out loss that rounding to bf16 may make."""
+MOST_APART = 0.05
+"""How far the run's own held-out loss (bf16 on a GPU) may be from that of its bundle (fp32)."""
+
+
+@dataclass(frozen=True)
+class Packed:
+    """What was written, and what it scores."""
+
+    out: Path
+    num_bytes: int
+    loss: float
+    loss_before_rounding: float
+    reference: dict[str, Any]
+
+
+def pack(
+    run: Path,
+    out: Path,
+    *,
+    about: Mapping[str, Any],
+    sentences: Sequence[str],
+    beside: Sequence[Path] = (),
+    most_bytes: int | None = None,
+) -> Packed:
+    """Write `out/bundle` and `out/record` from a finished run whose corpus is still where its recipe says.
+
+    `about` goes onto the card (say `licence` and `limits` in it), `sentences` are written for the reference, files of
+    `beside` go into the record.
+    """
+    recipe, result = _checked(run)
+    layouts = {"bundle": BUNDLE, "record": _record_layout(out / "record")}
+    for name, layout in layouts.items():  # what is in `out` may be refused, and that is known before the work
+        check_folder(out / name, layout, overwrite=True, reads=[run])
+    bundle = Bundle.load(run)
+    before = _held_out(bundle, recipe)
+    if abs(before["loss"] - result["loss"]) > MOST_APART:
+        raise RunError(
+            f"{run}: the held-out loss of its bundle is {before['loss']:.4f}, that of its result {result['loss']:.4f}. "
+            "They do not belong together."
+        )
+    rounded = replace(bundle, model=_rounded(bundle.model))
+    after = _held_out(rounded, recipe)
+    if abs(after["loss"] - before["loss"]) > MOST_LOST:
+        raise RunError(
+            f"Rounding to bf16 moves the held-out loss from {before['loss']:.4f} to {after['loss']:.4f}, more than "
+            f"{MOST_LOST}. This base cannot be shipped in bf16."
+        )
+    rounded = replace(rounded, card={**bundle.card, **_card(run, rounded, result, before, after), **about})
+    with TemporaryDirectory() as name:  # what is refused replaces nothing
+        bundle_folder, record = Path(name) / "bundle", Path(name) / "record"
+        rounded.save(bundle_folder, dtype=torch.bfloat16)
+        if unsound := [check.message for check in examine_bundle(bundle_folder) if not check.is_sound]:
+            raise RunError(f"What was packed from {run} is not sound: {' '.join(unsound)}")
+        reference = _write_record(run, record, Bundle.load(bundle_folder), sentences, beside)
+        num_bytes = sum(file.stat().st_size for part in (bundle_folder, record) for file in part.iterdir())
+        if most_bytes is not None and num_bytes > most_bytes:
+            raise RunError(
+                f"The base has {num_bytes / 1e6:.1f} MB, more than the {most_bytes / 1e6:.1f} MB that are allowed."
+            )
+        for part in (bundle_folder, record):
+            with atomic_folder(out / part.name, layouts[part.name]) as place:
+                shutil.copytree(part, place, dirs_exist_ok=True, copy_function=shutil.copyfile)
+    return Packed(out, num_bytes, after["loss"], before["loss"], reference)
+
+
+def _record_layout(folder: Path) -> Layout:
+    """What an earlier packing wrote into a record, by its manifest."""
+    return Layout(files=tuple(map(re.escape, written_names(folder))))
+
+
+def reference_loss(bundle: Bundle, record: Path) -> dict[str, Any]:
+    """The loss of a base on the sentences of a record, in fp32 on the CPU: the same on every machine, up to rounding.
+
+    `headswap evaluate box:NAME record/reference.txt --documents line` says the same.
+    """
+    machine = Machine(MachineSettings(device="cpu", precision="fp32"))
+    file = str(record / REFERENCE_TEXT)
+    return score_language_model(
+        bundle, file, text_column="text", documents="line", max_length=None, machine=machine
+    )  # fmt: skip
+
+
+def _checked(run: Path) -> tuple[PretrainRecipe, dict[str, Any]]:
+    """The recipe and the result of a pre-training that came to its end and is whole."""
+    if not (run / "recipe.toml").is_file():
+        raise InputError(f"{run} is not a run folder: it has no recipe.toml. Give the folder of headswap pretrain.")
+    verb = read_toml(run / "recipe.toml").get("verb")
+    if verb != "pretrain":
+        raise SettingError(f"{run} is a run of headswap {verb}; a base that is shipped comes from headswap pretrain.")
+    if not Run(run).is_finished:
+        raise InputError(f"{run} has not finished. Finish it with --resume first.")
+    if unsound := [check.message for check in examine_bundle(run) if not check.is_sound]:
+        raise InputError(f"{run} is not sound: {' '.join(unsound)}")
+    result = Run(run).result
+    if result["loss"] is None:
+        raise InputError(f"{run} held nothing out, so there is no loss to put on the card.")
+    return load_recipe(PretrainRecipe, run / "recipe.toml"), result
+
+
+def _rounded(model: Any) -> Any:
+    """A copy whose weights are what bf16 can hold, in the numbers they are computed in."""
+    result = copy.deepcopy(model)
+    with torch.no_grad():
+        for tensor in result.state_dict().values():
+            tensor.copy_(tensor.bfloat16().to(tensor.dtype))
+    return result
+
+
+def _held_out(bundle: Bundle, recipe: PretrainRecipe) -> dict[str, float]:
+    """The loss on what the run held out, in fp32 on the CPU."""
+    objective = make_objective(bundle.objective, bundle.tokenizer, bundle.masking)
+    store = cached_store(recipe.corpus.corpus, recipe.corpus, bundle.tokenizer, side=objective.sides)
+    _, documents = split_documents(store, recipe.training.held_out_fraction)
+    length = recipe.training.max_length or bundle.max_length
+    rows = objective.rows(store, documents, max_length=length, layout=recipe.training.layout)
+    return held_out_metrics(bundle.model, objective, rows, num_bytes=int(store.byte_counts[documents].sum()))
+
+
+def _card(
+    run: Path, bundle: Bundle, result: Mapping[str, Any], before: Mapping[str, float], after: Mapping[str, float]
+) -> dict[str, Any]:
+    environment, data = read_json(run / "environment.json"), read_json(run / "data.json")
+    bits = {"held-out bits per byte": round(after["bits_per_byte"], 4)} if "bits_per_byte" in after else {}
+    return {
+        "parameters": account_of(bundle.model).total,
+        "weights": "bf16 (computed with in fp32, or in bf16 where the machine is told to)",
+        "sha256 of the token ids": data["corpus"],
+        "tokens read": result["tokens"],
+        "epochs": round(result["epochs"], 2),
+        "seconds": round(result["seconds"]),
+        "device": result["device"],
+        "torch": environment["versions"]["torch"],
+        "held-out loss": round(after["loss"], 4),
+        "held-out perplexity": round(after["perplexity"], 2),
+        **bits,
+        "held-out loss before rounding to bf16": round(before["loss"], 4),
+    }
+
+
+def _write_record(
+    run: Path, out: Path, bundle: Bundle, sentences: Sequence[str], beside: Sequence[Path]
+) -> dict[str, Any]:
+    """What the run left, without the texts that it sampled on its way, and the reference."""
+    if broken := [sentence for sentence in sentences if not sentence.strip() or "\n" in sentence]:
+        raise InputError(f"A sentence of the reference is one line of text; {broken[0]!r} is not.")
+    with atomic_folder(out, _record_layout(out)) as folder:
+        for file in (run / "recipe.toml", run / "result.json", run / "data.json", *beside):
+            (folder / file.name).write_bytes(file.read_bytes())
+        environment = read_json(run / "environment.json")
+        write_json(folder / "environment.json", {k: v for k, v in environment.items() if k != "command"})
+        lines = [{k: v for k, v in line.items() if k != "sample"} for line in Run(run).metrics()]
+        (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+        (folder / REFERENCE_TEXT).write_text("".join(f"{line}\n" for line in sentences), encoding="utf-8")
+        found = reference_loss(bundle, folder)
+        reference = {
+            "text": REFERENCE_TEXT,
+            "text_sha256": sha256_of_file(folder / REFERENCE_TEXT),
+            "tolerance": REFERENCE_TOLERANCE,
+            "torch": torch.__version__,
+            **{name: value for name, value in found.items() if name in ("loss", "bits_per_byte", "num_tokens")},
+        }
+        write_json(folder / REFERENCE, reference)
+        write_manifest(folder)
+    return reference

@@ -1,0 +1,107 @@
+"""Where pre-training begins: a new base of a preset's shape, or one that goes on with new text."""
+
+import hashlib
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from headswap.batches.config import MaskingSettings
+from headswap.bundle.bundle import Bundle
+from headswap.core.errors import InputError, SettingError
+from headswap.model.swap import checksum
+from headswap.model.text_model import ModelShape, TextModel, build_model
+from headswap.objectives.objective import PretrainingObjective
+from headswap.objectives.registry import make_objective
+from headswap.pretraining.config import AdaptRecipe, PretrainRecipe
+from headswap.tokens.cache import cached_store, cached_tokenizer
+from headswap.tokens.config import check_untrained
+from headswap.tokens.store import TokenStore, is_store
+from headswap.tokens.tokenizer import Tokenizer
+
+log = logging.getLogger("headswap")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Text as tokens, the objective, and the model before the first step."""
+
+    tokenizer: Tokenizer
+    store: TokenStore
+    objective_name: str
+    objective: PretrainingObjective
+    masking: MaskingSettings
+    model: TextModel
+    preset: str
+    source: str | None = None
+    """The bundle that goes on; None for a new base."""
+    tokens_read: int | None = 0
+    """How many it has read before; None where its card does not tell."""
+
+    def checksums(self) -> dict[str, str]:
+        """What identifies the text, the tokenizer and a base that goes on."""
+        found = {"corpus": self.store.meta["arrays"]["ids"]["sha256"], "tokenizer": self.tokenizer.fingerprint}
+        if self.source is not None:
+            tensors = "".join(checksum(tensor) for tensor in self.model.state_dict().values())
+            found["base"] = hashlib.sha256(tensors.encode()).hexdigest()[:32]
+        return found
+
+
+def new_origin(recipe: PretrainRecipe, sources: Sequence[str]) -> Origin:
+    """A base of a preset's shape for the vocabulary of the corpus."""
+    name, masking = recipe.training.objective, recipe.masking
+    if name == "causal" and (given := masking.not_default(MaskingSettings.model_fields)):
+        raise SettingError(f"{', '.join(given)}: the causal objective hides nothing. Use --objective masked.")
+    if "+" in name and recipe.training.layout == "documents":
+        raise SettingError(f"--layout documents cannot be used: under --objective {name} a row is a pair of segments.")
+    found = _tokenizer(recipe, sources)
+    tokenizer = found if name == "causal" else found.with_mask_and_sep()
+    objective = make_objective(name, tokenizer, masking)
+    store = cached_store(sources, recipe.corpus, found, side=objective.sides)
+    shape = recipe.model.shape(vocab_size=tokenizer.vocab_size, max_length=recipe.training.max_length)
+    if shape.type_vocab_size < objective.num_segments:
+        if recipe.model.type_vocab_size is not None:
+            raise SettingError(
+                f"type_vocab_size is {shape.type_vocab_size}, but --objective {name} needs {objective.num_segments} "
+                "segment embeddings."
+            )
+        shape = shape.changed(type_vocab_size=objective.num_segments)
+        log.info("Added %d segment embeddings to the base: %s tells two segments apart.", objective.num_segments, name)
+    whole = ModelShape(base=shape, direction=objective.direction, head="lm", pair_head=objective.num_segments > 0)
+    model = build_model(whole, seed=recipe.training.seed)
+    return Origin(tokenizer, store, name, objective, masking, model, recipe.model.preset)
+
+
+def carried_origin(recipe: AdaptRecipe, sources: Sequence[str]) -> Origin:
+    """A pre-trained base that goes on, with its tokenizer, its objective and its head."""
+    base = recipe.model.base
+    assert base is not None
+    bundle = Bundle.load(base)
+    if bundle.model.shape.head != "lm":
+        raise InputError(
+            f"{base} is a classifier: the head that pre-training needs is gone. Give the base it was fine-tuned from."
+        )
+    wanted = recipe.training.objective
+    if wanted is not None and wanted != bundle.objective:
+        raise SettingError(f"--objective {wanted} cannot be used: {base} was pre-trained with {bundle.objective}.")
+    length = recipe.training.max_length
+    if length is not None and length > bundle.max_length:
+        raise SettingError(f"max_length is {length}, but the base reads at most {bundle.max_length} tokens.")
+    objective = make_objective(bundle.objective, bundle.tokenizer, bundle.masking)
+    store = cached_store(sources, recipe.corpus, bundle.tokenizer, side=objective.sides)
+    preset = str(bundle.card.get("preset", "not recorded"))
+    return Origin(
+        bundle.tokenizer, store, bundle.objective, objective, bundle.masking, bundle.model, preset, source=base,
+        tokens_read=bundle.tokens_read,
+    )  # fmt: skip
+
+
+def _tokenizer(recipe: PretrainRecipe, sources: Sequence[str]) -> Tokenizer:
+    named = recipe.tokenizer.tokenizer
+    if named is not None:
+        check_untrained(recipe.tokenizer, f"--tokenizer {named} is given")
+        return Tokenizer.load(named)
+    if len(sources) == 1 and is_store(sources[0]):
+        check_untrained(recipe.tokenizer, f"{sources[0]} is a token store with a tokenizer of its own")
+        return TokenStore.open(Path(sources[0])).tokenizer()
+    return cached_tokenizer(sources, recipe.corpus, recipe.tokenizer)

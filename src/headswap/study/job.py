@@ -1,0 +1,132 @@
+"""One job of a study, in a process of its own: `python -m headswap.study.job JOB.json`.
+
+A job that fails takes nothing else with it. When the study that started it is gone, standard input ends, and the job
+saves and stops, so that it can be gone on with; a lock keeps two processes from the same folder.
+"""
+
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from headswap.core.errors import HeadswapError
+from headswap.core.files import remove_folder, write_json
+from headswap.core.settings import load_recipe
+
+log = logging.getLogger("headswap")
+
+
+def main(job_file: str) -> int:
+    """Do the job that the file describes; the exit code is the verbs'."""
+    logging.basicConfig(format="%(message)s", level=logging.INFO, stream=sys.stderr)
+    job = json.loads(Path(job_file).read_text(encoding="utf-8"))
+    threading.Thread(target=_stop_with_the_study, daemon=True).start()
+    folder = Path(job["folder"])
+    try:
+        with _locked(Path(job_file).with_suffix(".lock")):
+            if not (folder / "result.json").is_file():
+                JOBS[job["kind"]](folder, job)
+    except HeadswapError as problem:
+        log.error("%s", problem)
+        return problem.exit_code
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def _stop_with_the_study() -> None:
+    """Wait for the end of standard input, which the study holds open, and then ask this process to stop."""
+    with suppress(OSError):
+        while os.read(0, 1):  # not sys.stdin, whose lock would be held when the process ends
+            pass
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+@contextmanager
+def _locked(file: Path) -> Iterator[None]:
+    """Wait until no other process works on this job, such as one whose study was killed a moment ago."""
+    try:
+        import fcntl
+    except ModuleNotFoundError:  # Windows: a study that was killed there takes its jobs with it
+        yield
+        return
+    with file.open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _tokenizer(folder: Path, job: Mapping[str, Any]) -> None:
+    from headswap.data.config import ReadSettings
+    from headswap.tokens.cache import cached_tokenizer
+    from headswap.tokens.config import TokenizerSettings
+
+    start = time.perf_counter()
+    reading = {name: value for name, value in job["sections"]["corpus"].items() if name != "corpus"}
+    settings = TokenizerSettings(**job["sections"]["tokenizer"])
+    tokenizer = cached_tokenizer(job["sections"]["corpus"]["corpus"], ReadSettings(**reading), settings)
+    tokenizer.save(folder / "tokenizer.json")
+    seconds = time.perf_counter() - start
+    write_json(
+        folder / "result.json",
+        {"verb": "tokenizer", "vocab_size": tokenizer.vocab_size, "fingerprint": tokenizer.fingerprint,
+         "seconds": seconds},
+    )  # fmt: skip
+
+
+def _pretrain(folder: Path, job: Mapping[str, Any]) -> None:
+    from headswap.pretraining.pretrain import pretrain
+
+    pretrain(out=folder, sections=job["sections"], resume=True)
+    remove_folder(folder / "checkpoints")  # they were for going on, and there is nothing left to go on with
+
+
+def _finetune(folder: Path, job: Mapping[str, Any]) -> None:
+    from headswap.finetuning.finetune import finetune
+
+    finetune(out=folder, sections=job["sections"], resume=True)
+    remove_folder(folder / "checkpoints")
+    if job.get("keep") == "results":
+        remove_folder(folder / "bundle")
+
+
+def _baseline(folder: Path, job: Mapping[str, Any]) -> None:
+    """A baseline as a run folder: the same rows, the same predictions file."""
+    import numpy as np
+
+    from headswap.baselines.classify import PROBABILITIES
+    from headswap.finetuning.config import FinetuneRecipe
+    from headswap.finetuning.prediction_file import Predictions, text_ids
+    from headswap.finetuning.splits import read_splits
+
+    start = time.perf_counter()
+    recipe = load_recipe(FinetuneRecipe, None, job["sections"])
+    splits = read_splits(recipe)
+    train = [*splits.train, *splits.validation]  # nothing is chosen on validation, so all labels are learnt from
+    probabilities, chosen = PROBABILITIES[job["arm"]](train, splits.test, splits.labels)
+    numbers = {label: number for number, label in enumerate(splits.labels)}
+    targets = np.array([numbers[example.label] for example in splits.test])
+    ids = text_ids([example.text for example in splits.test])
+    Predictions(probabilities, targets, splits.labels, ids).save(folder)
+    write_json(folder / "data.json", splits.checksums())
+    result = {"verb": "baseline", "arm": job["arm"], **chosen, "num_labels": len(train)}
+    write_json(folder / "result.json", result | {"seconds": time.perf_counter() - start})
+
+
+def _probe(folder: Path, job: Mapping[str, Any]) -> None:
+    from headswap.study.probe import measure
+
+    write_json(folder / "result.json", measure(job["sections"]))
+
+
+JOBS = {"tokenizer": _tokenizer, "pretrain": _pretrain, "finetune": _finetune, "baseline": _baseline, "probe": _probe}
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,84 @@
+"""The table of tasks, and which of them a training file shows."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+from headswap.bundle.bundle import Bundle
+from headswap.core.errors import InputError
+from headswap.data.columns import COLUMN_EXTENSIONS, Problems, read_rows
+from headswap.data.config import LabelledSettings, TaskName
+from headswap.data.labelled import one_file
+from headswap.data.named_sets import is_named
+from headswap.data.open_text import extension_of
+from headswap.data.questions import is_nested
+from headswap.data.tagged import CONLL_EXTENSIONS
+from headswap.tasks.classify import ClassifyTask
+from headswap.tasks.multilabel import MultiLabelTask
+from headswap.tasks.regress import RegressTask
+from headswap.tasks.span import SpanTask
+from headswap.tasks.tag import TagTask
+from headswap.tasks.task import Task
+
+log = logging.getLogger("headswap")
+TASKS: dict[TaskName, Task] = {
+    "classify": ClassifyTask(),
+    "multilabel": MultiLabelTask(),
+    "regress": RegressTask(),
+    "tag": TagTask(),
+    "span": SpanTask(),
+}
+
+
+def task_of(bundle: Bundle) -> Task:
+    """The task that a bundle was fine-tuned for; a language model has none."""
+    if bundle.model.shape.head == "lm":
+        raise InputError(
+            f"{bundle.path or 'This bundle'} is a language model without a classification head. "
+            f"Fine-tune it first (headswap finetune --base ...), or use headswap {bundle.verb}."
+        )
+    return TASKS[bundle.task.task]
+
+
+def chosen_task(data: LabelledSettings) -> Task:
+    """The task that is asked for, or the one that the training file shows."""
+    if data.task is not None:
+        return TASKS[data.task]
+    name, why = shown_task(data)
+    if name != "classify":
+        log.info("The task is %s: %s. (--task says otherwise.)", name, why)
+    return TASKS[name]
+
+
+def shown_task(data: LabelledSettings) -> tuple[TaskName, str]:
+    """The task of a training file and what shows it. A number may be a class, so a regression is never guessed."""
+    assert data.train is not None
+    if is_named(data.train) or data.label_file:
+        return "classify", "it has one label a text"
+    path = one_file(data.train)
+    if extension_of(path) in CONLL_EXTENSIONS:
+        return "tag", f"{path} is a file of words and tags"
+    if is_nested(path):
+        return "span", f"{path} is laid out as SQuAD is"
+    if extension_of(path) not in COLUMN_EXTENSIONS:
+        return "classify", "it has one label a text"
+    row = _first_row(path, {"label_column": data.label_column})
+    if row is None:
+        columns: dict[TaskName, dict[str, str]] = {
+            "tag": {"tokens_column": data.tokens_column, "tags_column": data.tags_column},
+            "span": {"question_column": data.question_column, "answers_column": data.answers_column},
+        }
+        for name, wanted in columns.items():
+            if _first_row(path, wanted) is not None:
+                return name, f"{path} has the columns {' and '.join(wanted.values())}"
+    if row and isinstance(row[0], list):
+        return "multilabel", f"the labels of {path} are lists"
+    return "classify", "it has one label a text"
+
+
+def _first_row(path: Path, wanted: dict[str, str]) -> list[Any] | None:
+    """The wanted values of the first row, or None where a column is missing or nothing can be read."""
+    try:
+        return next((values for _, values in read_rows(path, wanted, Problems())), None)
+    except InputError:
+        return None

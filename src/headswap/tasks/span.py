@@ -1,0 +1,204 @@
+"""The answer to a question, inside a context.
+
+A sequence is `<sos> question <sep> context`; a long context is read in windows that overlap, the question in front of
+each. The head gives two distributions over a sequence: where the answer begins and where it ends. A window without the
+answer has `<sos>` for both. Of all windows the most probable pair wins; offsets are characters of the context.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from headswap.batches.labelled_rows import EncodedSet, Row, nothing
+from headswap.batches.long_texts import window_spans
+from headswap.bundle.bundle import Bundle
+from headswap.bundle.task_state import TaskState
+from headswap.core.errors import InputError, SettingError, counted
+from headswap.data.config import ColumnSettings
+from headswap.data.questions import read_questions
+from headswap.data.records import SpanExample
+from headswap.data.stratify import stratified_split
+from headswap.metrics.squad import span_metrics
+from headswap.tasks.predictions import SpanPrediction
+from headswap.tasks.task import Task, length_of
+
+FEWEST_CONTEXTS = 5
+
+
+class Found(NamedTuple):
+    """An answer's place in the context and its log-probability."""
+
+    score: float
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class ContextRow(Row):
+    """A question with one window of its context: of each token where it stands in the context, -1 outside of it."""
+
+    starts: np.ndarray = field(default_factory=nothing)
+    ends: np.ndarray = field(default_factory=nothing)
+
+
+class SpanTask(Task):
+    """Cross entropy of the first and the last token of the answer; scored by exact match and F1, as SQuAD is."""
+
+    name = "span"
+    head = "span"
+    noun = "question"
+    product = "question answerer"
+    columns = ("context_column", "question_column", "answers_column")
+    metrics = ("f1", "exact_match", "loss")
+    shown = ("exact_match", "f1")
+    settings = ("max_answer_length",)
+
+    def read(self, source: str, columns: ColumnSettings, label_file: str | None = None) -> list[SpanExample]:
+        """Questions with contexts and answers."""
+        if label_file:
+            raise InputError(f"Answers stand beside their questions; leave out --label-file {label_file}.")
+        return read_questions(source, columns)
+
+    def labels(self, train: Sequence[SpanExample]) -> tuple[str, ...]:
+        """The head's two outputs."""
+        if not any(example.answers for example in train):
+            raise InputError(f"{train[0].source} has no answer to any question. There is nothing to learn.")
+        return ("start", "end")
+
+    def check(self, examples: Sequence[SpanExample], labels: Sequence[str], *, role: str) -> None:
+        """Any answer will do."""
+
+    def begin(self, state: TaskState, train: Sequence[SpanExample]) -> TaskState:
+        """Whether a question may have no answer."""
+        return state.changed(has_unanswerable=any(not example.answers for example in train))
+
+    def hold_out(self, examples: Sequence[SpanExample], fraction: float, seed: int) -> tuple[list[int], list[int]]:
+        """Whole contexts are held out: a context that was trained on is no test of reading."""
+        contexts = {example.context: example for example in examples}
+        if len(contexts) < FEWEST_CONTEXTS:
+            return super().hold_out(examples, fraction, seed)
+        own = list(contexts.values())
+        _, chosen = stratified_split(own, fraction, seed, strata=[""] * len(own))
+        held = {own[index].context for index in chosen}
+        sides: tuple[list[int], list[int]] = ([], [])
+        for number, example in enumerate(examples):
+            sides[example.context in held].append(number)
+        return sides
+
+    def layout(self, examples: Sequence[SpanExample], bundle: Bundle) -> EncodedSet:
+        """A row a window of a context, the question in front."""
+        tokenizer, limit = bundle.tokenizer, length_of(bundle)
+        if tokenizer.sep_id is None:
+            raise SettingError(
+                "Questions need <sep>, which the tokenizer of this base does not have. "
+                "Pre-train a base with a tokenizer that headswap trained, or use --base scratch."
+            )
+        has_segments = bundle.model.shape.base.type_vocab_size >= 2
+        questions = tokenizer.encode_batch([example.question for example in examples])
+        texts = list(dict.fromkeys(example.context for example in examples))  # one context has many questions
+        placed = dict(zip(texts, tokenizer.encode_batch_placed(texts), strict=True))
+        rows: list[Row] = []
+        num_tokens = num_truncated = num_long = 0
+        for number, (example, question) in enumerate(zip(examples, questions, strict=True)):
+            context = placed[example.context]
+            kept = question[: max(1, limit // 2 - 2)]
+            front = np.concatenate(([tokenizer.sos_id], kept, [tokenizer.sep_id]))
+            spans = window_spans(len(context.ids), limit - len(front), bundle.task.doc_stride)
+            outside = np.full(len(front), -1)
+            for start, end in spans:
+                ids = np.concatenate((front, context.ids[start:end])).astype(np.int64)
+                segments = (np.arange(len(ids)) >= len(front)).astype(np.int64) if has_segments else None
+                starts = np.concatenate((outside, context.starts[start:end]))
+                ends = np.concatenate((outside, context.ends[start:end]))
+                rows.append(ContextRow(number, ids, segments, starts=starts, ends=ends))
+            num_tokens += len(question) + len(context.ids) + 2
+            num_truncated += len(question) - len(kept)
+            num_long += len(spans) > 1
+        notes = (f"{counted(num_long, 'context')} longer than a window, read in several",) if num_long else ()
+        return EncodedSet(examples, rows, num_tokens, num_truncated, notes)
+
+    def with_targets(self, encoded: EncodedSet, bundle: Bundle) -> EncodedSet:
+        """Where the first right answer begins and ends in each window; `<sos>` where it is not whole in it."""
+        rows: list[Row] = []
+        reached: set[int] = set()
+        for row in encoded.rows:
+            assert isinstance(row, ContextRow)
+            answers = encoded.examples[row.example].answers
+            places = tokens_of(row, answers[0].start, answers[0].start + len(answers[0].text)) if answers else None
+            if places is not None:
+                reached.add(row.example)
+            index = np.array(places or (0, 0), dtype=np.int64)
+            rows.append(replace(row, target_index=index, target_value=np.array([0, 1])))
+        notes = list(encoded.notes)
+        wanted = sum(1 for example in encoded.examples if example.answers)
+        if cut := wanted - len(reached):
+            notes.append(f"{counted(cut, 'answer')} not whole in any window; raise --doc-stride or --max-length")
+        return replace(encoded, rows=rows, notes=tuple(notes))
+
+    def measure(
+        self, outputs: Sequence[np.ndarray], encoded: EncodedSet, bundle: Bundle, *, is_final: bool = False
+    ) -> dict[str, Any]:
+        """Exact match and F1 over questions, and the loss a window's start or end."""
+        targets = zip(encoded.rows, outputs, strict=True)
+        losses = [-output[row.target_index, row.target_value].astype(np.float64) for row, output in targets]
+        answers = [answer.answer for answer in self.answers(outputs, encoded, bundle)]
+        metrics = span_metrics(answers, encoded.examples, is_final=is_final)
+        return {"loss": float(np.concatenate(losses).mean())} | metrics
+
+    def inputs(self, given: Sequence[Any], bundle: Bundle) -> list[SpanExample]:
+        """Questions with their contexts, as pairs or as objects."""
+        examples = []
+        for number, one in enumerate(given, 1):
+            parts: Any = (one.get("question"), one.get("context")) if isinstance(one, Mapping) else one
+            if isinstance(parts, str) or len(parts) != 2 or not all(isinstance(part, str) for part in parts):
+                raise InputError(f"This model answers questions; {one!r} is not a pair (question, context).")
+            question, context = parts
+            if not question.strip() or not context.strip():
+                raise InputError(f"Question {number} of {len(given)} or its context is blank.")
+            examples.append(SpanExample(question, context, (), "predict", number))
+        return examples
+
+    def answers(self, outputs: Sequence[np.ndarray], encoded: EncodedSet, bundle: Bundle) -> list[SpanPrediction]:
+        """The most probable answer over all windows; an empty one if that is more probable still."""
+        best: list[Found | None] = [None] * len(encoded.examples)
+        nothing = np.full(len(encoded.examples), np.inf)
+        for row, output in zip(encoded.rows, outputs, strict=True):
+            assert isinstance(row, ContextRow)
+            found = best_span(row, output, longest=bundle.task.max_answer_length)
+            before = best[row.example]
+            if found is not None and (before is None or found.score > before.score):
+                best[row.example] = found
+            nothing[row.example] = min(nothing[row.example], output[0].sum())
+        answers = []
+        for example, found, empty in zip(encoded.examples, best, nothing, strict=True):
+            if found is None or (bundle.task.has_unanswerable and empty > found.score):
+                answers.append(SpanPrediction("", None, None, float(np.exp(empty))))
+            else:
+                text = example.context[found.start : found.end]
+                answers.append(SpanPrediction(text, found.start, found.end, float(np.exp(found.score))))
+        return answers
+
+
+def tokens_of(row: ContextRow, begin: int, end: int) -> tuple[int, int] | None:
+    """The first and the last token of characters begin..end, if a window holds all of them."""
+    is_inside = (row.starts < end) & (row.ends > begin) & (row.ends > row.starts)
+    places = np.flatnonzero(is_inside)
+    if not len(places) or row.starts[places[0]] > begin or row.ends[places[-1]] < end:
+        return None
+    return int(places[0]), int(places[-1])
+
+
+def best_span(row: ContextRow, output: np.ndarray, *, longest: int) -> Found | None:
+    """The most probable (start, end) of a window, at most `longest` tokens apart."""
+    is_real = (row.starts >= 0) & (row.ends > row.starts)
+    starts = np.where(is_real, output[:, 0].astype(np.float64), -np.inf)
+    ends = np.where(is_real, output[:, 1].astype(np.float64), -np.inf)
+    best, place = -np.inf, (0, 0)
+    for gap in range(min(longest, len(starts))):
+        scores = starts[: len(starts) - gap] + ends[gap:]
+        first = int(scores.argmax())
+        if scores[first] > best:
+            best, place = float(scores[first]), (first, first + gap)
+    return Found(best, int(row.starts[place[0]]), int(row.ends[place[1]])) if np.isfinite(best) else None

@@ -1,1 +1,0 @@
-"""Text: files -> documents -> tokenizer -> token store -> Batch; named data sets."""

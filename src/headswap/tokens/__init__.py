@@ -1,0 +1,1 @@
+"""Tokens: tokenizers and token stores."""

@@ -1,0 +1,174 @@
+"""The content-addressed cache of token stores and trained tokenizers.
+
+A key is made of what went in: the content of the corpus, the tokenizer's fingerprint, the options. So nothing stale is
+ever reused, and nothing is made twice. An entry is built under a name of its own and then renamed to its key: of two
+processes that build the same one, the first gives the name and both go on. Hashing a corpus is left to content.py,
+building to store.py and train_tokenizer.py, listing and removing to cache_entries.py.
+"""
+
+import hashlib
+import json
+import logging
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+
+from headswap.core.errors import InputError, SettingError
+from headswap.core.files import remove_folder
+from headswap.core.settings import Settings
+from headswap.data.config import ReadSettings
+from headswap.data.content_hash import cache_folder, corpus_hash, spooled, writable
+from headswap.data.documents import read_documents
+from headswap.tokens.cache_entries import BUILDING, remove_damaged, summary_of
+from headswap.tokens.config import TokenizerSettings
+from headswap.tokens.store import FORMAT_VERSION, TokenStore, build_store, check_side, is_store
+from headswap.tokens.tokenizer import Tokenizer
+from headswap.tokens.train_tokenizer import train_tokenizer
+
+log = logging.getLogger("headswap")
+
+CACHE_VERSION = 1  # raised when the same input is turned into something else than before
+
+
+def cached_store(
+    sources: Sequence[str],
+    settings: ReadSettings,
+    tokenizer: Tokenizer,
+    *,
+    side: Sequence[str] = (),
+    cache_dir: Path | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> TokenStore:
+    """The token store of a corpus: the one given, the one in the cache, or a new one that is then in the cache."""
+    check_side(side)
+    if given := _given_store(sources):
+        return _open_given(given, settings, tokenizer, side)
+    root = cache_dir or cache_folder()
+    sources = spooled(sources, cache_dir=root)
+    corpus = corpus_hash(sources, cache_dir=root)
+    options = {"read": _own(ReadSettings, settings), "side": sorted(side)}
+    key = _key("store", FORMAT_VERSION, corpus, tokenizer.fingerprint, options)
+    folder = root / "stores" / key
+    if (store := _intact(folder, root, _open_whole)) is not None:
+        log.info("Reused the token store %s (%s).", key, summary_of(folder, "store"))
+        return store
+    with _building(folder, root) as temporary:
+        build_store(
+            read_documents(sources, settings),
+            tokenizer,
+            temporary,
+            side=sorted(side),
+            corpus_hash=corpus,
+            options=options,
+            on_progress=on_progress,
+        )
+    log.info("Built the token store %s (%s).", key, summary_of(folder, "store"))
+    return TokenStore.open(folder)
+
+
+def cached_tokenizer(
+    sources: Sequence[str],
+    read_settings: ReadSettings,
+    tokenizer_settings: TokenizerSettings,
+    *,
+    cache_dir: Path | None = None,
+) -> Tokenizer:
+    """The tokenizer that the settings name, or that of a given token store, or one trained on the corpus."""
+    if tokenizer_settings.tokenizer:
+        return Tokenizer.load(tokenizer_settings.tokenizer)
+    if given := _given_store(sources):
+        return TokenStore.open(given).tokenizer()
+    root = cache_dir or cache_folder()
+    sources = spooled(sources, cache_dir=root)
+    options = [_own(ReadSettings, read_settings), _own(TokenizerSettings, tokenizer_settings)]
+    key = _key("tokenizer", tokenizers.__version__, corpus_hash(sources, cache_dir=root), options)
+    folder = root / "tokenizers" / key
+    if (tokenizer := _intact(folder, root, Tokenizer.load)) is not None:
+        log.info("Reused the tokenizer %s (%s).", key, summary_of(folder, "tokenizer"))
+        return tokenizer
+    with _building(folder, root) as temporary:
+        trained = train_tokenizer(read_documents(sources, read_settings), tokenizer_settings)
+        trained.save(temporary / "tokenizer.json")
+    log.info("Trained the tokenizer %s (%s).", key, summary_of(folder, "tokenizer"))
+    return Tokenizer.load(folder)
+
+
+def _given_store(sources: Sequence[str]) -> Path | None:
+    stores = [source for source in sources if is_store(source)]
+    if stores and len(sources) > 1:
+        raise InputError(
+            f"{stores[0]} is a token store, which is a whole corpus: it cannot be mixed with other sources. "
+            "Give it alone, or give the texts it was built from."
+        )
+    return Path(stores[0]) if stores else None
+
+
+def _open_whole(folder: Path) -> TokenStore:
+    """A store whose contents are what was written: an id that a disk has changed would be trained on in silence."""
+    store = TokenStore.open(folder)
+    store.verify()
+    return store
+
+
+def _open_given(folder: Path, settings: ReadSettings, tokenizer: Tokenizer, side: Sequence[str]) -> TokenStore:
+    store = _open_whole(folder)
+    if changed := settings.not_default(ReadSettings.model_fields):
+        raise SettingError(
+            f"{', '.join(changed)} cannot be set: {folder} is a token store, whose texts are read already."
+        )
+    if store.fingerprint != tokenizer.fingerprint:
+        raise InputError(
+            f"The token store {folder} was built with another tokenizer (fingerprint {store.fingerprint}, that of "
+            f"{tokenizer.origin} is {tokenizer.fingerprint}). Give the texts themselves, or build the store again "
+            f"with headswap store ... --tokenizer {tokenizer.origin}."
+        )
+    for name in side:
+        store.side(name)
+    return store
+
+
+def _intact(folder: Path, root: Path, load: Callable[[Path], Any]) -> Any:
+    """What lies in the cache, or None; a damaged entry is named and removed."""
+    if not folder.exists():
+        return None
+    try:
+        return load(folder)
+    except InputError as problem:
+        remove_damaged(folder, root)
+        log.warning("Removed a damaged entry from the cache, it is made again: %s", problem)
+        return None
+
+
+@contextmanager
+def _building(folder: Path, root: Path) -> Iterator[Path]:
+    """A path to build an entry at; it becomes `folder` unless another process was first."""
+    with writable(root):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        workshop = Path(tempfile.mkdtemp(prefix=BUILDING, dir=folder.parent))
+    try:
+        yield workshop / folder.name
+        try:
+            os.rename(workshop / folder.name, folder)
+        except OSError:
+            if not folder.is_dir():
+                raise
+    finally:
+        remove_folder(workshop)
+        for empty in (folder.parent, root):  # what failed leaves no trace
+            with suppress(OSError):
+                empty.rmdir()
+
+
+def _own(kind: type[Settings], settings: Settings) -> dict[str, Any]:
+    """Values of the fields of `kind` alone: a recipe's section may hold more, such as the names of files."""
+    return settings.model_dump(mode="json", include=set(kind.model_fields))
+
+
+def _key(*parts: Any) -> str:
+    text = json.dumps([CACHE_VERSION, *parts], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,158 @@
+"""What is in the cache: listed by kind, and removed.
+
+Only what headswap wrote is removed. Other files in the cache folder, which a user may have chosen, are left and
+reported. Which entry is used for what is left to cache.py.
+"""
+
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from headswap.core.errors import InputError, SettingError, listed
+from headswap.core.files import read_json
+from headswap.core.ownership import Layout, entries, foreign_in, is_unfinished, remove_own
+from headswap.data.content_hash import MEMORY_FILE, cache_folder
+from headswap.data.documents import STDIN_FILE
+from headswap.tokens.store import LAYOUT as STORE
+from headswap.tokens.store import META_FILE
+from headswap.tokens.tokenizer import Tokenizer
+
+Kind = Literal["store", "tokenizer", "stdin", "baselines"]
+FOLDERS: dict[str, Kind] = {"stores": "store", "tokenizers": "tokenizer", "stdin": "stdin", "baselines": "baselines"}
+KEY = "[0-9a-f]{16}"
+NAMES = {"stores": KEY, "tokenizers": KEY, "stdin": r"[0-9a-f]{64}\.txt", "baselines": r"[0-9a-f]{32}\.json"}
+BUILDING = ".building-"
+MADE_BY_TEMPFILE = rf"{re.escape(BUILDING)}[a-z0-9_]{{8}}"
+LAYOUT = Layout(
+    files=(
+        re.escape(MEMORY_FILE),
+        *(f"stores/{place}/{name}" for place in (KEY, f"{MADE_BY_TEMPFILE}/{KEY}") for name in STORE.files),
+        *(rf"tokenizers/{place}/tokenizer\.json" for place in (KEY, f"{MADE_BY_TEMPFILE}/{KEY}")),
+        *(f"stdin/{name}" for name in (NAMES["stdin"], STDIN_FILE)),
+        f"baselines/{NAMES['baselines']}",
+    )
+)
+ABANDONED_SECONDS = 3600
+"""What is half built and was not touched for so long has no builder any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheEntry:
+    """One thing in the cache."""
+
+    key: str
+    kind: Kind
+    path: Path
+    num_bytes: int
+    summary: str
+
+    def as_json(self) -> dict[str, str | int]:
+        """The entry for `--json`."""
+        return {
+            "key": self.key,
+            "kind": self.kind,
+            "path": str(self.path),
+            "num_bytes": self.num_bytes,
+            "summary": self.summary,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Cleared:
+    """What a removal freed, and what it left."""
+
+    num_bytes: int
+    foreign: tuple[str, ...]
+    """Paths below the cache folder that headswap did not write."""
+    being_built: tuple[str, ...]
+    """Entries that another process may still be building."""
+
+
+def list_cache(cache_dir: Path | None = None) -> list[CacheEntry]:
+    """Everything in the cache by kind, the oldest first; files that headswap did not write are not listed."""
+    root = cache_dir or cache_folder()
+    found = []
+    for name, kind in FOLDERS.items():
+        if (root / name).is_symlink() or not (root / name).is_dir():
+            continue
+        paths = [path for path in (root / name).iterdir() if re.fullmatch(NAMES[name], path.name)]
+        paths = [path for path in paths if not path.is_symlink()]
+        for path in sorted(paths, key=lambda path: (path.stat().st_mtime, path.name)):
+            found.append(CacheEntry(path.stem, kind, path, _size(path), summary_of(path, kind)))
+    return found
+
+
+def clear_cache(keys: Sequence[str] | None = None, *, cache_dir: Path | None = None) -> Cleared:
+    """Remove the entries of these keys, or all that headswap wrote into the cache."""
+    root = cache_dir or cache_folder()
+    listing = list_cache(root)
+    known = {entry.key for entry in listing}
+    if unknown := [key for key in keys or () if key not in known]:
+        verb = "are" if len(unknown) > 1 else "is"
+        raise SettingError(f"{listed(unknown)} {verb} not in the cache {root}. See what is with: headswap cache")
+    below = [_name(entry.path, root) for entry in listing if keys is None or entry.key in keys]
+    foreign, being_built = foreign_in(root, LAYOUT), []
+    if keys is None:
+        half_built = _half_built(root)
+        being_built = [_name(path, root) for path in half_built if not _is_abandoned(path)]
+        below += [MEMORY_FILE, *(_name(path, root) for path in half_built if _is_abandoned(path))]
+    else:
+        foreign = [name for name in foreign if name.startswith(tuple(f"{entry}/" for entry in below))]
+    freed = remove_own(root, LAYOUT, below=below)
+    return Cleared(freed, tuple(foreign), tuple(being_built))
+
+
+def remove_damaged(folder: Path, root: Path) -> None:
+    """Remove a damaged entry; one that holds foreign files is an error, since a new one cannot have its name."""
+    name = _name(folder, root)
+    remove_own(root, LAYOUT, below=[name])
+    if folder.is_symlink() or folder.exists():
+        raise SettingError(
+            f"The cache entry {folder} is damaged and cannot be made again, since headswap did not write all of it. "
+            "Move the folder away."
+        )
+
+
+def summary_of(path: Path, kind: Kind) -> str:
+    """What an entry is, in words."""
+    if kind in ("stdin", "baselines"):
+        return "standard input" if kind == "stdin" else "majority and TF-IDF on one labelled set"
+    try:
+        if kind == "tokenizer":
+            tokenizer = Tokenizer.load(path)
+            return f"{tokenizer.kind}, V = {tokenizer.vocab_size:,}"
+        meta = read_json(path / META_FILE)
+        counts = f"{meta['num_documents']:,} documents, {meta['num_tokens']:,} tokens"
+        return f"{counts}, {_size(path) / 1e6:,.1f} MB, tokenizer {meta['fingerprint']}"
+    except (InputError, KeyError, TypeError):
+        return "damaged"
+
+
+def _half_built(root: Path) -> list[Path]:
+    """What is being built, or was by a process that was killed."""
+    own = [entry for entry in entries(root, LAYOUT) if entry.is_own]
+    return [
+        entry.path
+        for entry in own
+        if (len(entry.place) == 2 and entry.place[1].startswith(BUILDING))
+        or (len(entry.place) <= 2 and is_unfinished(entry.place[-1]))
+    ]
+
+
+def _is_abandoned(path: Path) -> bool:
+    """Whether nothing was written for so long that the builder must be dead."""
+    changes = [file.lstat().st_mtime for file in (path, *path.rglob("*"))]
+    return time.time() - max(changes) > ABANDONED_SECONDS
+
+
+def _name(path: Path, root: Path) -> str:
+    return path.relative_to(root).as_posix()
+
+
+def _size(path: Path) -> int:
+    if path.is_file():
+        return path.stat().st_size
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())

@@ -1,0 +1,230 @@
+"""The token store: a corpus as ids on disk, memory-mapped.
+
+A folder of flat arrays (`ids`, document `offsets`, `byte_counts`, optional side arrays with one entry a token), a
+`store.json` that says what they are, and a copy of the tokenizer. A corpus of any size is opened in no time and read
+where it lies. Encoding and appending is left to store_writer.py, which store belongs to which corpus to cache.py, rows
+and batches to windows.py.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from headswap.core.errors import InputError, did_you_mean, listed, raise_problems
+from headswap.core.files import atomic_folder, has_entry, read_json, sha256_of_file, write_json
+from headswap.core.ownership import Layout
+from headswap.data.records import Document
+from headswap.tokens.lab_tokenizer import MODEL_FILE
+from headswap.tokens.store_writer import OFFSET_TYPE, StoreWriter, encoded_batches, file_name, id_type
+from headswap.tokens.tokenizer import Tokenizer
+
+FORMAT_VERSION = 1
+META_FILE = "store.json"
+SIDE_ARRAYS = ("word_starts", "sentence_starts")
+"""Side arrays that can be asked for: uint8, 1 where a token begins a word or a sentence."""
+ARRAYS = ("ids", "offsets", "byte_counts")
+LAYOUT = Layout(
+    files=tuple(map(re.escape, (META_FILE, "tokenizer.json", MODEL_FILE, *map(file_name, (*ARRAYS, *SIDE_ARRAYS))))),
+    is_ours=lambda folder: has_entry(folder / META_FILE, "headswap_store"),
+)
+NEEDED_COUNTS = ("vocab_size", "num_documents", "num_tokens", "num_bytes")
+NEEDED_META = (*NEEDED_COUNTS, "fingerprint", "arrays")
+
+
+@dataclass(frozen=True, eq=False)
+class TokenStore:
+    """Documents as ids, read alike from disk and from memory."""
+
+    ids: np.ndarray
+    """All tokens of all documents, end to end, as uint16 or uint32."""
+    offsets: np.ndarray
+    """Where each document begins in `ids`; one more than there are documents."""
+    byte_counts: np.ndarray
+    """UTF-8 bytes of each document's text."""
+    fingerprint: str
+    """That of the tokenizer."""
+    sides: Mapping[str, np.ndarray] = field(default_factory=dict)
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    folder: Path | None = None
+
+    @classmethod
+    def open(cls, folder: Path) -> Self:
+        """Map a store that `build_store` wrote. Sizes are checked here, contents by `verify`."""
+        meta = _read_meta(folder)
+        try:
+            arrays = {name: _map(folder, name, entry) for name, entry in meta["arrays"].items()}
+        except (AttributeError, KeyError, TypeError, ValueError) as problem:
+            raise _damaged(folder, f"{META_FILE} does not describe its arrays ({problem})") from None
+        store = cls(
+            ids=arrays.pop("ids"),
+            offsets=arrays.pop("offsets"),
+            byte_counts=arrays.pop("byte_counts"),
+            fingerprint=meta["fingerprint"],
+            sides=arrays,
+            meta=meta,
+            folder=folder,
+        )
+        store._check_ends()
+        return store
+
+    @classmethod
+    def from_documents(
+        cls, documents: Sequence[np.ndarray], *, fingerprint: str, byte_counts: Sequence[int] | None = None
+    ) -> Self:
+        """A store in memory of documents that are ids already."""
+        lengths = [len(ids) for ids in documents]
+        largest = max((int(ids.max()) for ids in documents if len(ids)), default=0)
+        return cls(
+            ids=np.concatenate([np.zeros(0, np.int32), *documents]).astype(id_type(largest + 1)),
+            offsets=np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(OFFSET_TYPE),
+            byte_counts=np.asarray(byte_counts if byte_counts is not None else [0] * len(documents), dtype=OFFSET_TYPE),
+            fingerprint=fingerprint,
+        )
+
+    @property
+    def num_documents(self) -> int:
+        """How many documents there are."""
+        return len(self.offsets) - 1
+
+    @property
+    def num_tokens(self) -> int:
+        """How many tokens all documents have, special tokens not counted: none is stored."""
+        return len(self.ids)
+
+    @property
+    def num_bytes(self) -> int:
+        """UTF-8 bytes of all texts."""
+        return int(self.byte_counts.sum())
+
+    def document(self, index: int) -> np.ndarray:
+        """The ids of one document, a view."""
+        return self.ids[int(self.offsets[index]) : int(self.offsets[index + 1])]
+
+    def side(self, name: str) -> np.ndarray:
+        """A side array, one entry a token."""
+        if name not in self.sides:
+            raise InputError(
+                f"The token store {self.folder or 'in memory'} has no side array '{name}' (it has: "
+                f"{listed(self.sides) or 'none'}). Build it with this side array."
+            )
+        return self.sides[name]
+
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer that made the ids, from the copy in the folder."""
+        assert self.folder is not None, "a store in memory has no copy of its tokenizer"
+        tokenizer = Tokenizer.load(self.folder)
+        if tokenizer.fingerprint != self.fingerprint:
+            raise InputError(
+                f"{self.folder}: tokenizer.json is not the one the store was built with (fingerprint "
+                f"{tokenizer.fingerprint}, the store's is {self.fingerprint}). Build the store again."
+            )
+        return tokenizer
+
+    def verify(self) -> None:
+        """Read everything once and raise all that is damaged; slow for a large store."""
+        assert self.folder is not None, "a store in memory has nothing to be compared with"
+        problems = []
+        for name, entry in self.meta["arrays"].items():
+            if sha256_of_file(self.folder / file_name(name)) != entry["sha256"]:
+                problems.append(
+                    f"{self.folder / file_name(name)} is damaged: its SHA-256 is not the recorded one. "
+                    "Restore it from a copy, or build the store again with: headswap store"
+                )
+        if (np.diff(self.offsets) < 0).any():
+            problems.append(f"{self.folder}: the offsets of documents do not grow.")
+        if self.num_tokens and int(self.ids.max()) >= self.meta["vocab_size"]:
+            problems.append(f"{self.folder}: there are ids beyond the vocabulary size {self.meta['vocab_size']}.")
+        raise_problems(problems)
+        self.tokenizer()
+
+    def _check_ends(self) -> None:
+        meta, counts = self.meta, (self.num_documents, self.num_tokens, len(self.byte_counts))
+        expected = (meta["num_documents"], meta["num_tokens"], meta["num_documents"])
+        sides_fit = all(len(side) == self.num_tokens for side in self.sides.values())
+        if counts != expected or not sides_fit or self.offsets[0] != 0 or self.offsets[-1] != self.num_tokens:
+            raise _damaged(self.folder, f"its arrays do not fit what {META_FILE} says")
+
+
+def is_store(path: str | Path) -> bool:
+    """Whether a path is the folder of a token store."""
+    return (Path(path) / META_FILE).is_file()
+
+
+def build_store(
+    documents: Iterable[Document],
+    tokenizer: Tokenizer,
+    folder: Path,
+    *,
+    side: Sequence[str] = (),
+    corpus_hash: str = "",
+    options: Mapping[str, Any] | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> TokenStore:
+    """Encode every document into the store `folder`, which appears when it is whole and replaces a store there.
+
+    `on_progress` hears of the documents and bytes done so far.
+    """
+    check_side(side)
+    with atomic_folder(folder, LAYOUT) as temporary:
+        with ExitStack() as stack:
+            writer = StoreWriter(temporary, tokenizer, side, stack)
+            for batch in encoded_batches(documents, tokenizer, side):
+                writer.add(batch)
+                if on_progress:
+                    on_progress(writer.num_documents, writer.num_bytes)
+        if not writer.num_tokens:
+            what = "the tokenizer makes no tokens of it" if writer.num_documents else "it holds no documents"
+            raise InputError(f"There is nothing to store of the corpus: {what}.")
+        tokenizer.save(temporary / "tokenizer.json")
+        meta = {"headswap_store": FORMAT_VERSION, "corpus_hash": corpus_hash, "options": dict(options or {})}
+        write_json(temporary / META_FILE, meta | writer.meta())
+    return TokenStore.open(folder)
+
+
+def check_side(names: Sequence[str]) -> None:
+    """Raise for a side array that does not exist."""
+    for name in names:
+        if name not in SIDE_ARRAYS:
+            hint = did_you_mean(name, SIDE_ARRAYS)
+            raise InputError(f"'{name}' is not a side array of a token store (there are: {listed(SIDE_ARRAYS)}).{hint}")
+
+
+def _read_meta(folder: Path) -> dict[str, Any]:
+    if not is_store(folder):
+        raise InputError(f"{folder} is not a token store: there is no {META_FILE} in it.")
+    meta = read_json(folder / META_FILE)
+    if not isinstance(meta, dict) or meta.get("headswap_store") != FORMAT_VERSION:
+        found = meta.get("headswap_store") if isinstance(meta, dict) else None
+        raise InputError(
+            f"{folder} is a token store of format {found}, and this headswap reads format {FORMAT_VERSION}. "
+            "Build it again with: headswap store"
+        )
+    if missing := [name for name in NEEDED_META if name not in meta]:
+        raise _damaged(folder, f"{META_FILE} lacks {listed(missing)}")
+    wrong = [name for name in NEEDED_COUNTS if type(meta[name]) is not int or meta[name] < 0]
+    wrong += [name for name, kind in (("fingerprint", str), ("arrays", dict)) if not isinstance(meta[name], kind)]
+    if wrong:
+        raise _damaged(folder, f"{META_FILE} has a wrong value for {listed(wrong)}")
+    if missing := [name for name in ARRAYS if name not in meta["arrays"]]:
+        raise _damaged(folder, f"{META_FILE} lacks the arrays {listed(missing)}")
+    return meta
+
+
+def _map(folder: Path, name: str, entry: Mapping[str, Any]) -> np.ndarray:
+    file = folder / file_name(name)
+    dtype, length = np.dtype(entry["dtype"]), int(entry["length"])
+    size = file.stat().st_size if file.is_file() else None
+    if size != length * dtype.itemsize:
+        found = "is missing" if size is None else f"has {size:,} bytes"
+        raise _damaged(folder, f"{file.name} {found} where {length * dtype.itemsize:,} are expected")
+    # A plain view of it: every slice of a memmap would be one too, and cost three times as much.
+    return np.memmap(file, dtype=dtype, mode="r").view(np.ndarray) if length else np.zeros(0, dtype=dtype)
+
+
+def _damaged(folder: Path | None, what: str) -> InputError:
+    return InputError(f"The token store {folder} is damaged: {what}. Build it again with: headswap store")

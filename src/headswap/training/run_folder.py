@@ -1,0 +1,232 @@
+"""The run folder: one training, one folder; one of the three parcels that cross rooms.
+
+`recipe.toml`, `environment.json`, `data.json` (what was read), `metrics.jsonl`, `ledger.json`, `checkpoints/`,
+`bundle/`, `predictions.npz` (of the test set), `result.json`. This file knows where things are, whether a run may start
+here, and how to read one.
+"""
+
+import json
+import logging
+import os
+import re
+from collections.abc import Sequence
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+from headswap.bundle.bundle import LAYOUT as BUNDLE
+from headswap.bundle.bundle import Bundle
+from headswap.core.errors import InputError, SettingError, listed
+from headswap.core.files import atomic_file, discard_folder, read_json, remove_folder, restore_folder, write_json
+from headswap.core.lock import LOCK_FILE, FolderLock
+from headswap.core.outputs import check_apart, check_writable
+from headswap.core.ownership import Layout, check_replaceable, foreign_in, is_unfinished, leftovers
+from headswap.core.settings import Recipe, validate
+from headswap.finetuning.config import FinetuneRecipe
+from headswap.inference.generate.config import SamplingSettings
+from headswap.inference.generate.generator import Generator
+from headswap.inference.predict import predict_texts
+from headswap.pretraining.config import AdaptRecipe, PretrainRecipe
+from headswap.tasks.predictions import Answer
+from headswap.training.checkpoint import LAYOUT as CHECKPOINT
+from headswap.training.checkpoint import find_checkpoints
+from headswap.training.config import DeviceName
+from headswap.training.device import device_of
+from headswap.training.resume_rules import check_given, check_unchanged, read_record, say_if_elsewhere
+
+log = logging.getLogger("headswap")
+OWN_FILES = {"recipe.toml", "environment.json", "data.json", "metrics.jsonl", "ledger.json", "result.json"}
+OWN_FILES |= {"predictions.npz"}
+REMOVED_LAST = "recipe.toml"  # what is left of a run that is half removed is still known as that run's
+
+
+def _is_run(folder: Path) -> bool:
+    """Whether a folder is a run's: a recipe alone may be one that a user wrote."""
+    names = set(_visible(folder))
+    return not names or (REMOVED_LAST in names and len(names) > 1) or bool(find_checkpoints(folder / "checkpoints"))
+
+
+LAYOUT = Layout(
+    files=(
+        *map(re.escape, (*sorted(OWN_FILES), LOCK_FILE)),
+        *(f"bundle/{name}" for name in BUNDLE.files),
+        *(rf"checkpoints/(?:(?:step|best)-\d+|last)/{name}" for name in CHECKPOINT.files),
+    ),
+    links=("checkpoints/last",),
+    is_ours=_is_run,
+)
+
+
+class Run:
+    """A run folder, finished or on its way."""
+
+    def __init__(self, path: str | Path, *, device: DeviceName = "auto") -> None:
+        self.path, self.device = Path(path), device
+        self.replaces_another = False
+        self.goes_on = False
+        self.is_made_longer = False
+        self._lock = FolderLock(self.path)
+        self._bundle: Bundle | None = None
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.path)!r})"
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the run came to its end."""
+        is_complete = (self.path / "result.json").is_file()
+        return is_complete and not self.replaces_another and not self.is_made_longer
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """Final metrics, steps, tokens, seconds, tokens a second, peak memory."""
+        return read_json(self.path / "result.json")
+
+    @property
+    def bundle(self) -> Bundle:
+        """The model this run made, loaded once, onto the run's `device`."""
+        if self._bundle is None:
+            self._bundle = Bundle.load(self.path, device=device_of(self.device))
+        return self._bundle
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """All lines of `metrics.jsonl`."""
+        file = self.path / "metrics.jsonl"
+        if not file.exists():
+            raise InputError(f"{self.path} has no metrics.jsonl, so it is not a run folder.")
+        return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+
+    def predict(self, texts: Sequence[Any]) -> list[Any]:
+        """Of each input, by its task: the label, the labels, the value, the tags of its words, or the answer's text.
+
+        An input is a text; a pair of texts where the model reads pairs; a text or a list of words to tag; a pair
+        (question, context) to answer.
+        """
+        return [answer.short for answer in self.predict_scores(texts)]
+
+    def predict_scores(self, texts: Sequence[Any]) -> list[Answer]:
+        """The whole answer for each input, with scores."""
+        return predict_texts(self.bundle, texts)
+
+    def append_metrics(self, line: dict[str, Any]) -> None:
+        """Add a line to `metrics.jsonl`."""
+        with (self.path / "metrics.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
+    def flush_metrics(self) -> None:
+        """Make the lines written so far durable."""
+        with (self.path / "metrics.jsonl").open("ab") as file:
+            os.fsync(file.fileno())
+
+    def cut_metrics(self, last_step: int) -> None:
+        """Drop the lines after a step, so that a resumed run writes them again."""
+        file = self.path / "metrics.jsonl"
+        lines = file.read_text(encoding="utf-8").splitlines(keepends=True) if file.exists() else []
+        kept = list(takewhile(_is_whole, lines))
+        kept = [line for line in kept if json.loads(line)["step"] <= last_step]
+        with atomic_file(file) as temporary:
+            temporary.write_text("".join(kept), encoding="utf-8")
+
+    def generate(self, prompt: str, **settings: Any) -> str:
+        """What follows a prompt; the settings are those of `headswap generate`."""
+        return Generator(self.bundle).continue_text(prompt, validate(SamplingSettings, settings)).text
+
+    def begin(self, recipe: Recipe, environment: dict[str, Any], data: dict[str, str]) -> None:
+        """Make the folder and lock it, once everything that can be checked beforehand has been."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._lock.take()
+        if self.replaces_another:
+            self._clear()
+            self.replaces_another = False
+        elif not self.goes_on and _visible(self.path):
+            raise SettingError(f"--out {self.path} is not empty any more: another run began there. Choose another.")
+        is_made_longer = check_unchanged(self.path, recipe)
+        self.check_data(data)
+        say_if_elsewhere(self.path, environment)
+        restore_folder(self.path / "bundle", BUNDLE)
+        for leftover in leftovers(self.path, LAYOUT):  # of a writer that was killed
+            remove_folder(leftover)
+        if is_made_longer:
+            (self.path / "result.json").unlink(missing_ok=True)
+        self.is_made_longer = False
+        recipe.save(self.path / "recipe.toml")
+        self.write("environment.json", environment)
+        self.write("data.json", data)
+
+    def _clear(self) -> None:
+        """Remove the run that is replaced; what a kill leaves of it is never taken for a part of the new one."""
+        check_replaceable(self.path, LAYOUT)  # again: other processes may have written there in the meantime
+        for name in [*sorted(set(_visible(self.path)) - {REMOVED_LAST}), REMOVED_LAST]:
+            discard_folder(self.path / name)
+
+    def release(self) -> None:
+        """Let another process have the folder."""
+        self._lock.release()
+
+    def check_data(self, data: dict[str, str]) -> None:
+        """Refuse to go on with other texts than the run began with; `data` maps what was read to its checksum."""
+        before = read_record(self.path / "data.json") or data
+        changed = [name for name in data if before.get(name) != data[name]]
+        if changed:
+            raise SettingError(
+                f"The {' and the '.join(changed)} changed since {self.path} began, so it cannot be resumed. "
+                "Restore the files, or start anew with another --out or --overwrite."
+            )
+
+    def write(self, name: str, value: Any) -> None:
+        """Write one of the JSON files of the folder."""
+        write_json(self.path / name, value)
+
+
+def open_run(
+    out: str | Path,
+    recipe: PretrainRecipe | AdaptRecipe | FinetuneRecipe,
+    *,
+    overwrite: bool = False,
+    resume: bool = False,
+    reads: Sequence[str] = (),
+) -> Run:
+    """The run to start or to go on with; refuses a folder that holds something else. Nothing is written yet."""
+    run = Run(out, device=recipe.machine.device)
+    if overwrite and resume:
+        raise SettingError("--overwrite and --resume are both given. Give one: replace the run, or go on with it.")
+    check_apart(run.path, reads)
+    if run.path.is_file():
+        raise SettingError(f"--out {run.path} is a file. Give a folder.")
+    run._lock.check()
+    visible = _visible(run.path)
+    if visible and not (overwrite or resume):
+        raise SettingError(
+            f"--out {run.path} is not empty. Choose another folder, go on with --resume, "
+            "or replace the run with --overwrite."
+        )
+    if overwrite:
+        check_replaceable(run.path, LAYOUT)
+    replaced = [name for name in foreign_in(run.path, LAYOUT) if name.startswith(("bundle/", "checkpoints/"))]
+    if resume and replaced:  # as the run resumes, its bundle and old checkpoints are replaced
+        raise SettingError(
+            f"--resume could remove {listed(replaced)} from {run.path}, which headswap did not write there. "
+            "Move it away first."
+        )
+    run.replaces_another, run.goes_on = overwrite and bool(visible), resume
+    if resume:
+        run.is_made_longer = check_given(run.path, recipe)
+    check_writable(run.path)
+    return run
+
+
+def _visible(path: Path) -> list[str]:
+    """What lies in a folder, leftovers of a killed process aside."""
+    names = sorted(entry.name for entry in path.iterdir()) if path.is_dir() else []
+    return [name for name in names if name != LOCK_FILE and not is_unfinished(name)]
+
+
+def _is_whole(line: str) -> bool:
+    """Whether a line of metrics was written to its end."""
+    try:
+        return line.endswith("\n") and isinstance(json.loads(line)["step"], int)
+    except (ValueError, KeyError, TypeError):
+        return False

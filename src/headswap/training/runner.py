@@ -1,0 +1,277 @@
+"""Driving the loop: what happens between steps.
+
+Reads the engine's records a few steps late, writes `metrics.jsonl`, evaluates, keeps the best weights, saves
+checkpoints, stops on request, on patience and on numbers that are not finite. Pre-training and fine-tuning hand over a
+`Plan` and share all of it.
+"""
+
+import logging
+import math
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from headswap.bundle.bundle import Bundle
+from headswap.core.errors import RunError
+from headswap.objectives.objective import Objective
+from headswap.training.checkpoint import (
+    Progress,
+    drop_other_bests,
+    newest_whole,
+    point_at,
+    resume_from,
+    save_best,
+    save_checkpoint,
+)
+from headswap.training.config import TrainingSettings
+from headswap.training.device import Machine
+from headswap.training.distributed import Processes
+from headswap.training.failures import broken_evaluation, broken_numbers, named, what_broke
+from headswap.training.loop import BatchSource, StepRecord, Trainee, train
+from headswap.training.observer import Observer
+from headswap.training.optimizer import Pace, make_optimizer
+from headswap.training.run_folder import Run
+
+log = logging.getLogger("headswap")
+LATE = {"cpu": 0, "cuda": 8}
+SECONDS_BETWEEN_SAVES = 60.0
+
+
+class StoppedError(RunError):
+    """The run was asked to stop; what it had is saved."""
+
+    exit_code = 130
+
+
+@dataclass
+class Plan:
+    """What is trained, on what, for how long, and how it is judged."""
+
+    bundle: Bundle
+    objective: Objective
+    source: BatchSource
+    settings: TrainingSettings
+    machine: Machine
+    processes: Processes
+    total_steps: int
+    steps_per_epoch: int
+    evaluate: Callable[[int], dict[str, Any]]
+    evaluate_every: int
+    save_every: int | None
+    score: Callable[[dict[str, Any]], list[float]] | None = None
+    patience: int | None = None
+    losses: tuple[str, ...] = ("loss",)
+    paces: Mapping[str, Pace] | None = None
+    observer: Observer = field(default_factory=Observer)
+
+
+def drive(plan: Plan, run: Run) -> Progress:
+    """Train from the newest checkpoint, or from the start, to the end of the plan."""
+    return _Drive(plan, run).to_the_end()
+
+
+class _Drive:
+    def __init__(self, plan: Plan, run: Run) -> None:
+        self.plan, self.run = plan, run
+        self.folder = run.path / "checkpoints"
+        self.model = plan.bundle.model.to(plan.machine.device)
+        checkpoint = plan.processes.from_first(lambda: newest_whole(self.folder))
+        self.optimizer, self.progress = resume_from(
+            checkpoint, self.model, lambda: make_optimizer(self.model, plan.settings, plan.paces)
+        )
+        if checkpoint is not None and plan.processes.is_first:
+            point_at(checkpoint)
+        self.unread: deque[StepRecord] = deque()
+        self.started = time.perf_counter() - self.progress.seconds
+        self.last_save = time.perf_counter()
+        self.best: dict[str, torch.Tensor] | None = None
+
+    def to_the_end(self) -> Progress:
+        plan, progress = self.plan, self.progress
+        if plan.processes.is_first:
+            self.run.cut_metrics(progress.step if progress.step else -1)
+        if progress.step:
+            log.info("Resuming at step %d of %d.", progress.step, plan.total_steps)
+        plan.observer.on_start(total_steps=plan.total_steps, first_step=progress.step)
+        if progress.step == 0:
+            self._evaluate()
+        # Closed on every way out: an exception on its way would keep the loop's frame, and what it holds, alive.
+        with _requests_to_stop() as request, closing(self._records()) as records:
+            for record in records:
+                self.unread.append(record)
+                progress.step = record.step + 1
+                self._read(keep=LATE[plan.machine.device.type])
+                if progress.step % plan.evaluate_every == 0 or progress.step == plan.total_steps:
+                    self._read(keep=0)
+                    self._evaluate()
+                is_done = progress.step == plan.total_steps or progress.has_stopped_early
+                wants_stop = self._agreed(request.is_set(), progress.step)
+                if self._is_time_to_save() or is_done or wants_stop:
+                    self._read(keep=0)
+                    self._save()
+                if progress.has_stopped_early:
+                    break
+                if wants_stop and not is_done:
+                    raise StoppedError(
+                        f"Stopped at step {progress.step} of {plan.total_steps}; nothing is lost. "
+                        f"Go on with the same command and --resume."
+                    )
+        return progress
+
+    def _is_time_to_save(self) -> bool:
+        """Every `save_every` steps; without it at evaluations, once a minute. When is saved never changes results."""
+        every, step = self.plan.save_every, self.progress.step
+        if every is not None:
+            return step % every == 0
+        return step % self.plan.evaluate_every == 0 and time.perf_counter() - self.last_save > SECONDS_BETWEEN_SAVES
+
+    def _records(self) -> Generator[StepRecord]:
+        plan, progress = self.plan, self.progress
+        return train(
+            Trainee(self.model, plan.objective),
+            self.optimizer,
+            plan.source,
+            settings=plan.settings,
+            machine=plan.machine,
+            processes=plan.processes,
+            first_step=progress.step,
+            total_steps=progress.step if progress.has_stopped_early else plan.total_steps,
+            num_skipped=len(progress.skipped),
+        )
+
+    def _agreed(self, wants_stop: bool, step: int) -> bool:
+        """Several processes must stop at the same step, so they ask each other at logging steps only."""
+        if self.plan.processes.world == 1:
+            return wants_stop
+        if step % self.plan.settings.logging_steps:
+            return False
+        return bool(self.plan.processes.sum(torch.tensor(int(wants_stop))).item())
+
+    def _read(self, *, keep: int) -> None:
+        """Read the records that are more than `keep` steps old."""
+        while len(self.unread) > keep:
+            self._read_one(self.unread.popleft())
+
+    def _read_one(self, record: StepRecord) -> None:
+        progress, settings = self.progress, self.plan.settings
+        if record.is_broken.item():
+            self._stop_broken(record)
+        progress.tokens += int(record.num_tokens)
+        is_skipped = bool(record.is_skipped.item())
+        if is_skipped:
+            self._note_skipped(record)
+        else:
+            progress.add(record.losses_K.tolist(), record.num_targets_K.tolist())
+        step = record.step + 1
+        is_line_due = step % settings.logging_steps == 0 or step == self.plan.total_steps
+        if not is_line_due or not any(progress.window_targets):
+            return
+        line = {
+            "step": step,
+            "epoch": step / self.plan.steps_per_epoch,
+            **{f"train_{name}": loss for name, loss in zip(self.plan.losses, progress.window_means(), strict=True)},
+            "learning_rate": record.learning_rate,
+            "grad_norm": None if is_skipped else record.grad_norm.item(),
+            "tokens": progress.tokens,
+            "seconds": self._seconds(),
+        }
+        progress.window_losses, progress.window_targets = [], []
+        self._write(line)
+        self.plan.observer.on_step(line)
+
+    def _seconds(self) -> float:
+        return round(time.perf_counter() - self.started, 3)
+
+    def _write(self, line: dict[str, Any]) -> None:
+        if self.plan.processes.is_first:
+            self.run.append_metrics(line)
+
+    def _evaluate(self) -> None:
+        plan, progress = self.plan, self.progress
+        metrics = plan.processes.from_first(lambda: plan.evaluate(progress.step))
+        if broken := [name for name, value in metrics.items() if isinstance(value, float) and not math.isfinite(value)]:
+            raise RunError(broken_evaluation(broken[0], progress.step, self.run.path))
+        line = {
+            "step": progress.step,
+            "epoch": progress.step / plan.steps_per_epoch,
+            **metrics,
+            "seconds": self._seconds(),
+        }
+        progress.history.append({key: value for key, value in line.items() if key != "seconds"})
+        if plan.score is not None and metrics and progress.step:
+            self._judge(plan.score(metrics))
+        self._write(line)
+        plan.observer.on_evaluation(line)
+
+    def _judge(self, score: list[float]) -> None:
+        """Keep the weights if they are the best so far; count the evaluations that were not."""
+        progress = self.progress
+        if progress.best_score is None or score > progress.best_score:
+            progress.best_score, progress.best_step = score, progress.step
+            progress.evaluations_without_gain = 0
+            self.best = {name: tensor.detach().cpu().clone() for name, tensor in self.model.state_dict().items()}
+        else:
+            progress.evaluations_without_gain += 1
+            patience = self.plan.patience
+            progress.has_stopped_early = patience is not None and progress.evaluations_without_gain >= patience
+
+    def _save(self) -> None:
+        self.progress.seconds = self._seconds()
+        self.last_save = time.perf_counter()
+        if self.plan.processes.is_first:
+            self.run.flush_metrics()  # a checkpoint never outlives the lines before it
+            if self.best is not None:
+                save_best(self.folder, self.plan.bundle, self.best, self.progress)
+                self.best = None
+            keep = self.plan.settings.save_total_limit
+            save_checkpoint(self.folder, self.plan.bundle, self.optimizer, self.progress, keep=keep)
+            drop_other_bests(self.folder, self.progress)
+
+    def _note_skipped(self, record: StepRecord) -> None:
+        """Record a step that moved no weight because it was not finite."""
+        line = {
+            "step": record.step + 1,
+            "skipped": what_broke(record),
+            "learning_rate": record.learning_rate,
+            "documents": list(record.documents),
+        }
+        self.progress.skipped.append(line)
+        self._write(line)
+        log.warning(
+            "%s at step %d (learning rate %.3g, documents %s); the step is skipped, %d of at most %d.",
+            line["skipped"], record.step + 1, record.learning_rate, named(record.documents),
+            len(self.progress.skipped), self.plan.settings.most_skipped,
+        )  # fmt: skip
+
+    def _stop_broken(self, record: StepRecord) -> None:
+        num_skipped = len(self.progress.skipped)
+        raise RunError(broken_numbers(record, self.run.path, self.plan.settings, num_skipped=num_skipped))
+
+
+@contextmanager
+def _requests_to_stop() -> Iterator[threading.Event]:
+    """An event that Ctrl-C or SIGTERM sets; a second Ctrl-C interrupts at once."""
+    request = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield request  # signals reach the main thread only
+        return
+
+    def ask(number: int, _frame: object) -> None:
+        if request.is_set() and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        request.set()
+        log.warning("Asked to stop: finishing this step and saving. (Ctrl-C again stops at once.)")
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield request
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,131 @@
+"""Masks: the promised shares, whole words for every kind of tokenizer, and a function of place and step alone."""
+
+import numpy as np
+import pytest
+
+from headswap.batches.config import MaskingSettings
+from headswap.batches.masking import Masked, Masker, Places, places_of
+from headswap.core.errors import SettingError
+from headswap.core.random_streams import Draws
+from headswap.data.records import Document
+from headswap.tokens.config import TokenizerSettings
+from headswap.tokens.tokenizer import Tokenizer
+from headswap.tokens.train_tokenizer import train_tokenizer
+from tiny import sentences
+
+KINDS = ("bpe", "unigram", "wordpiece", "word")
+# Words that the tokenizers have not seen fall into several pieces.
+TEXT = " ".join(f"{text} unfathomably" for text, _ in sentences(400, seed=3))
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def kind(request: pytest.FixtureRequest) -> Tokenizer:
+    documents = [Document(text, "tests", number) for number, (text, _) in enumerate(sentences(60), 1)]
+    return train_tokenizer(
+        documents, TokenizerSettings(kind=request.param, vocab_size=270 if request.param == "bpe" else 120)
+    )
+
+
+def places(tokenizer: Tokenizer, text: str = TEXT, *, document: int = 0) -> Places:
+    ids, starts = tokenizer.word_starts(text)
+    return places_of([(ids.astype(np.int64), document, 1, starts)])
+
+
+def mask(tokenizer: Tokenizer, where: Places, *, step: int = 0, **settings: object) -> Masked:
+    return Masker(tokenizer, MaskingSettings.model_validate(settings))(where, Draws(7, "mask", step))
+
+
+def within(count: int, total: int, share: float) -> bool:
+    """Whether a count is within four standard deviations of its expectation."""
+    return abs(count - total * share) < 4 * (total * share * (1 - share)) ** 0.5
+
+
+def test_fifteen_per_cent_are_chosen_and_split_80_10_10(tokenizer: Tokenizer) -> None:
+    where = places(tokenizer)
+    chosen = masked = kept = swapped = 0
+    for step in range(30):
+        found = mask(tokenizer, where, step=step)
+        seen, truth = found.ids[found.target_index], found.target_value
+        chosen += len(truth)
+        masked += int((seen == tokenizer.mask_id).sum())
+        kept += int((seen == truth).sum())
+        swapped += int(((seen != tokenizer.mask_id) & (seen != truth)).sum())
+    total = 30 * len(where.ids)
+    assert within(chosen, total, 0.15)
+    assert within(masked, chosen, 0.8)
+    # A random token is the true one now and then: one in the ordinary vocabulary.
+    lucky = 0.1 / (tokenizer.vocab_size - 6)
+    assert within(kept, chosen, 0.1 + lucky)
+    assert within(swapped, chosen, 0.1 - lucky)
+
+
+def test_the_shares_can_be_set(tokenizer: Tokenizer) -> None:
+    settings = {"mlm_probability": 0.4, "mask_replace_prob": 1.0, "random_replace_prob": 0.0}
+    found = mask(tokenizer, places(tokenizer), **settings)
+    assert within(len(found.target_index), len(found.ids), 0.4)
+    assert (found.ids[found.target_index] == tokenizer.mask_id).all()
+
+
+def test_two_shares_that_are_more_than_everything_are_refused() -> None:
+    with pytest.raises(SettingError, match="together more than 1"):
+        MaskingSettings(mask_replace_prob=0.8, random_replace_prob=0.3)
+
+
+def test_special_tokens_are_never_chosen_and_never_put_in(tokenizer: Tokenizer) -> None:
+    ids = np.tile(np.arange(tokenizer.vocab_size), 40)
+    where = places_of([(ids, 0, 0, np.ones(len(ids), dtype=bool))])
+    for unit in ("token", "word", "span"):
+        found = mask(tokenizer, where, mlm_probability=0.9, mask_unit=unit, mask_replace_prob=0, random_replace_prob=1)
+        specials = sorted(tokenizer.special_ids)
+        assert not np.isin(found.target_value, specials).any()
+        assert not np.isin(found.ids[found.target_index], specials).any()
+        assert (found.ids[np.isin(ids, specials)] == ids[np.isin(ids, specials)]).all()
+
+
+@pytest.mark.parametrize("unit", ["word", "span"])
+def test_words_stay_whole_for_every_kind_of_tokenizer(kind: Tokenizer, unit: str) -> None:
+    where = places(kind)
+    assert where.word_starts is not None
+    word = np.cumsum(where.word_starts) - 1
+    ordinary = ~np.isin(where.ids, sorted(kind.special_ids))
+    chosen = total = 0
+    for step in range(20):
+        found = mask(kind, where, step=step, mask_unit=unit)
+        is_chosen = np.isin(np.arange(len(where.ids)), found.target_index)
+        hidden = found.ids == kind.mask_id
+        for number in np.unique(word[is_chosen]):
+            inside = (word == number) & ordinary
+            assert is_chosen[inside].all()
+            assert hidden[inside].all() or not hidden[inside].any()
+        chosen += int(is_chosen.sum())
+        total += int(ordinary.sum())
+    assert chosen / total == pytest.approx(0.15, abs=0.02)
+
+
+def test_spans_reach_over_several_words_and_words_do_not(tokenizer: Tokenizer) -> None:
+    where = places(tokenizer)
+    assert where.word_starts is not None
+    word = np.cumsum(where.word_starts) - 1
+
+    def neighbours(unit: str) -> float:
+        """How often the word behind a chosen word is chosen too."""
+        pairs = hits = 0
+        for step in range(20):
+            words = np.unique(word[mask(tokenizer, where, step=step, mask_unit=unit).target_index])
+            pairs, hits = pairs + len(words), hits + int(np.isin(words + 1, words).sum())
+        return hits / pairs
+
+    assert neighbours("word") < 0.25
+    assert neighbours("span") > 0.6
+
+
+def test_a_mask_depends_on_place_step_and_seed_but_not_on_the_batch(tokenizer: Tokenizer) -> None:
+    first, second = places(tokenizer, document=3), places(tokenizer, document=9)
+    alone = mask(tokenizer, second)
+    parts = [(part.ids, int(part.documents[0]), 1, part.word_starts) for part in (first, second)]
+    together = mask(tokenizer, places_of(parts))
+    assert (together.ids[len(first.ids) :] == alone.ids).all()
+    assert mask(tokenizer, first).target_index.tolist() != alone.target_index.tolist()
+    assert mask(tokenizer, second, step=1).target_index.tolist() != alone.target_index.tolist()
+    other = Masker(tokenizer, MaskingSettings())(second, Draws(8, "mask", 0))
+    assert other.target_index.tolist() != alone.target_index.tolist()

@@ -1,0 +1,95 @@
+"""Pairs of segments: half true, half not, cut at sentences, and told apart from another document's."""
+
+import numpy as np
+import pytest
+
+from headswap.batches.sentence_pairs import PairRows
+from headswap.core.errors import InputError
+from headswap.core.random_streams import Draws
+from headswap.tokens.store import TokenStore
+
+
+def store_of(documents: list[list[int]]) -> TokenStore:
+    """Documents given as sentence lengths; a token's id tells its document and its sentence."""
+    ids, starts = [], []
+    for document, lengths in enumerate(documents):
+        ids.append(np.concatenate([np.full(size, 100 * (document + 1) + at) for at, size in enumerate(lengths)]))
+        starts.append(np.concatenate([np.eye(1, size, dtype=np.uint8)[0] for size in lengths]))
+    made = TokenStore.from_documents(ids, fingerprint="x")
+    sides = {"sentence_starts": np.concatenate(starts), "word_starts": np.ones(made.num_tokens, np.uint8)}
+    return TokenStore(made.ids, made.offsets, made.byte_counts, "x", sides)
+
+
+def rows_of(documents: list[list[int]], *, kind: str = "next", max_length: int = 32) -> PairRows:
+    store = store_of(documents)
+    return PairRows(store, np.arange(store.num_documents), max_length=max_length, kind=kind, with_words=False)
+
+
+DOCUMENTS = [[5, 6, 7], [4, 4, 4, 4, 4, 4, 4, 4, 4], [9, 8], [3], [6, 20, 2]]
+
+
+def test_half_of_the_pairs_follow_each_other_and_half_come_from_another_document() -> None:
+    rows = rows_of(DOCUMENTS)
+    true = total = 0
+    for step in range(400):
+        for pair in rows.pieces_of(range(len(rows)), Draws(1, "mask", step)):
+            assert (pair.first.document == pair.second.document) == pair.is_true
+            assert len(pair.first.ids) + len(pair.second.ids) + 2 <= 32
+            assert len(pair.second.ids) > 0
+            if pair.is_true:
+                assert pair.second.start == pair.first.start + len(pair.first.ids)
+            # Every segment begins with a sentence: its first token is not the one before it.
+            for part in (pair.first, pair.second):
+                body = rows.store.document(part.document)
+                assert part.start == 0 or body[part.start] != body[part.start - 1]
+            true, total = true + pair.is_true, total + 1
+    assert abs(true - total / 2) < 4 * (total / 4) ** 0.5
+
+
+def test_rows_cover_every_sentence_that_has_a_neighbour() -> None:
+    rows = rows_of(DOCUMENTS)
+    seen = {document: np.zeros(sum(sizes), dtype=int) for document, sizes in enumerate(DOCUMENTS)}
+    for row in range(len(rows)):
+        document, start, end = (int(part[row]) for part in (rows._document, rows._start, rows._end))
+        begin = int(rows.store.offsets[document])
+        seen[document][start - begin : end - begin] += 1
+    assert all(counts.max() <= 1 for counts in seen.values())
+    left_out = sum(int((counts == 0).sum()) for counts in seen.values())
+    assert left_out == rows.num_left_out
+    assert seen[3].sum() == 0  # the document of one sentence
+
+
+def test_swapped_segments_are_the_same_two() -> None:
+    rows = rows_of(DOCUMENTS, kind="order")
+    found = set()
+    for step in range(50):
+        for pair in rows.pieces_of(range(len(rows)), Draws(1, "mask", step)):
+            assert pair.first.document == pair.second.document
+            assert (pair.first.start < pair.second.start) == pair.is_true
+            found.add(pair.is_true)
+    assert found == {True, False}
+
+
+def test_a_pair_depends_on_row_and_step_alone() -> None:
+    rows = rows_of(DOCUMENTS)
+    together = rows.pieces_of([0, 1, 2], Draws(1, "mask", 3))
+    alone = rows.pieces_of([1], Draws(1, "mask", 3))[0]
+    assert together[1].first.ids.tolist() == alone.first.ids.tolist()
+    assert together[1].second.ids.tolist() == alone.second.ids.tolist()
+
+
+@pytest.mark.parametrize(
+    ("documents", "kind", "said"),
+    [
+        ([[7], [9]], "next", "has two sentences"),
+        ([[7], [9]], "order", "has two sentences"),
+        ([[7, 3, 4]], "next", "no other document"),
+    ],
+)
+def test_a_corpus_without_boundaries_is_refused(documents: list[list[int]], kind: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        rows_of(documents, kind=kind)
+
+
+def test_the_order_objective_is_content_with_one_document() -> None:
+    assert len(rows_of([[7, 3, 4]], kind="order")) == 1

@@ -1,0 +1,315 @@
+"""The data doctor finds what was put there, names it, and is silent where nothing is wrong."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headswap.cli.app import run
+from headswap.core.errors import InputError
+from headswap.data.checks import Finding, cheap_findings, shortcuts
+from headswap.data.doctor import describe, examine_data
+from headswap.data.records import Answer, Document, Example, SpanExample, TaggedExample
+from headswap.tokens.config import TokenizerSettings
+from headswap.tokens.tokenizer import Tokenizer
+from headswap.tokens.train_tokenizer import train_tokenizer
+from task_data import questions, tagged, write_rows
+
+VERBS = ["walks", "sleeps", "reads", "waits", "sings", "cooks", "paints", "swims"]
+NAMES = ["Ada", "Ben", "Cleo", "Dan", "Eve", "Finn", "Gus", "Hal", "Ida", "Jan"]
+PLACES = ["in Oslo", "at home", "by the sea", "on a train", "under a tree", "in the rain", "at work", "in bed"]
+
+
+def clean(count: int, *, start: int = 0) -> list[Example]:
+    """Texts that are all different, with labels that no single word gives away."""
+    rows = []
+    for number in range(start, start + count):
+        name, verb, place = NAMES[number % 10], VERBS[number // 10 % 8], PLACES[number // 80 % 8]
+        other = PLACES[(number * 7 + 3) % 8]
+        text = f"{name} {verb} {place} while the neighbour of number {number} {VERBS[number * 5 % 8]} {other}"
+        rows.append(Example(text, "yes" if number % 3 else "no", "set.csv", number + 2))
+    return rows
+
+
+def found(findings: list[Finding], check: str) -> list[Finding]:
+    return [finding for finding in findings if finding.check == check]
+
+
+def test_a_clean_set_has_nothing_to_be_said_of() -> None:
+    assert cheap_findings("train", clean(200), is_train=True) == []
+    diagnosis = examine_data(None, {"train": clean(150), "test": clean(60, start=300)})
+    assert diagnosis.problems == []
+
+
+def test_exact_duplicates_are_counted_with_their_lines() -> None:
+    examples = clean(50)
+    examples.append(Example(f"  {examples[4].text.upper()} ", examples[4].label, "set.csv", 99))
+    (finding,) = found(cheap_findings("train", examples), "duplicates")
+    assert "1 of 51 texts repeat an earlier one (line 99 repeats line 6)" in finding.message
+
+
+def test_one_text_with_two_labels_is_a_problem() -> None:
+    examples = clean(50)
+    examples.append(Example(examples[4].text, "no" if examples[4].label == "yes" else "yes", "set.csv", 99))
+    (finding,) = found(cheap_findings("train", examples), "label conflicts")
+    assert finding.level == "problem"
+    assert "line 6 says 'yes', line 99 says 'no'" in finding.message
+    assert finding.details["lines"] == [[6, 99]]
+
+
+def test_pairs_conflict_only_where_both_texts_are_the_same() -> None:
+    class Pair:
+        def __init__(self, text: str, text_pair: str, label: str, line: int) -> None:
+            self.text, self.text_pair, self.label, self.source, self.line = text, text_pair, label, "set.csv", line
+
+    pairs = [Pair("a b", "c", "yes", 1), Pair("a b", "d", "no", 2), Pair("x", "y", "no", 3), Pair("z", "y", "yes", 4)]
+    assert found(cheap_findings("train", pairs), "label conflicts") == []
+    assert found(cheap_findings("train", [*pairs, Pair("a b", "c", "no", 5)]), "label conflicts")
+
+
+def test_sorted_labels_are_noticed_and_shuffled_ones_are_not() -> None:
+    examples = clean(90)
+    (finding,) = found(cheap_findings("train", sorted(examples, key=lambda one: one.label)), "sorted labels")
+    assert "1 changes of label in 90 texts" in finding.message
+    assert found(cheap_findings("train", examples), "sorted labels") == []
+
+
+def test_labels_with_few_texts_and_one_that_has_nearly_all_are_named() -> None:
+    examples = [*clean(100), Example("a rare thing", "rare", "set.csv", 500)]
+    (finding,) = found(cheap_findings("train", examples, is_train=True), "label counts")
+    assert "1 label with fewer than 5 texts ('rare')" in finding.message
+    most = [Example(f"text number {number}", "no" if number < 6 else "yes", "set.csv", number) for number in range(100)]
+    (finding,) = found(cheap_findings("train", most, is_train=True), "label counts")
+    assert "94% of the texts are 'yes'" in finding.message
+
+
+def test_a_word_that_gives_the_label_away_is_named() -> None:
+    examples = [
+        Example(f"{one.text} {'XPOS' if one.label == 'yes' else ''}", one.label, one.source, one.line)
+        for one in clean(100)
+    ]
+    (finding,) = shortcuts("train", examples)
+    assert "the word 'xpos' gives the label away: it stands in 100% of the texts labelled 'yes'" in finding.message
+    assert finding.details["precision"] == 1.0
+
+
+def test_texts_that_were_decoded_wrongly_are_counted() -> None:
+    examples = [*clean(30), Example("cafÃ© au lait", "yes", "set.csv", 40), Example("na\ufffdve", "no", "set.csv", 41)]
+    (finding,) = found(cheap_findings("train", examples), "encoding")
+    assert finding.message.startswith("2 of 32 texts show damage")
+    assert found(cheap_findings("train", [*clean(30), Example("café Âme ñ", "yes", "s", 1)]), "encoding") == []
+
+
+def test_numbers_are_not_taken_for_classes() -> None:
+    examples = [Example(f"text {number}", str(number / 7), "set.csv", number) for number in range(40)]
+    assert cheap_findings("train", examples, is_train=True) == []
+
+
+def answered(number: int, answer: str) -> SpanExample:
+    return SpanExample(f"question {number}", f"a context {number}", (Answer(answer, 0),), "set.jsonl", number + 1)
+
+
+def test_answers_are_not_taken_for_classes() -> None:
+    """Few answers, in runs, some of them rare, and one that a word gives away: as labels each would be told."""
+    examples = [answered(number, ["oslo", "rome", "paris"][number // 20]) for number in range(58)]
+    examples += [answered(2, "rome"), answered(60, "a secret")]
+    assert cheap_findings("train", examples, is_train=True) == []
+    one = describe((example.text for example in examples), examples)
+    assert "labels" not in one.as_json()
+    diagnosis = examine_data(
+        None, {"train": examples}, labels_of=lambda _: ("start", "end"), check=lambda *_, **__: None
+    )
+    assert not any(word in json.dumps(diagnosis.as_json()) for word in ("oslo", "rome", "secret"))
+
+
+def test_tags_are_counted_one_by_one_and_a_sequence_of_them_is_no_class() -> None:
+    tags = [("B-PER", "O"), ("O", "O")]
+    examples = [
+        TaggedExample((f"word{number}", "walks"), tags[number // 25], "set.jsonl", number + 1) for number in range(50)
+    ]
+    assert cheap_findings("train", examples, is_train=True) == []
+    assert describe((one.text for one in examples), examples).as_json()["tags"] == {"B-PER": 25, "O": 75}
+    examples.append(TaggedExample(examples[3].tokens, ("O", "O"), "set.jsonl", 51))
+    (finding,) = cheap_findings("train", examples, is_train=True)
+    assert "1 text with other tags elsewhere (lines 4 and 51)" in finding.message
+    assert "B-PER" not in json.dumps(finding.as_json())
+
+
+def test_several_labels_of_a_text_are_counted_one_by_one() -> None:
+    sets = [("film",), ("story",), ("film", "story"), ()]
+    examples = [
+        Example(f"text number {at}", ", ".join(sets[at % 4]), "set.csv", at, labels=sets[at % 4]) for at in range(16)
+    ]
+    assert describe((one.text for one in examples), examples).labels == {"": 4, "film": 8, "story": 8}
+    assert found(cheap_findings("train", examples, is_train=True), "label counts") == []
+    examples.append(Example("text number 17", "film, rare", "set.csv", 17, labels=("film", "rare")))
+    (finding,) = found(cheap_findings("train", examples, is_train=True), "label counts")
+    assert "1 label with fewer than 5 texts ('rare')" in finding.message
+
+
+def test_texts_without_a_label_are_called_so() -> None:
+    examples = [
+        Example(f"{one.text} {'spam' if one.label == 'no' else ''}", one.label.replace("no", ""), one.source, one.line)
+        for one in clean(100)
+    ]
+    (finding,) = shortcuts("train", examples)
+    assert "of the texts without a label, and" in finding.message
+    most = [Example(f"text number {number}", "yes" if number < 6 else "", "set.csv", number) for number in range(100)]
+    (finding,) = found(cheap_findings("train", most, is_train=True), "label counts")
+    assert "94% of the texts have no label" in finding.message
+    conflict = [*clean(9), Example("a b", "yes", "set.csv", 90), Example("a b", "", "set.csv", 91)]
+    (finding,) = found(cheap_findings("train", conflict), "label conflicts")
+    assert "line 90 says 'yes', line 91 says no label" in finding.message
+
+
+def test_the_description_has_known_numbers(tokenizer: Tokenizer) -> None:
+    examples = [Example("the film was fine", "pos", "s", 1), Example("the film was dull", "neg", "s", 2),
+                Example("кино " * 6, "neg", "s", 3), Example("the film", "pos", "s", 4)]  # fmt: skip
+    one = describe((example.text for example in examples), examples, tokenizer=tokenizer, max_length=4)
+    counts = [len(tokenizer.encode(example.text)) for example in examples]
+    assert (one.num_texts, one.num_words, one.num_tokens) == (4, 16, sum(counts))
+    assert one.labels == {"neg": 2, "pos": 2}
+    assert one.tokens_per_word == round(sum(counts) / 16, 4)
+    assert one.truncated_tokens == round(sum(max(count + 1 - 4, 0) for count in counts) / sum(counts), 4)
+    assert one.lengths["tokens_max"] == max(counts)
+    assert set(one.scripts) == {"Latin", "Cyrillic"}
+    assert sum(one.scripts.values()) == pytest.approx(1)
+
+
+def test_a_tokenizer_of_other_text_shows_in_unknown_tokens_and_tokens_a_word(tokenizer: Tokenizer) -> None:
+    documents = [Document("the film was fine and the story was dull", "tests", 1)]
+    words = train_tokenizer(documents, TokenizerSettings(kind="word", vocab_size=100))
+    texts = [example.text for example in clean(20)]
+    (finding,) = found(examine_data(lambda: texts, {}, tokenizer=words).findings, "unknown tokens")
+    assert "% of the tokens are unknown" in finding.message
+    assert found(
+        examine_data(lambda: ["этот фильм был скучным"] * 3, {}, tokenizer=tokenizer).findings, "tokens per word"
+    )
+
+
+def test_every_pair_of_sets_is_compared() -> None:
+    train, validation, test = clean(40), clean(40, start=100), clean(40, start=200)
+    test.append(Example(train[3].text, train[3].label, "test.csv", 70))
+    validation.append(Example(f"{test[5].text} today", test[5].label, "val.csv", 71))
+    corpus = [*(one.text for one in clean(30, start=500)), train[0].text, test[1].text]
+    diagnosis = examine_data(lambda: corpus, {"train": train, "validation": validation, "test": test})
+    answer = diagnosis.as_json()["overlap"]
+    counts = {
+        (one["from"], one["to"]): (one["exact_rows"], one["near_rows"]) for one in answer if one["from"] != one["to"]
+    }
+    assert counts == {
+        ("corpus", "train"): (1, 0), ("corpus", "validation"): (0, 0), ("corpus", "test"): (1, 0),
+        ("train", "validation"): (0, 0), ("train", "test"): (1, 0), ("validation", "test"): (0, 1),
+    }  # fmt: skip
+    levels = {(one.details["from"], one.details["to"]): one.level for one in found(diagnosis.findings, "overlap")}
+    assert levels == {("corpus", "train"): "note", ("corpus", "test"): "problem", ("train", "test"): "problem",
+                      ("validation", "test"): "problem"}  # fmt: skip
+
+
+def test_near_duplicates_inside_a_set_are_counted() -> None:
+    examples = clean(30)
+    examples.append(Example(examples[2].text + " today", examples[2].label, "set.csv", 80))
+    (finding,) = found(examine_data(None, {"train": examples}).findings, "near duplicates")
+    assert "1 of 31 texts nearly repeat an earlier one" in finding.message
+
+
+def test_labels_that_train_never_saw_and_one_class_are_problems() -> None:
+    test = [Example("something else", "maybe", "test.csv", 9)]
+    (finding,) = examine_data(None, {"train": clean(30), "test": test}).problems
+    assert "test.csv, line 9: the label 'maybe' of the test set was never seen in train" in finding.message
+    one_class = [Example(f"text {number}", "yes", "set.csv", number) for number in range(9)]
+    assert "one class only" in examine_data(None, {"train": one_class}).problems[0].message
+
+
+def test_a_set_that_cannot_be_read_is_a_problem_and_the_others_are_looked_at() -> None:
+    diagnosis = examine_data(None, {"train": clean(30), "test": InputError("test.csv, line 3: the text is blank.")})
+    (finding,) = diagnosis.problems
+    assert finding.sentence() == "test: it cannot be read. test.csv, line 3: the text is blank."
+    assert "train" in diagnosis.sets
+
+
+def test_a_corpus_too_small_for_the_base_and_its_repetitions_are_told() -> None:
+    texts = [one.text for one in clean(20)] * 2
+    findings = examine_data(lambda: texts, {}, num_parameters=1_000_000).findings
+    assert "20 of 40 documents repeat an earlier one" in found(findings, "duplicates")[0].message
+    assert "for a base of 1,000,000 parameters" in found(findings, "corpus size")[0].message
+    assert found(examine_data(lambda: texts, {}, num_parameters=100).findings, "corpus size") == []
+
+
+# The verb
+
+
+def write(file: Path, examples: list[Example]) -> Path:
+    file.write_text("".join(json.dumps({"text": one.text, "label": one.label}) + "\n" for one in examples))
+    return file
+
+
+def doctor(capsys: pytest.CaptureFixture[str], *argv: object) -> tuple[int, str]:
+    code = run(["doctor", *map(str, argv)])
+    return code, capsys.readouterr().out
+
+
+def test_the_verb_leaves_with_1_on_problems_and_0_without(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train, test = write(tmp_path / "train.jsonl", clean(80)), write(tmp_path / "test.jsonl", clean(20, start=200))
+    code, out = doctor(capsys, "--train", train, "--test", test)
+    assert (code, out.splitlines()[-1]) == (0, "Verdict: no problems.")
+    assert "80 texts" in out
+    write(test, clean(20, start=70))
+    code, out = doctor(capsys, "--train", train, "--test", test)
+    assert code == 1
+    assert "PROBLEM  train: 10 of 80 texts also in test (10 exactly, 0 nearly)" in out
+    assert out.splitlines()[-1] == "Verdict: 1 problem."
+
+
+def test_the_json_holds_everything_and_no_text_of_the_user(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train = write(tmp_path / "train.jsonl", [*clean(80), *clean(3)])
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("\n".join(one.text for one in clean(50, start=40)))
+    (tmp_path / "more.txt").write_text("a text of its own\n")
+    code, out = doctor(capsys, "--train", train, "--corpus", corpus, tmp_path / "more.txt", "--json")
+    answer: dict[str, Any] = json.loads(out)
+    assert code == 0
+    assert {"sets", "findings", "overlap", "problems", "max_length"} <= set(answer)
+    assert answer["sets"]["train"]["num_texts"] == 83
+    assert answer["sets"]["corpus"]["num_texts"] == 51, "both files"
+    assert next(one for one in answer["overlap"] if one["from"] != one["to"])["exact_rows"] == 40
+    assert "neighbour of number" not in out
+
+
+@pytest.mark.parametrize(("name", "flag"), [("train.csv", "--train"), ("a.conll", "--train"), ("a.txt", "--corpus")])
+def test_a_file_of_data_without_its_flag_is_told_the_flag(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, flag: str
+) -> None:
+    (tmp_path / name).write_text("text,label\n")
+    assert run(["doctor", str(tmp_path / name)]) == 2
+    assert f"To examine data pass {flag} {tmp_path / name}." in capsys.readouterr().err
+
+
+def test_a_file_that_is_broken_is_a_problem_of_its_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train = write(tmp_path / "train.jsonl", clean(80))
+    (tmp_path / "test.jsonl").write_bytes(b'{"text": "\xe9t\xe9", "label": "yes"}\n')
+    code, out = doctor(capsys, "--train", train, "--test", tmp_path / "test.jsonl")
+    assert code == 1
+    assert "PROBLEM  test: it cannot be read." in out
+    assert "line 1: byte 0xE9 is not UTF-8 text" in out
+
+
+def test_other_tasks_are_read_as_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Lists of labels are several labels, and a number that train has not is no mistake of a regression."""
+    rows = [{"text": one.text, "label": [one.label, "all"]} for one in clean(40)]
+    (tmp_path / "multi.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    code, out = doctor(capsys, "--train", tmp_path / "multi.jsonl")
+    assert (code, out.splitlines()[-1]) == (0, "Verdict: no problems.")
+    for name, start in (("train", 0), ("test", 100)):
+        rows = [{"text": one.text, "label": number + start / 7} for number, one in enumerate(clean(30, start=start))]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(tmp_path / "spans.jsonl", questions(80))
+    write_rows(tmp_path / "tags.jsonl", tagged(80))
+    code, out = doctor(capsys, "--train", tmp_path / "spans.jsonl")
+    assert " labels" not in out
+    code, out = doctor(capsys, "--train", tmp_path / "tags.jsonl")
+    assert "5 tags (B-LOC 80, B-PER 80, " in out
+    sets = ("--train", tmp_path / "train.jsonl", "--test", tmp_path / "test.jsonl")
+    assert doctor(capsys, *sets, "--task", "regress")[0] == 0
+    assert doctor(capsys, *sets)[0] == 1, "as classes they are labels that train never saw"

@@ -1,0 +1,280 @@
+"""Ways to adapt a base: what moves, what keeps every bit, and what survives saving."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import headswap as hs
+from headswap import defaults as fitted
+from headswap.batches.batch import flat_batch
+from headswap.batches.labelled_rows import Row
+from headswap.bundle.bundle import Bundle
+from headswap.cli.app import run
+from headswap.core.errors import RunError, SettingError
+from headswap.core.settings import load_recipe
+from headswap.finetuning import reload_check as reload
+from headswap.finetuning.config import AdaptationSettings, FinetuneRecipe
+from headswap.finetuning.layer_rates import count, depth_of, freeze, paces_of
+from headswap.model import swap
+from headswap.model.shape import PRESETS, LoraShape
+from headswap.model.text_model import build_model, merged
+from tiny import random_sequences, sentences, tiny_model_shape, write_labelled
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+SHAPE = {"num_hidden_layers": 3, "hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 48}
+FINETUNE = {"num_train_epochs": 2, "device": "cpu", "threads": 1, "learning_rate": 3e-3}
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A base, labelled sets."""
+    folder = tmp_path_factory.mktemp("adaptation")
+    (folder / "corpus.txt").write_text("\n".join(text for text, _ in sentences(300)), encoding="utf-8")
+    settings = {**SHAPE, "max_length": 32, "max_steps": 40, "batch_size": 8, "learning_rate": 3e-3}
+    hs.pretrain(folder / "corpus.txt", out=folder / "base", device="cpu", threads=1, **settings)
+    write_labelled(folder / "train.jsonl", 120)
+    write_labelled(folder / "test.jsonl", 60, seed=4)
+    return folder
+
+
+def tuned(shared: Path, out: Path, **settings: Any) -> Any:
+    files = {"train": shared / "train.jsonl", "test": shared / "test.jsonl"}
+    return hs.finetune(shared / "base", out=out, **files, **{**FINETUNE, **settings})
+
+
+def moved(shared: Path, run: Any) -> set[str]:
+    """Tensors of the base that differ from what they were."""
+    before = load_file(shared / "base" / "bundle" / "model.safetensors")
+    after = load_file(run.path / "checkpoints" / "last" / "model.safetensors")
+    return {name for name in before if name.startswith("base.") and not torch.equal(before[name], after[name])}
+
+
+@pytest.mark.parametrize("trainable", ["all", "head", "top-1", "biases", "lora"])
+def test_only_what_is_trainable_moves(shared: Path, tmp_path: Path, trainable: str) -> None:
+    run = tuned(shared, tmp_path / "run", trainable=trainable)
+    names = moved(shared, run)
+    every = {name for name in load_file(shared / "base" / "bundle" / "model.safetensors") if name.startswith("base.")}
+    expected = {
+        "all": every,
+        "head": set(),
+        "top-1": {name for name in every if ".layers.2." in name or "final_norm" in name},
+        "biases": {name for name in every if name.endswith("bias")},
+        "lora": set(),
+    }[trainable]
+    assert names <= expected
+    assert len(names) >= 0.8 * len(expected)  # a bias of keys has no gradient
+    again = hs.finetune(shared / "base", out=tmp_path / "again", config=run.path / "recipe.toml")
+    assert again.result["history"] == run.result["history"], "a saved recipe can be run again"
+    parameters = run.result["parameters"]
+    assert (parameters["trainable"] == parameters["total"]) == (trainable == "all")
+
+
+def test_lora_learns_and_comes_back_with_its_head(shared: Path, tmp_path: Path) -> None:
+    settings = {"trainable": "lora", "num_train_epochs": 20}
+    run = tuned(shared, tmp_path / "run", **settings)
+    assert run.result["test"]["accuracy"] > 0.95
+    texts = [text for text, _ in sentences(20, seed=8)]
+    assert hs.load(run.path).predict_scores(texts) == run.predict_scores(texts)
+    state = load_file(run.path / "bundle" / "model.safetensors")
+    assert sum(name.endswith("lora_up") for name in state) == 3 * 4
+    ledger = json.loads((run.path / "ledger.json").read_text())
+    statuses = {row["status"] for row in ledger["tensors"] if "lora" in row["tensor"]}
+    assert statuses == {"new"}
+
+
+def test_a_merged_bundle_is_plain_and_predicts_the_same(
+    shared: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = tuned(shared, tmp_path / "run", trainable="lora", lora_rank=4, lora_targets=("qkv", "down"))
+    assert run(["params", str(made.path), "--json"]) == 0
+    account = json.loads(capsys.readouterr().out)
+    head = sum(part["count"] for part in account["parts"] if part["name"].startswith("head"))
+    adapters = sum(tensor.numel() for name, tensor in made.bundle.model.named_parameters() if "lora" in name)
+    assert account["trainable"] == adapters + head < account["total"]
+    assert run(["merge", str(made.path), "--out", str(tmp_path / "plain"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["largest_difference"] < 1e-4
+    plain = Bundle.load(tmp_path / "plain")
+    assert not any("lora" in name for name in plain.model.state_dict())
+    texts = [text for text, _ in sentences(30, seed=8)]
+    for first, second in zip(hs.load(plain.path).predict_scores(texts), made.predict_scores(texts), strict=True):
+        assert first.label == second.label
+        assert first.scores == pytest.approx(second.scores, abs=1e-5)
+    assert run(["merge", str(tmp_path / "plain"), "--out", str(tmp_path / "again")]) == 2
+    assert "no adapters" in capsys.readouterr().err
+    again = ["merge", str(made.path), "--out", str(tmp_path / "plain")]
+    assert run(again) == 2
+    assert "replace it with --overwrite" in capsys.readouterr().err
+    assert run([*again, "--overwrite"]) == 0
+    assert run(["merge", str(made.path), "--out", str(shared), "--overwrite"]) == 2
+    assert "'train.jsonl'" in capsys.readouterr().err
+    assert (shared / "train.jsonl").exists()
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_merging_keeps_the_outputs_of_every_preset(preset: str) -> None:
+    shape = tiny_model_shape(preset, head="classify").changed(lora=LoraShape(rank=3, alpha=6.0))
+    model = build_model(shape, seed=1)
+    fresh = model(flat_batch(random_sequences([9, 4])))
+    with torch.no_grad():
+        for name, tensor in model.named_parameters():
+            if name.endswith("lora_up"):
+                tensor.normal_(0, 0.2, generator=torch.Generator().manual_seed(3))
+    adapted = model(flat_batch(random_sequences([9, 4])))
+    assert (adapted - fresh).abs().max() > 1e-3
+    torch.testing.assert_close(merged(model)(flat_batch(random_sequences([9, 4]))), adapted, atol=1e-5, rtol=1e-5)
+
+
+def test_gradual_unfreezing_lets_one_more_layer_move_each_epoch(shared: Path, tmp_path: Path) -> None:
+    before = load_file(shared / "base" / "bundle" / "model.safetensors")
+    for epochs in (1, 2, 3):
+        run = tuned(shared, tmp_path / str(epochs), unfreeze="gradual", num_train_epochs=epochs)
+        depths = {depth_of(name, 3) for name in moved(shared, run)}
+        assert depths == set(range(1, epochs))
+    assert any(name.startswith("base.") for name in before)
+
+
+@pytest.mark.parametrize(
+    ("base", "settings", "unfreeze", "pooling"),
+    [
+        ("base", {"num_train_epochs": 8}, "gradual", "later"),
+        ("base", {"num_train_epochs": 7}, "at-once", "later"),
+        ("base", {"num_train_epochs": 8, "unfreeze": "at-once", "pooling": "mean"}, "at-once", "mean"),
+        ("base", {"num_train_epochs": 8, "trainable": "lora"}, "at-once", "later"),
+        ("scratch", {"num_train_epochs": 8}, "at-once", "later"),
+        ("scratch", {"num_train_epochs": 1, "direction": "bidirectional"}, "at-once", "mean"),
+    ],
+)
+def test_what_fits_the_base_and_the_run_is_written_into_the_recipe_and_can_be_run_again(
+    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, base: str, settings: dict[str, Any], unfreeze: str,
+    pooling: str,
+) -> None:  # fmt: skip
+    """Of three layers the last one's turn is in the fourth epoch after the head's."""
+    monkeypatch.setattr(fitted, "LEAST_TOKENS_A_PARAMETER", 0.1)  # the base of these tests has read that
+    start = "scratch" if base == "scratch" else shared / "base"
+    shape = {"vocab_size": 300, "max_length": 32, **SHAPE} if base == "scratch" else {}
+    given = {"device": "cpu", "threads": 1, "learning_rate": 3e-3, "num_train": 32, "train": shared / "train.jsonl"}
+    first = hs.finetune(start, out=tmp_path / "first", **given, **shape, **settings)
+    recipe = load_recipe(FinetuneRecipe, first.path / "recipe.toml")
+    assert (recipe.adaptation.unfreeze, recipe.head.pooling) == (unfreeze, pooling)
+    assert first.bundle.model.shape.classifier.pooling == pooling
+    again = hs.finetune(config=first.path / "recipe.toml", out=tmp_path / "again")
+    weights = [load_file(run.path / "bundle" / "model.safetensors") for run in (first, again)]
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+
+
+def test_a_gradual_run_that_was_stopped_goes_on_bit_for_bit(shared: Path, tmp_path: Path) -> None:
+    settings = {"unfreeze": "gradual", "num_train_epochs": 4, "layer_lr_decay": 0.7, "save_steps": 3}
+    whole = tuned(shared, tmp_path / "whole", **settings)
+
+    class Stop(hs.Observer):
+        def on_step(self, line: dict[str, Any]) -> None:
+            if line["step"] >= 12:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        tuned(shared, tmp_path / "parts", observer=Stop(), logging_steps=1, **settings)
+    parts = tuned(shared, tmp_path / "parts", resume=True, logging_steps=1, **settings)
+    first, second = (load_file(run.path / "checkpoints" / "last" / "model.safetensors") for run in (whole, parts))
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_lower_layers_move_slower_and_the_head_faster() -> None:
+    model = build_model(tiny_model_shape(head="classify"), seed=1)
+    settings = AdaptationSettings(layer_lr_decay=0.5, head_lr_factor=10)
+    paces = paces_of(model, settings, steps_per_epoch=7)
+    assert paces["head.output.weight"].share == 10
+    assert paces["base.final_norm.weight"].share == 1
+    assert paces["base.layers.1.attention.qkv.weight"].share == 1
+    assert paces["base.layers.0.attention.qkv.weight"].share == 0.5
+    assert paces["base.embedding.weight"].share == 0.25
+    assert {pace.first_step for pace in paces.values()} == {0}
+
+
+@pytest.mark.parametrize("trainable", ["all", "head", "top-1", "biases", "lora"])
+def test_params_tells_trainable_from_total(trainable: str, capsys: pytest.CaptureFixture[str]) -> None:
+    shape = ["--preset", "small", "--hidden-size", "32", "--num-hidden-layers", "2", "--intermediate-size", "48"]
+    argv = ["params", *shape, "--vocab-size", "61", "--head", "classify", "--trainable", trainable, "--json"]
+    assert run(argv) == 0
+    account = json.loads(capsys.readouterr().out)
+    settings = AdaptationSettings(trainable=trainable)
+    whole = tiny_model_shape(head="classify").changed(num_labels=2, lora=settings.lora())
+    model = build_model(whole, seed=0)
+    freeze(model, settings)
+    assert (account["total"], account["trainable"]) == count(model)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"lora_rank": 4}, "lora only"),
+        ({"trainable": "head", "unfreeze": "gradual"}, "no layer of the base moves"),
+        ({"trainable": "top-9"}, "has 3 layers"),
+        ({"trainable": "lorra"}, "all, head, biases, lora, or top-N.* Did you mean 'lora'"),
+        ({"trainable": "top-0"}, "such as top-2"),
+        ({"base": "scratch", "trainable": "lora"}, "no base to adapt"),
+    ],
+)
+def test_settings_that_would_have_no_effect_are_refused(
+    shared: Path, tmp_path: Path, settings: dict[str, Any], said: str
+) -> None:
+    base = settings.pop("base", shared / "base")
+    with pytest.raises(SettingError, match=said):
+        hs.finetune(base, train=shared / "train.jsonl", out=tmp_path / "run", **FINETUNE, **settings)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_base_without_biases_has_none_to_train() -> None:
+    model = build_model(tiny_model_shape("modern", head="classify"), seed=1)
+    with pytest.raises(SettingError, match="no biases"):
+        freeze(model, AdaptationSettings(trainable="biases"))
+
+
+def test_a_base_that_is_not_carried_whole_is_an_error(
+    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build = swap.build_model
+
+    def forgetful(*arguments: Any, **named: Any) -> Any:
+        """A loader that loses a layer: its tensors are there, under another name."""
+        model = build(*arguments, **named)
+        state = model.state_dict
+        model.state_dict = lambda: {name.replace("layers.1", "layers.x"): value for name, value in state().items()}
+        return model
+
+    monkeypatch.setattr(swap, "build_model", forgetful)
+    with pytest.raises(RunError, match=r"Only \d+ of the base's \d+ tensors could be carried"):
+        tuned(shared, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.fresh_process
+def test_a_fine_tuned_bundle_is_read_back_by_a_fresh_process(shared: Path, tmp_path: Path) -> None:
+    run = tuned(shared, tmp_path / "run")
+    recorded = json.loads((run.path / "bundle" / "config.json").read_text())["reload_check"]
+    assert recorded == run.result["reload_check"]
+    assert recorded["examples"] > 0
+    assert recorded["largest_difference"] < 1e-4
+
+
+@pytest.mark.fresh_process
+def test_a_bundle_that_comes_back_different_fails_the_run(shared: Path, tmp_path: Path) -> None:
+    run = tuned(shared, tmp_path / "run")
+    folder = run.path / "bundle"
+    state = load_file(folder / "model.safetensors")
+    bundle = Bundle.load(folder)
+    save_file({**state, "head.output.weight": -state["head.output.weight"]}, folder / "model.safetensors")
+    rows = [Row(0, np.arange(6, 16))]
+    with (
+        pytest.raises(RunError, match="does not predict what the model in memory does"),
+        reload.FreshProcess() as process,
+    ):
+        reload.check_reload(process, bundle, folder, rows)
+    (folder / "model.safetensors").write_bytes(b"nothing")
+    with pytest.raises(RunError, match="cannot be loaded by a fresh process"), reload.FreshProcess() as process:
+        reload.check_reload(process, replace(bundle), folder, rows)

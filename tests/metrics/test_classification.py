@@ -1,0 +1,45 @@
+"""Measures with known answers, and against scikit-learn."""
+
+import numpy as np
+import pytest
+from sklearn import metrics
+
+from headswap.metrics.classification import calibration, confusion_matrix, f1_scores, scores
+
+
+def some(seed: int = 0, *, num: int = 200, labels: int = 3) -> tuple[np.ndarray, np.ndarray]:
+    stream = np.random.default_rng(seed)
+    return stream.dirichlet(np.ones(labels), num), stream.integers(0, labels, num)
+
+
+def test_confusion_and_f1_equal_scikit_learns() -> None:
+    probabilities, targets = some()
+    predicted = probabilities.argmax(axis=1)
+    counts = confusion_matrix(probabilities, targets)
+    assert (counts == metrics.confusion_matrix(targets, predicted)).all()
+    assert f1_scores(counts) == pytest.approx(metrics.f1_score(targets, predicted, average=None))
+    found = scores(probabilities, targets)
+    assert found["accuracy"] == metrics.accuracy_score(targets, predicted)
+    assert found["macro_f1"] == pytest.approx(metrics.f1_score(targets, predicted, average="macro"))
+    assert found["loss"] == pytest.approx(metrics.log_loss(targets, probabilities))
+
+
+def test_a_label_that_never_occurs_and_is_never_predicted_has_no_f1() -> None:
+    found = f1_scores(np.array([[3, 1, 0], [0, 4, 0], [0, 0, 0]]))
+    assert np.isnan(found[2])
+    assert found[0] == pytest.approx(6 / 7)
+
+
+def test_calibration_has_its_known_answer() -> None:
+    # Ten texts with .95, of which eight are right; ten with .65, of which five are right.
+    probabilities = np.array([[0.95, 0.05]] * 10 + [[0.65, 0.35]] * 10)
+    targets = np.array([0] * 8 + [1] * 2 + [0] * 5 + [1] * 5)
+    found = calibration(probabilities, targets)
+    assert found["ece"] == pytest.approx(0.5 * 0.15 + 0.5 * 0.15)
+    assert [(b["confidence"], b["accuracy"], b["share"]) for b in found["bins"]] == [
+        (pytest.approx(0.65), 0.5, 0.5), (pytest.approx(0.95), 0.8, 0.5),
+    ]  # fmt: skip
+
+
+def test_certain_and_right_is_calibrated() -> None:
+    assert calibration(np.array([[1.0, 0.0]] * 4), np.zeros(4, dtype=int))["ece"] == 0.0
