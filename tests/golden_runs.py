@@ -112,7 +112,7 @@ def answers_of(run: Path, task: str) -> str:
     """Every digit of what a fresh process answers."""
     code = (
         "import json, sys, headswap as hs\n"
-        "answers = hs.load(sys.argv[1], device='cpu').predict_scores(json.loads(sys.argv[2]))\n"
+        "answers = hs.load(sys.argv[1], device='cpu').predictions(json.loads(sys.argv[2]))\n"
         "print(json.dumps([answer.as_json() for answer in answers], sort_keys=True))"
     )
     environment = os.environ | {"OMP_NUM_THREADS": "1"}

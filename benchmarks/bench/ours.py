@@ -21,7 +21,8 @@ from headswap.training.compile import compile_layers
 from headswap.training.config import MachineSettings
 from headswap.training.device import Machine
 from headswap.training.distributed import Processes
-from headswap.training.loop import StepRecord, Trainee, train
+from headswap.training.gradients import LossModule
+from headswap.training.loop import StepRecord, train
 from headswap.training.optimizer import make_optimizer
 
 from .contest import Work
@@ -72,7 +73,7 @@ def finetuning(base: BaseShape, lengths: list[int], *, batch: int, device: str, 
 
 def _steps(model: TextModel, objective: Any, source: Any, settings: Any, machine: Machine, count: int) -> Work:
     records: Iterator[StepRecord] = train(
-        Trainee(model, objective), make_optimizer(model, settings), source, settings=settings, machine=machine,
+        LossModule(model, objective), make_optimizer(model, settings), source, settings=settings, machine=machine,
         processes=Processes(), first_step=0, total_steps=1_000_000,
     )  # fmt: skip
 

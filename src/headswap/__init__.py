@@ -3,7 +3,7 @@
 import headswap as hs
 run = hs.pretrain(corpus="reviews.txt", out="runs/base", max_minutes=5)
 clf = hs.finetune(base=run, train="train.csv", test="test.csv", out="runs/classifier")
-clf.predict(["a fine film"])
+clf.model.predict(["a fine film"])
 """
 
 from importlib import import_module
@@ -13,19 +13,21 @@ TYPE_CHECKING = False  # typing is not imported: `python -m headswap` would find
 __version__ = "0.1.0"
 
 _HOMES = {
-    "pretrain": "headswap.api",
-    "adapt": "headswap.api",
-    "finetune": "headswap.api",
-    "load": "headswap.api",
-    "run_study": "headswap.api",
+    "pretrain": "headswap.api.functions",
+    "adapt": "headswap.api.functions",
+    "finetune": "headswap.api.functions",
+    "load": "headswap.api.functions",
+    "run_study": "headswap.api.functions",
     "Bundle": "headswap.bundle.bundle",
+    "Model": "headswap.api.model",
     "Observer": "headswap.training.observer",
-    "Run": "headswap.training.run_folder",
+    "Run": "headswap.api.run",
     "HeadswapError": "headswap.core.errors",
 }
 __all__ = [
     "Bundle",
     "HeadswapError",
+    "Model",
     "Observer",
     "Run",
     "__version__",
@@ -39,11 +41,12 @@ __all__ = [
 if TYPE_CHECKING:
     from typing import Any
 
-    from headswap.api import adapt, finetune, load, pretrain, run_study
+    from headswap.api.functions import adapt, finetune, load, pretrain, run_study
+    from headswap.api.model import Model
+    from headswap.api.run import Run
     from headswap.bundle.bundle import Bundle
     from headswap.core.errors import HeadswapError
     from headswap.training.observer import Observer
-    from headswap.training.run_folder import Run
 
 
 def __getattr__(name: str) -> "Any":

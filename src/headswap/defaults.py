@@ -1,51 +1,160 @@
-"""Defaults that depend on the data or the shape: chosen by measurement, written into the recipe before a run starts."""
+"""Defaults that depend on the data or on the base, in one place.
 
+Every value here was chosen by measurement; docs/results.md has the tables. `resolve_pretraining` and
+`resolve_finetuning` are pure: they return the recipe with every setting filled in that was left open, and the recipe is
+saved with the run. Fixed defaults stay with their settings (the `config.py` of each room).
+"""
+
+import logging
 import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from headswap.model.shape import Direction, Pooling
+from headswap.model.shape import DEFAULT_PRESET, FITTED_DROPOUT, Direction, HeadShape, Pooling
 
+if TYPE_CHECKING:
+    from headswap.finetuning.config import FinetuneRecipe, HeadSettings
+    from headswap.pretraining.config import AdaptRecipe, PretrainRecipe
+
+log = logging.getLogger("headswap")
 PRETRAIN_RATE_AT_256 = 1e-3
+"""Peak learning rate of a new base of width 256; other widths: times sqrt(256 / width)."""
 FINETUNE_RATE_AT_256 = 1e-4
+"""Fine-tuning a sufficiently trained base; narrower bases: times sqrt(256 / width)."""
 SCRATCH_RATE_AT_256 = 3e-4
-LITTLE_READ_RATE_AT_256 = 6e-4
+"""Training from scratch; other widths as in pre-training."""
+UNDERTRAINED_RATE_AT_256 = 6e-4
+"""Fine-tuning a base that saw fewer than `LEAST_TOKENS_PER_PARAMETER`."""
+LEAST_TOKENS_PER_PARAMETER = 3.0
+"""A base is sufficiently trained from this number of training tokens per parameter on."""
 FINETUNE_STEPS = 3_400
 FINETUNE_EPOCHS = (3, 20)
 FINETUNE_PATIENCE = 5
-LEAST_TOKENS_A_PARAMETER = 3.0
 DROPOUT_FROM_EPOCHS = ((10.0, 0.2), (4.0, 0.1))
+"""(epochs, dropout): dropout of a causal base that sees its corpus more often than that."""
 POOLINGS: dict[Direction, Pooling] = {"causal": "later", "bidirectional": "mean"}
-"""A token that has read all before it knows more than one at the beginning; where each has read all, none does."""
-GRADUAL_AT_MOST = 0.5
-"""Share of the epochs that layers may wait for their turn."""
+"""In a causal model later tokens have seen more context, so they get more weight; elsewhere all tokens are equal."""
+LAYER_LR_DECAY, HEAD_LR_FACTOR = 0.8, 10.0
+"""Learning rates fall by 0.8 per layer downwards; the new head gets 10 times the rate of the top layer."""
+MOST_GRADUAL = 0.5
+"""Gradual unfreezing is the default where every layer is unfrozen within this share of the run."""
+
+
+@dataclass(frozen=True)
+class PretrainingFacts:
+    """What the defaults of pre-training depend on."""
+
+    hidden_size: int
+    max_length: int
+    is_new: bool
+    """Whether the base is new; False where an existing base is adapted."""
+    is_causal: bool
+    epochs: float | None = None
+    """Passes over the corpus, once the number of steps is known."""
+
+
+@dataclass(frozen=True)
+class FinetuningFacts:
+    """What the defaults of fine-tuning depend on."""
+
+    hidden_size: int
+    num_layers: int
+    num_rows: int
+    steps_per_epoch: int
+    tokens_per_parameter: float | None
+    """Training tokens of the base per parameter: 0 from scratch, None where the base does not record it."""
+    pooling: Pooling | None
+    """Pooling of the new head; None where the head reads token by token."""
+
+
+def resolve_pretraining(
+    recipe: "PretrainRecipe | AdaptRecipe", facts: PretrainingFacts
+) -> "PretrainRecipe | AdaptRecipe":
+    """The recipe with learning rate and length filled in, and with dropout once the epochs are known."""
+    default_rate = pretraining_rate if facts.is_new else adaptation_rate
+    rate = recipe.training.learning_rate or default_rate(facts.hidden_size)
+    recipe = recipe.changed(training=recipe.training.changed(learning_rate=rate, max_length=facts.max_length))
+    if facts.epochs is None or recipe.verb == "adapt":
+        return recipe
+    if recipe.model.dropout is not None or recipe.model.preset not in FITTED_DROPOUT:
+        return recipe
+    dropout = pretraining_dropout(facts.epochs, is_causal=facts.is_causal)
+    if dropout:
+        log.info("The corpus is read %.1f times, so dropout is %g (change it with --dropout).", facts.epochs, dropout)
+    return recipe.changed(model=recipe.model.changed(dropout=dropout))
+
+
+def resolve_start(recipe: "FinetuneRecipe", *, direction: Direction) -> "FinetuneRecipe":
+    """The recipe with layer rates filled in and, from scratch, with preset and attention direction."""
+    adaptation, model = recipe.adaptation, recipe.model
+    is_scratch = model.base == "scratch"
+    decay, factor = (1.0, 1.0) if is_scratch else (LAYER_LR_DECAY, HEAD_LR_FACTOR)
+    if adaptation.trainable == "head":
+        decay = 1.0  # no layer is trained
+    adaptation = adaptation.changed(
+        layer_lr_decay=adaptation.layer_lr_decay or decay,
+        head_lr_factor=adaptation.head_lr_factor or factor,
+        unfreeze="at-once" if is_scratch else adaptation.unfreeze,
+    )
+    if is_scratch:
+        model = model.changed(preset=model.preset or DEFAULT_PRESET, direction=model.direction or direction)
+    return recipe.changed(adaptation=adaptation, model=model)
+
+
+def resolve_finetuning(recipe: "FinetuneRecipe", facts: FinetuningFacts) -> "tuple[FinetuneRecipe, int]":
+    """The recipe with every open setting filled in, and its number of steps."""
+    training, per_parameter = recipe.training, facts.tokens_per_parameter
+    if training.learning_rate is None:
+        if per_parameter and not is_well_trained(per_parameter):
+            log.info(
+                "The base was trained on only %.2g tokens per parameter, so a higher learning rate is used.",
+                per_parameter,
+            )
+        rate = finetuning_rate(facts.hidden_size, tokens_per_parameter=per_parameter)
+        training = training.changed(learning_rate=rate)
+    if training.max_steps is None and training.num_train_epochs is None:
+        epochs = finetuning_epochs(facts.num_rows, training.batch_size)
+        patience = training.early_stopping_patience or FINETUNE_PATIENCE
+        training = training.changed(num_train_epochs=epochs, early_stopping_patience=patience)
+    steps = training.max_steps or math.ceil((training.num_train_epochs or 1) * facts.steps_per_epoch)
+    num_epochs = steps / facts.steps_per_epoch
+    is_gradual = recipe.adaptation.trainable == "all" and unfreezes_gradually(
+        num_epochs, facts.num_layers, tokens_per_parameter=per_parameter
+    )
+    default = "gradual" if is_gradual else "at-once"
+    adaptation = recipe.adaptation.changed(unfreeze=recipe.adaptation.unfreeze or default)
+    head = recipe.head if facts.pooling is None else recipe.head.changed(pooling=facts.pooling)
+    return recipe.changed(training=training, adaptation=adaptation, head=head), steps
+
+
+def head_shape(head: "HeadSettings", direction: Direction) -> HeadShape:
+    """The new head, with the pooling that fits the base's attention direction where none is given."""
+    return HeadShape(**head.model_dump(exclude={"pooling"}), pooling=head.pooling or POOLINGS[direction])
 
 
 def pretraining_rate(hidden_size: int) -> float:
-    """Wider bases want smaller steps: proportional to 1 / sqrt(width), two digits kept."""
+    """Proportional to 1 / sqrt(width), two digits kept."""
     return _two_digits(PRETRAIN_RATE_AT_256 * math.sqrt(256 / hidden_size))
 
 
 def pretraining_dropout(epochs: float, *, is_causal: bool) -> float:
-    """None while most of the text is new; some once it is read so often that it would be learnt by heart.
+    """None while most of the text is new; some once the same text is read many times.
 
-    Masks are drawn anew each time, so a masked objective never reads the same text twice; dropout made it worse.
+    A masked objective draws new masks each time, so it never reads the same text twice; dropout made it worse.
     """
     return next((dropout for above, dropout in DROPOUT_FROM_EPOCHS if is_causal and epochs > above), 0.0)
 
 
 def adaptation_rate(hidden_size: int) -> float:
-    """Half the rate of a new base: what is known should bend, not break."""
+    """Half of the rate of a new base."""
     return _two_digits(pretraining_rate(hidden_size) / 2)
 
 
-def finetuning_rate(hidden_size: int, *, tokens_a_parameter: float | None) -> float:
-    """As for pre-training, from values of its own at width 256, by what the base has read (None: it is not known).
-
-    A base that has read little has little to lose and much to learn, also beside one from scratch; of those that have
-    read enough, wider ones want no smaller steps.
-    """
-    if has_read_enough(tokens_a_parameter):
+def finetuning_rate(hidden_size: int, *, tokens_per_parameter: float | None) -> float:
+    """The rate for a base that was trained on so many tokens per parameter (0: from scratch, None: not known)."""
+    if is_well_trained(tokens_per_parameter):
         return _two_digits(FINETUNE_RATE_AT_256 * math.sqrt(256 / min(256, hidden_size)))
-    rate = LITTLE_READ_RATE_AT_256 if tokens_a_parameter else SCRATCH_RATE_AT_256
+    rate = UNDERTRAINED_RATE_AT_256 if tokens_per_parameter else SCRATCH_RATE_AT_256
     return _two_digits(rate * math.sqrt(256 / hidden_size))
 
 
@@ -55,26 +164,26 @@ def finetuning_epochs(num_examples: int, batch_size: int) -> float:
     return float(min(most, max(fewest, round(FINETUNE_STEPS * batch_size / num_examples))))
 
 
-def has_read_enough(tokens_a_parameter: float | None) -> bool:
-    """Whether a base has something to lose; one that does not tell is trusted to."""
-    return tokens_a_parameter is None or tokens_a_parameter >= LEAST_TOKENS_A_PARAMETER
+def is_well_trained(tokens_per_parameter: float | None) -> bool:
+    """Whether a base is sufficiently trained; one that does not record it is assumed to be."""
+    return tokens_per_parameter is None or tokens_per_parameter >= LEAST_TOKENS_PER_PARAMETER
 
 
-def moves_gradually(num_epochs: float, num_layers: int, *, tokens_a_parameter: float | None) -> bool:
-    """Whether layers get their turn one an epoch: of a base with something to lose, and where all of them then move
-    for half of the run at least."""
-    return has_read_enough(tokens_a_parameter) and num_layers + 1 <= GRADUAL_AT_MOST * num_epochs
+def unfreezes_gradually(num_epochs: float, num_layers: int, *, tokens_per_parameter: float | None) -> bool:
+    """Whether gradual unfreezing is the default: the base is sufficiently trained, and with one more layer per epoch
+    all layers are trained for at least half of the run."""
+    return is_well_trained(tokens_per_parameter) and num_layers + 1 <= MOST_GRADUAL * num_epochs
 
 
-def behind_pretraining() -> list[float]:
-    """What the fitted settings of a base come from: a change makes other results of the same recipe."""
+def values_behind_pretraining() -> list[float]:
+    """The values that a pre-training's open settings come from; a study's job id contains them."""
     return [PRETRAIN_RATE_AT_256, *(number for pair in DROPOUT_FROM_EPOCHS for number in pair)]
 
 
-def behind_finetuning() -> list[float | str]:
+def values_behind_finetuning() -> list[float | str]:
     """The same for a fine-tuning."""
-    rates = [FINETUNE_RATE_AT_256, SCRATCH_RATE_AT_256, LITTLE_READ_RATE_AT_256, LEAST_TOKENS_A_PARAMETER]
-    return [*rates, FINETUNE_STEPS, *FINETUNE_EPOCHS, FINETUNE_PATIENCE, *POOLINGS.values(), GRADUAL_AT_MOST]
+    rates = [FINETUNE_RATE_AT_256, SCRATCH_RATE_AT_256, UNDERTRAINED_RATE_AT_256, LEAST_TOKENS_PER_PARAMETER]
+    return [*rates, FINETUNE_STEPS, *FINETUNE_EPOCHS, FINETUNE_PATIENCE, *POOLINGS.values(), MOST_GRADUAL]
 
 
 def _two_digits(value: float) -> float:

@@ -286,9 +286,9 @@ def test_a_file_called_dash_is_standard_input_for_every_reader_of_texts(
 
 def test_nothing_asked_is_nothing_answered(shared: Path) -> None:
     classifier = hs.load(shared / "classifier")
-    assert classifier.predict([]) == []
-    assert classifier.predict_scores(()) == []
-    assert embed_texts(classifier.bundle, []).shape == (0, 32)
+    assert classifier.model.predict([]) == []
+    assert classifier.model.predictions(()) == []
+    assert embed_texts(classifier.model.bundle, []).shape == (0, 32)
 
 
 def test_pretrain_prints_its_result_and_speaks_on_standard_error(

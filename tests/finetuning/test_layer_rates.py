@@ -20,7 +20,7 @@ from headswap.core.errors import RunError, SettingError
 from headswap.core.settings import load_recipe
 from headswap.finetuning import reload_check as reload
 from headswap.finetuning.config import AdaptationSettings, FinetuneRecipe
-from headswap.finetuning.layer_rates import count, depth_of, freeze, paces_of
+from headswap.finetuning.layer_rates import count, depth_of, freeze, group_rates
 from headswap.model import swap
 from headswap.model.shape import PRESETS, LoraShape
 from headswap.model.text_model import build_model, merged
@@ -80,7 +80,7 @@ def test_lora_learns_and_comes_back_with_its_head(shared: Path, tmp_path: Path) 
     run = tuned(shared, tmp_path / "run", **settings)
     assert run.result["test"]["accuracy"] > 0.95
     texts = [text for text, _ in sentences(20, seed=8)]
-    assert hs.load(run.path).predict_scores(texts) == run.predict_scores(texts)
+    assert hs.load(run.path).predictions(texts) == run.model.predictions(texts)
     state = load_file(run.path / "bundle" / "model.safetensors")
     assert sum(name.endswith("lora_up") for name in state) == 3 * 4
     ledger = json.loads((run.path / "ledger.json").read_text())
@@ -95,14 +95,14 @@ def test_a_merged_bundle_is_plain_and_predicts_the_same(
     assert run(["params", str(made.path), "--json"]) == 0
     account = json.loads(capsys.readouterr().out)
     head = sum(part["count"] for part in account["parts"] if part["name"].startswith("head"))
-    adapters = sum(tensor.numel() for name, tensor in made.bundle.model.named_parameters() if "lora" in name)
+    adapters = sum(tensor.numel() for name, tensor in made.model.bundle.model.named_parameters() if "lora" in name)
     assert account["trainable"] == adapters + head < account["total"]
     assert run(["merge", str(made.path), "--out", str(tmp_path / "plain"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["largest_difference"] < 1e-4
     plain = Bundle.load(tmp_path / "plain")
     assert not any("lora" in name for name in plain.model.state_dict())
     texts = [text for text, _ in sentences(30, seed=8)]
-    for first, second in zip(hs.load(plain.path).predict_scores(texts), made.predict_scores(texts), strict=True):
+    for first, second in zip(hs.load(plain.path).predictions(texts), made.model.predictions(texts), strict=True):
         assert first.label == second.label
         assert first.scores == pytest.approx(second.scores, abs=1e-5)
     assert run(["merge", str(tmp_path / "plain"), "--out", str(tmp_path / "again")]) == 2
@@ -155,14 +155,14 @@ def test_what_fits_the_base_and_the_run_is_written_into_the_recipe_and_can_be_ru
     pooling: str,
 ) -> None:  # fmt: skip
     """Of three layers the last one's turn is in the fourth epoch after the head's."""
-    monkeypatch.setattr(fitted, "LEAST_TOKENS_A_PARAMETER", 0.1)  # the base of these tests has read that
+    monkeypatch.setattr(fitted, "LEAST_TOKENS_PER_PARAMETER", 0.1)  # the base of these tests has read that
     start = "scratch" if base == "scratch" else shared / "base"
     shape = {"vocab_size": 300, "max_length": 32, **SHAPE} if base == "scratch" else {}
     given = {"device": "cpu", "threads": 1, "learning_rate": 3e-3, "num_train": 32, "train": shared / "train.jsonl"}
     first = hs.finetune(start, out=tmp_path / "first", **given, **shape, **settings)
     recipe = load_recipe(FinetuneRecipe, first.path / "recipe.toml")
     assert (recipe.adaptation.unfreeze, recipe.head.pooling) == (unfreeze, pooling)
-    assert first.bundle.model.shape.classifier.pooling == pooling
+    assert first.model.bundle.model.shape.classifier.pooling == pooling
     again = hs.finetune(config=first.path / "recipe.toml", out=tmp_path / "again")
     weights = [load_file(run.path / "bundle" / "model.safetensors") for run in (first, again)]
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
@@ -187,13 +187,13 @@ def test_a_gradual_run_that_was_stopped_goes_on_bit_for_bit(shared: Path, tmp_pa
 def test_lower_layers_move_slower_and_the_head_faster() -> None:
     model = build_model(tiny_model_shape(head="classify"), seed=1)
     settings = AdaptationSettings(layer_lr_decay=0.5, head_lr_factor=10)
-    paces = paces_of(model, settings, steps_per_epoch=7)
-    assert paces["head.output.weight"].share == 10
-    assert paces["base.final_norm.weight"].share == 1
-    assert paces["base.layers.1.attention.qkv.weight"].share == 1
-    assert paces["base.layers.0.attention.qkv.weight"].share == 0.5
-    assert paces["base.embedding.weight"].share == 0.25
-    assert {pace.first_step for pace in paces.values()} == {0}
+    rates = group_rates(model, settings, steps_per_epoch=7)
+    assert rates["head.output.weight"].lr_scale == 10
+    assert rates["base.final_norm.weight"].lr_scale == 1
+    assert rates["base.layers.1.attention.qkv.weight"].lr_scale == 1
+    assert rates["base.layers.0.attention.qkv.weight"].lr_scale == 0.5
+    assert rates["base.embedding.weight"].lr_scale == 0.25
+    assert {rate.frozen_until for rate in rates.values()} == {0}
 
 
 @pytest.mark.parametrize("trainable", ["all", "head", "top-1", "biases", "lora"])

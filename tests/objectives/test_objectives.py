@@ -204,8 +204,8 @@ def test_adapting_lowers_the_loss_on_the_new_text_and_tells_that_of_the_old(
     assert result["loss"] < result["before"]["loss"] - 0.2
     assert result["reference"]["loss_before"] == pytest.approx(base.result["loss"], abs=0.5)
     assert result["reference"]["loss_after"] != result["reference"]["loss_before"]
-    assert run.bundle.tokenizer.fingerprint == base.bundle.tokenizer.fingerprint
-    assert run.bundle.objective == base.result["objective"]
+    assert run.model.bundle.tokenizer.fingerprint == base.model.bundle.tokenizer.fingerprint
+    assert run.model.bundle.objective == base.result["objective"]
 
 
 def test_adapting_refuses_a_classifier_and_another_objective(base: Any, shared: Path, tmp_path: Path) -> None:

@@ -19,7 +19,8 @@ from reliability.victim import FINISHED, Trigger
 
 DEADLINE = 120.0  # seconds until an event must have come; only a hanging process waits for it
 PRELOADED = [
-    "reliability.victim", "headswap.api", "headswap.cli.app", "headswap.cli.training_verb", "headswap.baselines.classify",
+    "reliability.victim", "headswap.api.functions", "headswap.cli.app", "headswap.cli.training_verb",
+    "headswap.baselines.classify",
     "torch._dynamo", "sklearn.linear_model", "sklearn.feature_extraction.text", "sklearn.metrics", "scipy.stats",
 ]  # fmt: skip
 

@@ -80,8 +80,8 @@ def differences(one: Path, other: Path) -> list[str]:
         found.append("metrics.jsonl")
     if without_time(runs[0].result) != without_time(runs[1].result):
         found.append("result.json")
-    if runs[0].bundle.labels:
+    if runs[0].model.bundle.labels:
         texts = [text for text, _ in sentences(12, seed=9)]
-        if runs[0].predict_scores(texts) != runs[1].predict_scores(texts):
+        if runs[0].model.predictions(texts) != runs[1].model.predictions(texts):
             found.append("predictions")
     return found

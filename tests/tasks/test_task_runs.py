@@ -77,19 +77,19 @@ def test_a_saved_task_gives_the_same_answers_when_it_is_loaded_again(
     again = Bundle.load(tmp_path / "copy")
     assert again.task == bundle.task
     assert_close([one.as_json() for one in predict_texts(again, INPUTS[task])], [one.as_json() for one in before])
-    assert_close(runs[task].predict(INPUTS[task]), [answer.short for answer in before])
+    assert_close(runs[task].model.predict(INPUTS[task]), [answer.short for answer in before])
 
 
 def test_a_fresh_process_gives_the_same_answer(runs: dict[str, hs.Run]) -> None:
     code = (
         "import headswap as hs, json\n"
         f"for task, path in { ({task: str(run.path) for task, run in runs.items()})!r}.items():\n"
-        f"    print(json.dumps([answer.as_json() for answer in hs.load(path).predict_scores({INPUTS!r}[task])]))"
+        f"    print(json.dumps([answer.as_json() for answer in hs.load(path).predictions({INPUTS!r}[task])]))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     for line, (task, run) in zip(done.stdout.splitlines(), runs.items(), strict=True):
-        assert_close(json.loads(line), [answer.as_json() for answer in run.predict_scores(INPUTS[task])])
+        assert_close(json.loads(line), [answer.as_json() for answer in run.model.predictions(INPUTS[task])])
 
 
 @pytest.mark.parametrize("task", ROWS)
@@ -98,7 +98,7 @@ def test_evaluate_repeats_the_test_score(runs: dict[str, hs.Run], task: str) -> 
     run = runs[task]
     machine = Machine(MachineSettings(device="cpu", threads=1))
     found = score_task(
-        run.bundle, str(run.path.parent / f"{task}-test.jsonl"), columns=ColumnSettings(), label_file=None,
+        run.model.bundle, str(run.path.parent / f"{task}-test.jsonl"), columns=ColumnSettings(), label_file=None,
         max_length=None, machine=machine,
     )  # fmt: skip
     assert_close(found, run.result["test"])
@@ -147,21 +147,21 @@ def test_a_bundles_config_names_its_problem_as_hugging_face_does(runs: dict[str,
 
 
 def test_answers_say_what_their_task_promises(runs: dict[str, hs.Run]) -> None:
-    labels = runs["multilabel"].predict_scores(["the film was fine and the story was dull ."])[0]
+    labels = runs["multilabel"].model.predictions(["the film was fine and the story was dull ."])[0]
     assert labels.short == ("film",)
     assert set(labels.scores) == {"actor", "film", "scene", "story"}
-    tags = runs["tag"].predict_scores(["mr jordan stone flew to jordan ."])[0]
+    tags = runs["tag"].model.predictions(["mr jordan stone flew to jordan ."])[0]
     assert [(entity.type, entity.text) for entity in tags.entities] == [("PER", "jordan stone"), ("LOC", "jordan")]
     question, context = INPUTS["span"][0]
-    answer = runs["span"].predict_scores([{"question": question, "context": context}])[0]
+    answer = runs["span"].model.predictions([{"question": question, "context": context}])[0]
     assert answer.answer == context[answer.start : answer.end] == "port louis"
     assert 0.5 < answer.score <= 1
-    cheap, dear = (runs["regress"].predict([text])[0] for text in ("film dull grey", "film superb fine"))
+    cheap, dear = (runs["regress"].model.predict([text])[0] for text in ("film dull grey", "film superb fine"))
     assert 900 < cheap < 1000 < dear < 1200
 
 
 def test_thresholds_were_chosen_on_validation(runs: dict[str, hs.Run]) -> None:
-    state = runs["multilabel"].bundle.task
+    state = runs["multilabel"].model.bundle.task
     assert len(state.thresholds) == 4
     assert all(0 < threshold < 1 for threshold in state.thresholds)
 
@@ -179,9 +179,9 @@ def test_pairs_are_learnt_scored_and_asked(tmp_path: Path, preset: str) -> None:
     )  # fmt: skip
     assert run.result["test"]["accuracy"] > 0.9
     good, bad = "the film was superb .", "the story was awful ."
-    assert run.predict([(bad, good), (good, bad), (bad, bad)]) == ["pos", "neg", "neg"]
+    assert run.model.predict([(bad, good), (good, bad), (bad, bad)]) == ["pos", "neg", "neg"]
     with pytest.raises(InputError, match="reads pairs of texts"):
-        run.predict([good])
+        run.model.predict([good])
     splits = read_splits(load_recipe(FinetuneRecipe, run.path / "recipe.toml"))
     assert task_baselines("classify", splits.train, splits.test)["tfidf"]["num_examples"] == 100
     with pytest.raises(SettingError, match="pairs of texts can only be truncated"):
@@ -205,7 +205,7 @@ def test_long_texts_are_read_as_asked_and_what_is_cut_is_reported(
     given = {**TINY, "max_length": 24, "num_train_epochs": 4, "pooling": "mean+max"}
     run = hs.finetune(train=train, test=test, long=long, out=tmp_path / "run", **given)
     shares = run.result["truncated_shares"]
-    assert run.bundle.task.long == long
+    assert run.model.bundle.task.long == long
     assert (shares["train"] > 0.2) == (shares["validation"] > 0.2) == (shares["test"] > 0.2) == (long != "windows")
     assert run.result["test"]["truncated_share"] == shares["test"]
     assert f"{100 * shares['test']:.1f} % of the test tokens cut off at 24 a text" in caplog.text
@@ -213,7 +213,7 @@ def test_long_texts_are_read_as_asked_and_what_is_cut_is_reported(
     accuracy = run.result["test"]["accuracy"]
     assert accuracy > 0.9 if long != "truncate" else accuracy < 0.7
     caplog.clear()
-    run.predict([long_rows(1, 3)[0]["text"]])
+    run.model.predict([long_rows(1, 3)[0]["text"]])
     assert ("tokens were cut off" in caplog.text) == (long != "windows")
 
 
@@ -224,11 +224,13 @@ def test_long_sentences_and_contexts_are_read_in_windows(tmp_path: Path, caplog:
     test = write_rows(tmp_path / "test.jsonl", questions(100, seed=2, padding=4, unanswerable=0.2))
     run = hs.finetune(train=train, test=test, out=tmp_path / "run", doc_stride=12, **{**TINY, "max_length": 26})
     assert "longer than a window, read in several" in caplog.text
-    assert run.bundle.task.has_unanswerable
+    assert run.model.bundle.task.has_unanswerable
     assert run.result["test"]["num_unanswerable"] > 5
     assert run.result["test"]["exact_match"] > 0.9
     context = "the film was fine . " * 6 + "anna lives in port louis . " + "the story was warm . " * 6
-    found = run.predict_scores([("where does anna live ?", context), ("where does anna live ?", "the film was fine .")])
+    found = run.model.predictions(
+        [("where does anna live ?", context), ("where does anna live ?", "the film was fine .")]
+    )
     assert [answer.answer for answer in found] == ["port louis", ""]
     assert context[found[0].start : found[0].end] == "port louis"
     joined = [
@@ -274,12 +276,12 @@ def test_every_task_carries_a_base_over_and_adapts_it_in_every_way(
         threads=1,
     )  # fmt: skip
     ledger = json.loads((run.path / "ledger.json").read_text())
-    assert ledger["carried"]["tensors"] == len(base.bundle.model.base.state_dict())
-    assert (run.bundle.model.shape.lora is not None) == (trainable == "lora")
+    assert ledger["carried"]["tensors"] == len(base.model.bundle.model.base.state_dict())
+    assert (run.model.bundle.model.shape.lora is not None) == (trainable == "lora")
     assert run.result["parameters"]["trainable"] < run.result["parameters"]["total"] or trainable == "all"
     assert run.result["reload_check"]["examples"] == 32
-    assert run.bundle.verify() == []
-    assert len(run.predict(INPUTS[task])) == len(INPUTS[task])
+    assert run.model.bundle.verify() == []
+    assert len(run.model.predict(INPUTS[task])) == len(INPUTS[task])
     history = run.result["history"]
     assert history[0] != history[-1]
 
@@ -309,7 +311,7 @@ def test_a_base_from_scratch_reads_both_ways_where_the_task_needs_it(
     train = write_rows(tmp_path / "train.jsonl", ROWS[task](30))
     given = {name: value for name, value in TINY.items() if name != "direction"} | {"num_train_epochs": 1}
     run = hs.finetune(train=train, out=tmp_path / "run", **given)
-    assert run.bundle.model.shape.direction == direction
+    assert run.model.bundle.model.shape.direction == direction
     assert load_recipe(FinetuneRecipe, run.path / "recipe.toml").model.direction == direction
     assert "reads from left to right" not in caplog.text
     hs.finetune(train=train, out=tmp_path / "other", direction="causal", **given)

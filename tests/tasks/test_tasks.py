@@ -17,7 +17,6 @@ from headswap.inference import outputs as evaluate
 from headswap.inference.outputs import outputs_of
 from headswap.metrics.multilabel import best_thresholds, multilabel_metrics
 from headswap.metrics.regression import correlation, ranks, regression_metrics
-from headswap.model.shape import HeadShape
 from headswap.model.text_model import build_model
 from headswap.tasks.registry import TASKS
 from headswap.tasks.span import ContextRow, best_span, tokens_of
@@ -144,7 +143,7 @@ def test_what_would_have_no_effect_on_a_task_is_refused(task: str) -> None:
         own.check_columns(ColumnSettings.model_validate({column: "x"}))
     if own.head != "classify":
         with pytest.raises(SettingError, match="pooling cannot be set"):
-            own.check_head(HeadShape(pooling="last"))
+            own.check_pooling("last")
         with pytest.raises(SettingError, match=r"long is 'truncate', but the task .* has 'windows'"):
             own.resolve(FinetuneTraining(long="truncate"))
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from headswap.batches.batch import Batch, filled_up, flat_batch
+from headswap.batches.batch import Batch, flat_batch, pad_batch
 from headswap.finetuning.config import AdaptationSettings
-from headswap.finetuning.layer_rates import freeze, paces_of
+from headswap.finetuning.layer_rates import freeze, group_rates
 from headswap.kernels.cuda_graph import Recorder
 from headswap.model.shape import Pooling
 from headswap.model.text_model import build_model
@@ -18,10 +18,11 @@ from headswap.objectives.supervised import ClassificationObjective
 from headswap.training import cuda_graph_steps as recorded
 from headswap.training import loop as engine
 from headswap.training.config import MachineSettings, TrainingSettings
-from headswap.training.cuda_graph_steps import SEEN_BEFORE, RecordedSteps, can_record, in_few_sizes, sizes_of
+from headswap.training.cuda_graph_steps import SEEN_BEFORE, CapturedSteps, can_capture, pad_to_few_sizes, sizes_of
 from headswap.training.device import Machine
 from headswap.training.distributed import Processes
-from headswap.training.loop import Trainee, train
+from headswap.training.gradients import LossModule
+from headswap.training.loop import train
 from headswap.training.optimizer import make_optimizer
 from tiny import Changing, random_sequences, tiny_batch, tiny_model_shape, tiny_objective
 
@@ -52,7 +53,7 @@ def test_what_fills_a_batch_up_changes_no_loss_and_no_gradient(kind: str, poolin
     model = build_model(shape, seed=1).double()
     batch = batch_of(kind, lengths)
     sizes = sizes_of(batch, model)
-    full = filled_up(batch, **sizes._asdict())
+    full = pad_batch(batch, **sizes._asdict())
     assert (full.num_tokens, len(full.lengths_B), full.num_targets) == sizes
     found = []
     for one in (batch, full):
@@ -72,7 +73,7 @@ def test_few_sizes_serve_many_batches_and_none_has_an_empty_sequence_that_is_poo
             random_sequences(rng.integers(1, 60, 4).tolist()), target_index=np.arange(4), target_value=np.zeros(4, int)
         )
         sizes = sizes_of(batch, model)
-        lengths = filled_up(batch, **sizes._asdict()).lengths_B.tolist()
+        lengths = pad_batch(batch, **sizes._asdict()).lengths_B.tolist()
         assert min(lengths) > 0
         assert max(lengths) <= 64, "the base can read what fills a batch up"
         seen.add(sizes)
@@ -86,7 +87,7 @@ def test_whole_texts_are_read_in_few_sizes_too(kind: str) -> None:
     rng, seen = np.random.default_rng(0), set()
     for step in range(300):
         batch = tiny_batch(kind, random_sequences(rng.integers(2, 65, 32).tolist(), seed=step), step=step)
-        full = in_few_sizes(batch, model)
+        full = pad_to_few_sizes(batch, model)
         assert max(full.lengths_B.tolist()) <= 64
         seen.add(tuple(tensor.shape for tensor in recorded._tensors(full)))
     assert len(seen) <= 16
@@ -99,7 +100,7 @@ def test_batches_of_one_size_have_the_same_tensors_however_many_tokens_are_hidde
         places = np.arange(hidden)
         batch = flat_batch(random_sequences([1000]), target_index=places, target_value=places)
         sizes = sizes_of(batch, model)
-        full = filled_up(batch, **sizes._asdict())
+        full = pad_batch(batch, **sizes._asdict())
         tensors.setdefault(sizes, set()).add(tuple(tensor.shape for tensor in recorded._tensors(full)))
     assert {len(shapes) for shapes in tensors.values()} == {1}
     assert len(tensors) <= 11
@@ -107,7 +108,7 @@ def test_batches_of_one_size_have_the_same_tensors_however_many_tokens_are_hidde
 
 def test_a_cpu_records_nothing() -> None:
     model = build_model(tiny_model_shape(), seed=1)
-    assert not can_record(model, Machine(MachineSettings(device="cpu")), num_micro=1)
+    assert not can_capture(model, Machine(MachineSettings(device="cpu")), num_micro=1)
 
 
 def with_lengths(tensors: Sequence[torch.Tensor], like: Batch) -> Batch:
@@ -126,7 +127,7 @@ def weights_after(
     steps: int = 14,
 ) -> tuple[list[float], torch.Tensor]:  # fmt: skip
     """The losses of some steps on changing batches, and the weights after them."""
-    monkeypatch.setattr(engine, "can_record", lambda *_, **__: is_recorded)
+    monkeypatch.setattr(engine, "can_capture", lambda *_, **__: is_recorded)
     monkeypatch.setattr(recorded, "_batch", with_lengths)
     objective = ClassificationObjective() if kind == "classify" else tiny_objective(kind)
     shape = tiny_model_shape(
@@ -139,9 +140,9 @@ def weights_after(
     if compiled:
         model.base.compile_layers(backend="eager")
     settings = TrainingSettings(learning_rate=1e-2, warmup_steps=0)
-    paces = paces_of(model, adaptation, steps_per_epoch=3) if kind == "classify" else None
+    rates = group_rates(model, adaptation, steps_per_epoch=3) if kind == "classify" else None
     records = train(
-        Trainee(model, objective), make_optimizer(model, settings, paces), Changing(kind), settings=settings,
+        LossModule(model, objective), make_optimizer(model, settings, rates), Changing(kind), settings=settings,
         machine=Machine(MachineSettings(device="cpu", precision="fp32", threads=1)), processes=Processes(),
         first_step=0, total_steps=steps,
     )  # fmt: skip
@@ -208,9 +209,9 @@ def test_a_batch_that_is_not_finite_proves_nothing_and_another_one_is_waited_for
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(Recorder, "record", play_again)
-    is_true, judged = RecordedSteps._is_true, []
+    is_true, judged = CapturedSteps._is_true, []
 
-    def with_a_broken_weight_first(self: RecordedSteps, *arguments: Any) -> bool:
+    def with_a_broken_weight_first(self: CapturedSteps, *arguments: Any) -> bool:
         weight = next(iter(self.parameters.values()))
         kept = weight.detach().clone()
         if not judged:
@@ -219,7 +220,7 @@ def test_a_batch_that_is_not_finite_proves_nothing_and_another_one_is_waited_for
         weight.data.copy_(kept)
         return judged[-1]
 
-    monkeypatch.setattr(RecordedSteps, "_is_true", with_a_broken_weight_first)
+    monkeypatch.setattr(CapturedSteps, "_is_true", with_a_broken_weight_first)
     with caplog.at_level("INFO", logger="headswap"):
         losses, _ = weights_after("causal", is_recorded=True, monkeypatch=monkeypatch)
     assert judged[:2] == [False, True]
@@ -240,7 +241,7 @@ def test_the_fast_path_is_told_once_however_many_sizes_there_are(
 def test_no_room_for_a_recording_is_told_and_steps_are_computed_plainly(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(RecordedSteps, "_has_room", lambda self: False)
+    monkeypatch.setattr(CapturedSteps, "_has_room", lambda self: False)
     with caplog.at_level("INFO", logger="headswap"):
         losses, _ = weights_after("causal", is_recorded=True, monkeypatch=monkeypatch)
     assert "there is too little" in caplog.text

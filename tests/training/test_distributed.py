@@ -78,8 +78,9 @@ from safetensors.torch import save_file
 from headswap.model.text_model import build_model
 from headswap.training.config import MachineSettings, TrainingSettings
 from headswap.training.distributed import start_processes, stop_processes
-from headswap.training.loop import Trainee, train
-from headswap.training.device import Machine
+from headswap.training.gradients import LossModule
+from headswap.training.loop import train
+from headswap.training.machine import Machine
 from headswap.training.optimizer import make_optimizer
 from tiny import random_sequences, tiny_batch, tiny_model_shape, tiny_objective
 
@@ -104,7 +105,7 @@ processes = start_processes(machine.device)
 settings = TrainingSettings(learning_rate=1e-2, warmup_steps=0, seed=5, gradient_accumulation_steps=int(sys.argv[2]))
 model = build_model(shape.changed(pair_head=objective.num_segments > 0), seed=1).double()
 records = train(
-    Trainee(model, objective), make_optimizer(model, settings), Source(), settings=settings, machine=machine,
+    LossModule(model, objective), make_optimizer(model, settings), Source(), settings=settings, machine=machine,
     processes=processes, first_step=0, total_steps=6,
 )
 losses = [record.loss.double() for record in records]

@@ -21,7 +21,8 @@ from headswap.training.config import MachineSettings, TrainingSettings
 from headswap.training.cuda_graph_steps import SEEN_BEFORE
 from headswap.training.device import Machine
 from headswap.training.distributed import Processes
-from headswap.training.loop import Trainee, train
+from headswap.training.gradients import LossModule
+from headswap.training.loop import train
 from headswap.training.optimizer import make_optimizer
 from tiny import Changing, random_sequences, sentences, tiny_batch, tiny_model_shape, tiny_objective
 
@@ -195,7 +196,7 @@ def test_the_host_waits_for_nothing_in_a_step(kind: str) -> None:
     model = build_model(shape, seed=1).cuda()
     settings = TrainingSettings(learning_rate=1e-3, warmup_steps=0)
     records = train(
-        Trainee(model, objective or ClassificationObjective()), make_optimizer(model, settings), OneBatch(batch),
+        LossModule(model, objective or ClassificationObjective()), make_optimizer(model, settings), OneBatch(batch),
         settings=settings, machine=Machine(MachineSettings()), processes=Processes(), first_step=0, total_steps=40,
     )  # fmt: skip
     for num_before in (SEEN_BEFORE - 1, SEEN_BEFORE + 4):  # steps that are computed plainly, and that are played back
@@ -225,7 +226,7 @@ def losses_of(kind: str, *, fast: str, dropout: float = 0.0, is_compiled: bool =
     machine = Machine(MachineSettings(fast=fast, precision="bf16"))
     try:
         records = train(
-            Trainee(model, objective), make_optimizer(model, settings), Changing(kind), settings=settings,
+            LossModule(model, objective), make_optimizer(model, settings), Changing(kind), settings=settings,
             machine=machine, processes=Processes(), first_step=0, total_steps=30,
         )  # fmt: skip
         return [record.loss.item() for record in records]

@@ -18,9 +18,10 @@ from headswap.training import loop as engine
 from headswap.training.config import MachineSettings, TrainingSettings
 from headswap.training.device import Machine
 from headswap.training.distributed import Processes
-from headswap.training.loop import Trainee, train
+from headswap.training.gradients import LossModule
+from headswap.training.loop import train
 from headswap.training.optimizer import (
-    Pace,
+    GroupRate,
     is_without_decay,
     load_optimizer_tensors,
     make_optimizer,
@@ -57,9 +58,9 @@ def run(
     chosen = settings(**changes)
     optimizer = optimizer or make_optimizer(model, chosen)
     machine = Machine(MachineSettings(device="cpu", threads=2))
-    trainee = Trainee(model, source.objective)
+    module = LossModule(model, source.objective)
     records = train(
-        trainee, optimizer, source, settings=chosen, machine=machine, processes=Processes(),
+        module, optimizer, source, settings=chosen, machine=machine, processes=Processes(),
         first_step=first_step, total_steps=steps,
     )  # fmt: skip
     return records, optimizer
@@ -158,11 +159,13 @@ def test_layers_that_wait_for_their_turn_cost_no_gradient_and_the_same_is_learnt
     found = []
     for is_asked in (True, False):
         model = build_model(tiny_model_shape(head="classify"), seed=1)
-        paces = {name: Pace(first_step=2 if name.startswith("base.") else 0) for name, _ in model.named_parameters()}
+        rates = {
+            name: GroupRate(frozen_until=2 if name.startswith("base.") else 0) for name, _ in model.named_parameters()
+        }
         computed: list[int] = []
-        optimizer = make_optimizer(model, settings(), paces)
+        optimizer = make_optimizer(model, settings(), rates)
         if not is_asked:
-            monkeypatch.setattr(engine, "ask_for_gradients", lambda *_: None)
+            monkeypatch.setattr(engine, "require_gradients", lambda *_: None)
         records, _ = run(
             model, RaggedBatches(ClassificationObjective()), optimizer=optimizer,
             gradient_accumulation_steps=accumulation,
@@ -184,13 +187,13 @@ def test_layers_that_wait_for_their_turn_cost_no_gradient_and_the_same_is_learnt
 
 def test_steps_are_those_of_pytorchs_own_adamw_to_the_bit() -> None:
     ours, theirs = (build_model(tiny_model_shape(head="classify"), seed=1) for _ in range(2))
-    paces = {name: Pace(share=0.5 if name.startswith("base.") else 2.0) for name, _ in ours.named_parameters()}
+    rates = {name: GroupRate(lr_scale=0.5 if name.startswith("base.") else 2.0) for name, _ in ours.named_parameters()}
     chosen = settings(weight_decay=0.1)
-    optimizer = make_optimizer(ours, chosen, paces)
+    optimizer = make_optimizer(ours, chosen, rates)
     peer = torch.optim.AdamW(
         [
             {
-                "params": [tensor], "lr": 1e-2 * paces[name].share,
+                "params": [tensor], "lr": 1e-2 * rates[name].lr_scale,
                 "weight_decay": 0.0 if is_without_decay(name) else 0.1,
             }
             for name, tensor in theirs.named_parameters()

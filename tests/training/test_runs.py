@@ -20,7 +20,6 @@ from headswap.finetuning.config import FinetuneRecipe
 from headswap.metrics.classification import classification_metrics, warn_of_collapse
 from headswap.objectives.causal import CausalObjective
 from headswap.pretraining import pretrain as pretrain_module
-from headswap.pretraining import settle as settle_module
 from headswap.pretraining import time_budget as probe_module
 from headswap.pretraining.config import PretrainRecipe
 from headswap.pretraining.corpus import split_documents, unigram_entropy
@@ -95,7 +94,7 @@ def test_a_pretraining_folder_holds_all_that_is_promised(base: hs.Run) -> None:
 
 def test_held_out_loss_stands_beside_its_reference_lines_and_below_knowing_nothing(base: hs.Run) -> None:
     references = base.result["references"]
-    assert references["ln_vocabulary"] == pytest.approx(math.log(base.bundle.tokenizer.vocab_size))
+    assert references["ln_vocabulary"] == pytest.approx(math.log(base.model.bundle.tokenizer.vocab_size))
     assert references["unigram_entropy"] < references["ln_vocabulary"]
     assert base.result["loss"] < references["ln_vocabulary"] - 1
 
@@ -162,8 +161,8 @@ def test_finetuning_from_a_base_learns_the_grammar_and_scores_test(classifier: h
     assert test["macro_f1"] > 0.95
     assert np.array(test["confusion"]).sum() == test["num_examples"] == 100
     assert test["majority_share"] == 0.5
-    assert classifier.predict(["the film was superb .", "the film was dull ."]) == ["pos", "neg"]
-    scores = classifier.predict_scores(["the film was superb ."])[0].scores
+    assert classifier.model.predict(["the film was superb .", "the film was dull ."]) == ["pos", "neg"]
+    scores = classifier.model.predictions(["the film was superb ."])[0].scores
     assert sum(scores.values()) == pytest.approx(1)
 
 
@@ -398,7 +397,7 @@ def test_minutes_become_steps_once_and_resuming_does_not_probe_again(
         probes.append(minutes)
         return 6
 
-    monkeypatch.setattr(settle_module, "_probed_steps", probe)
+    monkeypatch.setattr(probe_module, "_probed_steps", probe)
     given = {"out": tmp_path / "run", "max_minutes": 3.0, "save_steps": 1, "logging_steps": 2, **PRETRAIN}
     with pytest.raises(RuntimeError, match="by the test"):
         hs.pretrain(shared / "corpus.txt", observer=StopAt(4), **given)
@@ -414,7 +413,7 @@ def test_minutes_become_steps_once_and_resuming_does_not_probe_again(
 def test_a_real_probe_finds_steps_and_moves_no_weight(
     shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(probe_module, "SECONDS", 0.05)
+    monkeypatch.setattr(probe_module, "PROBE_SECONDS", 0.05)
     run = hs.pretrain(shared / "corpus.txt", out=tmp_path / "run", max_minutes=0.003, **PRETRAIN)
     steps = load_recipe(PretrainRecipe, run.path / "recipe.toml").training.max_steps
     assert steps is not None
@@ -562,8 +561,8 @@ def test_a_corpus_that_is_read_often_is_read_with_dropout(corpus_file: Path, tmp
         return hs.pretrain(corpus_file, out=tmp_path / name, **(defaults | settings))
 
     def dropout_of(run: hs.Run) -> float | None:
-        assert run.bundle.model.base.layers[0].attention.dropout == 0
-        assert run.bundle.model.base.layers[0].dropout == run.bundle.model.shape.base.dropout
+        assert run.model.bundle.model.base.layers[0].attention.dropout == 0
+        assert run.model.bundle.model.base.layers[0].dropout == run.model.bundle.model.shape.base.dropout
         return load_recipe(PretrainRecipe, run.path / "recipe.toml").model.dropout
 
     often = run("often")
@@ -573,7 +572,7 @@ def test_a_corpus_that_is_read_often_is_read_with_dropout(corpus_file: Path, tmp
     assert dropout_of(run("once", num_train_epochs=1.0)) == 0
     assert dropout_of(run("masked", objective="masked")) == 0
     assert dropout_of(run("stated", dropout=0.0)) == 0
-    assert run("lab", preset="lab").bundle.model.shape.base.dropout == 0
+    assert run("lab", preset="lab").model.bundle.model.shape.base.dropout == 0
 
 
 def test_epochs_that_are_left_to_us_are_many_and_end_when_validation_stops_rising(shared: Path, tmp_path: Path) -> None:

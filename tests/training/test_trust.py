@@ -70,7 +70,7 @@ def test_a_run_never_removes_what_it_reads(base: hs.Run, train: Path) -> None:
     for flags in ({"overwrite": True}, {}):
         with pytest.raises(SettingError, match="which is read"):
             hs.finetune(base, train=train, out=base.path, **flags)
-    assert base.bundle.model is not None
+    assert base.model.bundle.model is not None
 
 
 def test_overwrite_and_resume_exclude_each_other(corpus_file: Path, tmp_path: Path) -> None:
@@ -105,10 +105,10 @@ def test_a_flag_for_one_limit_replaces_the_recipes_other(corpus_file: Path, tmp_
 def test_predict_takes_a_list_of_texts_only(base: hs.Run, train: Path, tmp_path: Path) -> None:
     classifier = hs.finetune(base, train=train, out=tmp_path / "classifier", num_train_epochs=1, threads=1)
     with pytest.raises(InputError, match="not one string"):
-        classifier.predict("a fine film")
+        classifier.model.predict("a fine film")
     with pytest.raises(InputError, match="1 is a int"):
-        classifier.predict([1])  # type: ignore[list-item]
-    assert hs.load(classifier.path / "bundle").predict(["a fine film"]) == classifier.predict(["a fine film"])
+        classifier.model.predict([1])  # type: ignore[list-item]
+    assert hs.load(classifier.path / "bundle").predict(["a fine film"]) == classifier.model.predict(["a fine film"])
 
 
 def test_predicting_in_bf16_says_what_it_moved(
@@ -117,8 +117,8 @@ def test_predicting_in_bf16_says_what_it_moved(
     run = hs.finetune(base, train=train, out=tmp_path / "run", max_steps=1)
     texts = ["the film was fine .", "the story was dull .", "the music was warm ."]
     with caplog.at_level(logging.INFO, logger="headswap"):
-        half = predict_texts(run.bundle, texts, precision="bf16")
-    full = predict_texts(run.bundle, texts)
+        half = predict_texts(run.model.bundle, texts, precision="bf16")
+    full = predict_texts(run.model.bundle, texts)
     said = [record.getMessage() for record in caplog.records if "moves the model's raw outputs" in record.getMessage()]
     assert len(said) == 1
     assert said[0].startswith("bf16 moves the model's raw outputs for the first 3 by at most ")
@@ -147,17 +147,17 @@ def test_weights_that_are_not_finite_give_no_answer(base: hs.Run, train: Path, t
 
 def test_what_is_cut_off_is_said(base: hs.Run, train: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     classifier = hs.finetune(base, train=train, out=tmp_path / "classifier", num_train_epochs=1, threads=1)
-    classifier.predict(["the film was lovely " * 50])
+    classifier.model.predict(["the film was lovely " * 50])
     assert "tokens were cut off" in caplog.text
-    base.generate("the film was lovely " * 50, max_new_tokens=1)
+    base.model.generate("the film was lovely " * 50, max_new_tokens=1)
     assert "the model reads the last 32 of them" in caplog.text
 
 
 def test_sampling_flags_without_a_temperature_are_refused(base: hs.Run) -> None:
     with pytest.raises(SettingError, match="need a temperature above 0"):
-        base.generate("the", top_k=5)
+        base.model.generate("the", top_k=5)
     with pytest.raises(HeadswapError, match="max_new_token is not a setting"):
-        base.generate("the", max_new_token=5)
+        base.model.generate("the", max_new_token=5)
 
 
 def test_loading_twice_and_generating_twice_works(base: hs.Run) -> None:

@@ -119,7 +119,7 @@ def joined_batch(
     )
 
 
-def filled_up(batch: Batch, *, num_tokens: int, num_sequences: int, num_targets: int) -> Batch:
+def pad_batch(batch: Batch, *, num_tokens: int, num_sequences: int, num_targets: int) -> Batch:
     """The same batch on the host in given sizes: what fills it up changes none of its losses.
 
     Sequences that are missing share the tokens that are missing; targets that are missing do not count.

@@ -38,7 +38,7 @@ LAYOUT = Layout(
         has_entry(folder / MANIFEST, "headswap_manifest") or has_entry(folder / CONFIG, "headswap_format")
     ),
 )
-TOKENS_READ = "tokens read"  # on the card
+TOKENS_TRAINED = "tokens read"  # on the card
 VERBS = {
     "classify": ("predict", "text-classification"),
     "tag": ("predict", "token-classification"),
@@ -65,9 +65,9 @@ class Bundle:
     """How a fine-tuned model is used."""
 
     @property
-    def tokens_read(self) -> int | None:
+    def tokens_trained(self) -> int | None:
         """Tokens that the base was trained on, repetitions counted; None where the card does not tell."""
-        return self.card.get(TOKENS_READ)
+        return self.card.get(TOKENS_TRAINED)
 
     @property
     def max_length(self) -> int:

@@ -52,13 +52,13 @@ def evaluate(
         _refuse("a language model", {**given, "label-file": label_file})
         metrics = score_language_model(
             loaded, data, text_column=columns.text_column, documents=documents or "auto", max_length=max_length,
-            machine=computer,
+            autocast=computer.scoring(),
         )  # fmt: skip
     else:
         task = task_of(loaded)
         _refuse(f"a {task.product}", {"documents": documents})
         metrics = score_task(
-            loaded, data, columns=columns, label_file=label_file, max_length=max_length, machine=computer
+            loaded, data, columns=columns, label_file=label_file, max_length=max_length, autocast=computer.scoring()
         )
     if flags.json:
         print_json(metrics)

@@ -1,7 +1,7 @@
 """`headswap finetune`."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from headswap.cli.flags import Adaptation, Head, Machine, Model, Output, Reading, Tokens, Training, TrainingFlags
 from headswap.data.config import LabelledSettings
@@ -53,25 +53,11 @@ def finetune(
         return
     result = run.result
     task = TASKS[result.get("task", "classify")]
-    if result.get("test") and "baselines" not in result:
-        result["baselines"] = _baselines(run.path)
-        run.write("result.json", result)
     if flags.json:
         print_json({"run": str(run.path), **result})
     elif result.get("test"):
-        scores = {f"headswap ({result['base']})": result["test"], **result["baselines"]}
+        scores = {f"headswap ({result['base']})": result["test"], **result.get("baselines", {})}
         print_comparison(task.name, task.noun, scores)
     if not flags.quiet:
         example = "'a context' --question 'your question'" if task.name == "span" else "'your text'"
         console.print(f"The {task.product} is in {run.path}. Next: headswap predict {run.path} {example}")
-
-
-def _baselines(run: Path) -> dict[str, Any]:
-    """What needs no Transformer reaches with the same labels on the same test set."""
-    from headswap.baselines.registry import task_baselines
-    from headswap.core.settings import load_recipe
-    from headswap.finetuning.config import FinetuneRecipe
-    from headswap.finetuning.splits import read_splits
-
-    splits = read_splits(load_recipe(FinetuneRecipe, run / "recipe.toml"))
-    return task_baselines(splits.task.name, [*splits.train, *splits.validation], splits.test)

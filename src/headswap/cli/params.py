@@ -67,7 +67,7 @@ def params(
                 raise SettingError(f"--{name} {value} is not allowed: it should be at least {least}.")
         shape = settings.shape(vocab_size=vocab_size or PRESET_VOCAB_SIZES[settings.preset], max_length=max_length)
         if adaptation is not None:
-            adaptation.check()
+            adaptation.check(is_scratch=False)
             if head == "none":
                 raise SettingError("--trainable is for a model with a head. Pass --head classify.")
         whole = None

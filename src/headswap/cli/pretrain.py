@@ -15,7 +15,7 @@ from headswap.training.config import MachineSettings
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from headswap.training.run_folder import Run
+    from headswap.training.run_folder import RunFolder
 
 
 def pretrain(
@@ -55,7 +55,7 @@ def pretrain(
     tell_of_base(*run_verb(pretrain_run, out, flags, sections), flags)
 
 
-def tell_of_base(run: "Run | None", console: "Console", flags: TrainingFlags) -> None:
+def tell_of_base(run: "RunFolder | None", console: "Console", flags: TrainingFlags) -> None:
     """What a run that made a base, or went on with one, has to say at its end."""
     from headswap.cli.display import print_json
 

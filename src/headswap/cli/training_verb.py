@@ -8,12 +8,12 @@ from rich.console import Console
 
 from headswap.cli.display import Display, is_first_process, start_messages
 from headswap.cli.flags import TrainingFlags
-from headswap.training.run_folder import Run
+from headswap.training.run_folder import RunFolder
 
 
 def run_verb(
-    train: Callable[..., Run], out: Path, flags: TrainingFlags, sections: Mapping[str, Any]
-) -> tuple[Run | None, Console]:
+    train: Callable[..., RunFolder], out: Path, flags: TrainingFlags, sections: Mapping[str, Any]
+) -> tuple[RunFolder | None, Console]:
     """The run, or None in a process that has nothing to say; and the console for messages."""
     console = start_messages(quiet=flags.quiet)
     with Display(console, quiet=flags.quiet) as display:

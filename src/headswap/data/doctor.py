@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -22,15 +22,24 @@ from headswap.data.checks import DAMAGED, WORD, Finding, cheap_findings, damaged
 from headswap.data.labelled import check_labels, label_names
 from headswap.data.overlap import NEAR, Overlap, find_overlap, normalised
 from headswap.data.records import Labelled, TaggedExample
-from headswap.tokens.tokenizer import Tokenizer
 
 ORDER = ("corpus", "train", "validation", "test")
 MOST_FOR_NEAR = 20_000
 """Texts of a corpus up to which near duplicates inside it are looked for; beyond, only exact ones."""
 QUANTILES = (0.5, 0.9, 0.99)
 LARGE_CUT, LARGE_UNKNOWN, MANY_TOKENS_A_WORD = 0.1, 0.01, 3.0
-FEW_TOKENS_A_PARAMETER = 1.0
+FEW_TOKENS_PER_PARAMETER = 1.0
 BATCH = 1_000
+
+
+class Encoder(Protocol):
+    """What the doctor needs of a tokenizer."""
+
+    origin: str
+    unk_id: int
+
+    def encode_batch(self, texts: list[str]) -> list[np.ndarray]:
+        """The ids of each text."""
 
 
 @dataclass
@@ -84,7 +93,7 @@ def examine_data(
     corpus: Texts | None,
     labelled: Mapping[str, Sequence[Labelled] | InputError],
     *,
-    tokenizer: Tokenizer | None = None,
+    tokenizer: Encoder | None = None,
     max_length: int | None = None,
     num_parameters: int | None = None,
     labels_of: Callable[[Sequence[Any]], Sequence[str]] = label_names,
@@ -130,7 +139,7 @@ def describe(
     texts: Iterable[str],
     examples: Sequence[Labelled] = (),
     *,
-    tokenizer: Tokenizer | None = None,
+    tokenizer: Encoder | None = None,
     max_length: int | None = None,
 ) -> Description:
     """Counts, labels, lengths, scripts; and tokens, if there is a tokenizer. One pass."""
@@ -189,7 +198,7 @@ def _script(letter: str) -> str:
 
 
 def _of_description(
-    role: str, one: Description, tokenizer: Tokenizer | None, max_length: int | None
+    role: str, one: Description, tokenizer: Encoder | None, max_length: int | None
 ) -> Iterator[Finding]:
     if one.truncated_tokens is not None and one.truncated_tokens >= LARGE_CUT:
         yield Finding(
@@ -232,7 +241,7 @@ def _of_corpus(texts: Iterable[str], one: Description, num_parameters: int | Non
             {"duplicates": repeated},
         )  # fmt: skip
     tokens = one.num_tokens if one.num_tokens is not None else one.num_words
-    if num_parameters and tokens / num_parameters < FEW_TOKENS_A_PARAMETER:
+    if num_parameters and tokens / num_parameters < FEW_TOKENS_PER_PARAMETER:
         unit = "tokens" if one.num_tokens is not None else "words"
         yield Finding(
             "warning", "corpus size", "corpus",

@@ -1,17 +1,14 @@
 """Settings and the recipe of fine-tuning: data, starting point, head, adaptation, training. Free of torch."""
 
 import re
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from headswap.batches.config import Long
 from headswap.core.errors import SettingError, did_you_mean
 from headswap.core.settings import Recipe, Settings
 from headswap.data.config import LabelledSettings
-from headswap.defaults import POOLINGS
 from headswap.model.shape import (
-    DEFAULT_PRESET,
     LORA_TARGETS,
     Count,
     Direction,
@@ -23,12 +20,11 @@ from headswap.model.shape import (
     ShapeChanges,
     Share,
 )
+from headswap.tasks.config import TaskSettings
 from headswap.tokens.config import TokenizerSettings
 from headswap.training.config import MachineSettings, Positive, Steps, TrainingSettings
 
 Unfreeze = Literal["at-once", "gradual"]
-LAYER_LR_DECAY, HEAD_LR_FACTOR = 0.8, 10.0
-"""How a carried base moves by default: what is general stays, what is new hurries (docs/results.md has the figures)."""
 
 
 class HeadSettings(HeadShape):
@@ -38,10 +34,6 @@ class HeadSettings(HeadShape):
     """How token vectors become one vector: last, mean, first, max, mean and max side by side, or later, a mean in which
     a token weighs as much as its place, since it has read all before it. By default later where the base reads from
     left to right, mean where it reads both ways. Heads that read token by token (tag, span) have no use for it."""
-
-    def shape(self, direction: Direction) -> HeadShape:
-        """With the pooling that fits a base's direction."""
-        return HeadShape(**self.model_dump(exclude={"pooling"}), pooling=self.pooling or POOLINGS[direction])
 
 
 class AdaptationSettings(Settings):
@@ -77,32 +69,16 @@ class AdaptationSettings(Settings):
         """N of top-N."""
         return int(self.trainable.removeprefix("top-")) if self.trainable.startswith("top-") else None
 
-    def resolved(self, *, is_scratch: bool) -> Self:
-        """With the paces written out; a base from scratch has nothing to be kept, so all of it moves alike."""
-        if is_scratch and (given := self._beside({"trainable": "all", "unfreeze": "at-once"})):
-            raise SettingError(f"{', '.join(given)} cannot be used with --base scratch: there is no base to adapt.")
-        decay, factor = (1.0, 1.0) if is_scratch else (LAYER_LR_DECAY, HEAD_LR_FACTOR)
-        if self.trainable == "head":
-            decay = 1.0  # none of its layers moves
-        return self.changed(
-            layer_lr_decay=self.layer_lr_decay or decay,
-            head_lr_factor=self.head_lr_factor or factor,
-            unfreeze="at-once" if is_scratch else self.unfreeze,
-        )
-
-    def fitted(self, *, is_gradual: bool) -> Self:
-        """With `unfreeze` written out, once base and run are known; parts of a base move at once."""
-        fit: Unfreeze = "gradual" if is_gradual and self.trainable == "all" else "at-once"
-        return self.changed(unfreeze=self.unfreeze or fit)
-
     def lora(self) -> LoraShape | None:
         """The adapters that are asked for."""
         if self.trainable != "lora":
             return None
         return LoraShape(rank=self.lora_rank, alpha=self.lora_alpha, targets=self.lora_targets)
 
-    def check(self) -> None:
-        """Settings that would have no effect are refused."""
+    def check(self, *, is_scratch: bool) -> None:
+        """Refuse settings that would have no effect."""
+        if is_scratch and (given := self._beside({"trainable": "all", "unfreeze": "at-once"})):
+            raise SettingError(f"{', '.join(given)} cannot be used with --base scratch: there is no base to adapt.")
         if self.trainable != "lora" and (given := self.not_default(("lora_rank", "lora_alpha", "lora_targets"))):
             raise SettingError(f"{', '.join(given)}: there are adapters under --trainable lora only.")
         if self.trainable == "head" and (given := self._beside({"unfreeze": "at-once", "layer_lr_decay": 1.0})):
@@ -113,12 +89,7 @@ class AdaptationSettings(Settings):
         return [name for name in self.not_default(idle) if getattr(self, name) != idle[name]]
 
 
-MetricName = Literal[
-    "accuracy", "macro_f1", "micro_f1", "f1", "exact_match", "mse", "mae", "pearson", "spearman", "r2", "loss"
-]
-
-
-class FinetuneTraining(TrainingSettings):
+class FinetuneTraining(TaskSettings, TrainingSettings):
     """Settings of fine-tuning."""
 
     max_length: Annotated[int, Field(ge=2)] | None = None
@@ -128,21 +99,6 @@ class FinetuneTraining(TrainingSettings):
     early_stopping_patience: Steps | None = None
     """Stop after so many epochs without a better validation score. By default 5 where the number of epochs is left to
     us, else never."""
-    long: Long | None = None
-    """What is done with texts longer than max_length: truncate keeps the beginning (default), head+tail the first
-    quarter and the last three, windows everything, in overlapping windows whose scores are averaged. The tasks tag and
-    span always read in windows."""
-    doc_stride: Annotated[int, Field(ge=0)] | None = None
-    """Tokens that neighbouring windows share; a quarter of a window by default."""
-    max_answer_length: Steps = 30
-    """Longest answer in tokens, in the task span."""
-    metric_for_best_model: MetricName | None = None
-    """What the best epoch is chosen by, on validation. By default accuracy (classify), micro_f1 (multilabel), mse
-    (regress), f1 (tag, span)."""
-    label_smoothing_factor: Share = 0.0
-    """Share of each target spread over all labels."""
-    class_weight: Literal["none", "balanced"] = "none"
-    """balanced: every class weighs the same in the loss, however rare it is."""
 
 
 class StartSettings(ShapeChanges):
@@ -158,12 +114,6 @@ class StartSettings(ShapeChanges):
     need what follows a word. A pre-trained base keeps its own."""
     dropout: Share | None = 0.1
     """Dropout on embeddings, attention and residual branches while fine-tuning."""
-
-    def resolved(self, direction: Direction) -> Self:
-        """With the defaults of a base from scratch written out; one that is carried over has its own."""
-        if self.base != "scratch":
-            return self
-        return self.changed(preset=self.preset or DEFAULT_PRESET, direction=self.direction or direction)
 
 
 class FinetuneRecipe(Recipe):

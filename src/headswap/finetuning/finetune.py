@@ -5,11 +5,11 @@ validation, scores test once. What the labels are and how they are scored is the
 """
 
 import logging
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from headswap.baselines.registry import task_baselines
 from headswap.batches.labelled_rows import EncodedSet, ExampleBatches
 from headswap.batches.order import steps_per_epoch
 from headswap.bundle.bundle import Bundle
@@ -17,22 +17,20 @@ from headswap.bundle.task_state import TaskState
 from headswap.core.errors import SettingError
 from headswap.core.settings import Settings, load_recipe
 from headswap.data.checks import findings_of, say_findings
-from headswap.defaults import FINETUNE_PATIENCE, finetuning_epochs, finetuning_rate, has_read_enough, moves_gradually
+from headswap.defaults import FinetuningFacts, resolve_finetuning, resolve_start
 from headswap.finetuning.config import FinetuneRecipe
-from headswap.finetuning.layer_rates import count, freeze, paces_of, say_what_moves
+from headswap.finetuning.layer_rates import count, freeze, group_rates, report_trainable
 from headswap.finetuning.prediction_file import predictions_of
 from headswap.finetuning.reload_check import FreshProcess, check_reload
-from headswap.finetuning.splits import LabelledSplits, read_splits
-from headswap.finetuning.starting_point import Start
+from headswap.finetuning.splits import read_splits
+from headswap.finetuning.starting_point import StartingPoint
 from headswap.inference.outputs import outputs_of
 from headswap.model.parameter_count import num_parameters
+from headswap.tasks.task import Task
 from headswap.training.checkpoint import Progress, best_folder, load_weights_in_place
-from headswap.training.device import Machine
-from headswap.training.distributed import Processes, start_processes, stop_processes
-from headswap.training.failures import explained
 from headswap.training.observer import Observer
-from headswap.training.run_folder import Run, open_run
-from headswap.training.runner import Plan, drive
+from headswap.training.run_folder import RunFolder
+from headswap.training.runner import Context, Plan, run_steps, run_training
 
 log = logging.getLogger("headswap")
 
@@ -45,65 +43,48 @@ def finetune(
     overwrite: bool = False,
     resume: bool = False,
     observer: Observer | None = None,
-) -> Run:
-    """Fine-tune as a recipe and the given sections say; return the run."""
+    with_baselines: bool = True,
+) -> RunFolder:
+    """Fine-tune as a recipe and the given sections say; return the run. A study fits its own baselines."""
     recipe = load_recipe(FinetuneRecipe, Path(config) if config else None, sections)
     if recipe.data.train is None:
         raise SettingError("No training set is given. Pass --train FILE.")
     if recipe.model.base is None:
         raise SettingError("No base is given. Pass --base RUN (a bundle or a run folder), or --base scratch.")
-    recipe.adaptation.check()
-    is_scratch = recipe.model.base == "scratch"
-    recipe = recipe.changed(adaptation=recipe.adaptation.resolved(is_scratch=is_scratch))
-    machine = Machine(recipe.machine)
-    processes = start_processes(machine.device)
-    try:
-        data = recipe.data
-        files = (recipe.model.base, recipe.tokenizer.tokenizer, data.train, data.validation, data.test)
-        reads = [name for name in files if name]
-        splits = read_splits(recipe)
-        recipe = _for_task(recipe, splits)
-        start = Start.of(recipe, splits)
-        run = processes.from_first(lambda: open_run(out, recipe, overwrite=overwrite, resume=resume, reads=reads))
-        if resume and run.is_finished:
-            run.check_data(splits.checksums() | start.checksums())
-            log.info("%s is finished already; nothing to do.", run.path)
-            return run
-        try:
-            with explained(run.path, recipe.training, processes=processes.world):
-                return _Finetuning(recipe, splits, start, run, machine, processes, observer or Observer()).work()
-        finally:
-            run.release()
-    finally:
-        stop_processes()
+    recipe.adaptation.check(is_scratch=recipe.model.base == "scratch")
+    data = recipe.data
+    return run_training(
+        recipe,
+        lambda context: _Finetuning(recipe, context, with_baselines=with_baselines),
+        out=out,
+        reads=(recipe.model.base, recipe.tokenizer.tokenizer, data.train, data.validation, data.test),
+        overwrite=overwrite,
+        resume=resume,
+        observer=observer,
+    )
 
 
-def _for_task(recipe: FinetuneRecipe, splits: LabelledSplits) -> FinetuneRecipe:
-    """The recipe with its task and the task's own defaults written out; what has no effect on it is refused."""
-    task, data = splits.task, recipe.data
-    training = task.resolve(recipe.training)
-    task.check_head(recipe.head)
+def for_task(recipe: FinetuneRecipe, task: Task) -> FinetuneRecipe:
+    """The recipe with its task and the task's own defaults filled in; settings without effect are refused."""
+    training, data = task.resolve(recipe.training), recipe.data
+    task.check_pooling(recipe.head.pooling)
     if data.text_pair_column is not None and training.long != "truncate":
         raise SettingError(f"long is '{training.long}', but pairs of texts can only be truncated. Leave it out.")
-    model = recipe.model.resolved("causal" if task.head == "classify" else "bidirectional")
-    return recipe.changed(data=data.changed(task=task.name), model=model, training=training)
+    recipe = recipe.changed(data=data.changed(task=task.name), training=training)
+    return resolve_start(recipe, direction=task.direction)
 
 
 class _Finetuning:
-    def __init__(
-        self,
-        recipe: FinetuneRecipe,
-        splits: LabelledSplits,
-        start: Start,
-        run: Run,
-        machine: Machine,
-        processes: Processes,
-        observer: Observer,
-    ) -> None:
-        self.splits, self.start, self.run, self.task = splits, start, run, splits.task
-        self.machine, self.processes, self.observer = machine, processes, observer
+    def __init__(self, recipe: FinetuneRecipe, context: Context, *, with_baselines: bool) -> None:
+        self.with_baselines = with_baselines
+        self.run, self.machine = context.run, context.machine
+        self.processes, self.observer = context.processes, context.observer
+        self.splits = splits = read_splits(recipe)
+        self.task = splits.task
+        recipe = for_task(recipe, self.task)
+        self.start = start = StartingPoint.of(recipe, splits)
         base = start.model.shape.base
-        machine.settle_precision(base.hidden_size)
+        self.machine.settle_precision(base.hidden_size)
         self.max_length = recipe.training.max_length or base.max_position_embeddings
         training = recipe.training.changed(max_length=self.max_length)
         card = {"base": recipe.model.base, "training examples": len(splits.train), "seed": training.seed}
@@ -119,43 +100,36 @@ class _Finetuning:
         self.bundle = Bundle(start.model, start.tokenizer, splits.labels, start.objective, card, task=state)
         self.train, self.validation = self._encoded(splits.train), self._encoded(splits.validation)
         self.steps_per_epoch = steps_per_epoch(len(self.train.rows), training.batch_size)
-        self.recipe, self.total_steps = self._fitted(recipe.changed(training=training))
+        self.recipe, self.total_steps = resolve_finetuning(recipe.changed(training=training), self._facts())
         self.latest: dict[str, Any] = {}
         freeze(start.model, self.recipe.adaptation)
 
-    def _fitted(self, recipe: FinetuneRecipe) -> tuple[FinetuneRecipe, int]:
-        """The recipe with every value that was left to us filled in, and its number of steps."""
-        training, model, tokens_read = recipe.training, self.start.model, self.start.tokens_read
-        read = None if tokens_read is None else tokens_read / num_parameters(model.base)
-        if training.learning_rate is None:
-            if read and not has_read_enough(read):
-                log.info("The base has read only %.2g tokens a parameter, so it may move fast.", read)
-            rate = finetuning_rate(model.shape.base.hidden_size, tokens_a_parameter=read)
-            training = training.changed(learning_rate=rate)
-        if training.max_steps is None and training.num_train_epochs is None:
-            epochs = finetuning_epochs(len(self.train.rows), training.batch_size)
-            patience = training.early_stopping_patience or FINETUNE_PATIENCE
-            training = training.changed(num_train_epochs=epochs, early_stopping_patience=patience)
-        steps = training.max_steps or math.ceil((training.num_train_epochs or 1) * self.steps_per_epoch)
-        num_epochs, num_layers = steps / self.steps_per_epoch, model.shape.base.num_hidden_layers
-        is_gradual = moves_gradually(num_epochs, num_layers, tokens_a_parameter=read)
-        adaptation, head = recipe.adaptation.fitted(is_gradual=is_gradual), recipe.head
-        if self.task.head == "classify":
-            head = head.changed(pooling=model.shape.classifier.pooling)
-        return recipe.changed(training=training, adaptation=adaptation, head=head), steps
+    def _facts(self) -> FinetuningFacts:
+        model, tokens = self.start.model, self.start.tokens_trained
+        return FinetuningFacts(
+            hidden_size=model.shape.base.hidden_size,
+            num_layers=model.shape.base.num_hidden_layers,
+            num_rows=len(self.train.rows),
+            steps_per_epoch=self.steps_per_epoch,
+            tokens_per_parameter=None if tokens is None else tokens / num_parameters(model.base),
+            pooling=None if self.task.is_per_token else model.shape.classifier.pooling,
+        )
 
-    def work(self) -> Run:
-        """Train to the end, score test once, write what came out."""
+    def checksums(self) -> dict[str, str]:
+        """What identifies the labelled sets, the tokenizer and the base."""
+        return self.splits.checksums() | self.start.checksums()
+
+    def work(self) -> None:
+        """Train to the end, score the test set once, write the results."""
         training = self.recipe.training
         per_epoch, total = self.steps_per_epoch, self.total_steps
         self.processes.from_first(self._begin)
         self._say_what_is_trained(total)
-        say_what_moves(self.start.model, self.recipe.adaptation, num_epochs=total / per_epoch)
-        is_per_token = self.task.head != "classify"
+        report_trainable(self.start.model, self.recipe.adaptation, num_epochs=total / per_epoch)
         plan = Plan(
             bundle=self.bundle,
             objective=self.task.objective(training, self.train, self.splits.labels),
-            source=ExampleBatches(self.train.rows, training.batch_size, training.seed, is_per_token),
+            source=ExampleBatches(self.train.rows, training.batch_size, training.seed, self.task.is_per_token),
             settings=training,
             machine=self.machine,
             processes=self.processes,
@@ -166,17 +140,15 @@ class _Finetuning:
             save_every=training.save_steps,
             score=self._score if len(self.validation) else None,
             patience=training.early_stopping_patience,
-            paces=paces_of(self.start.model, self.recipe.adaptation, steps_per_epoch=per_epoch),
+            rates=group_rates(self.start.model, self.recipe.adaptation, steps_per_epoch=per_epoch),
             observer=self.observer,
         )
-        progress = drive(plan, self.run)
-        # All wait for what the first one writes: under torchrun the first process to leave takes the others with it.
+        progress = run_steps(plan, self.run)
+        # All processes wait for rank 0 to write: under torchrun the first process that ends stops the others.
         self.processes.from_first(lambda: self._finish(self.bundle, progress))
-        return self.run
 
     def _begin(self) -> None:
-        data = self.splits.checksums() | self.start.checksums()
-        self.run.begin(self.recipe, self.machine.environment(self.recipe.training.seed), data)
+        self.run.begin(self.recipe, self.machine.environment(self.recipe.training.seed), self.checksums())
         self.run.write("ledger.json", self.start.ledger.as_json())
 
     def _finish(self, bundle: Bundle, progress: Progress) -> None:
@@ -209,6 +181,9 @@ class _Finetuning:
             if self.splits.test:
                 result["test"] = self._test(bundle)
                 result["truncated_shares"]["test"] = result["test"]["truncated_share"]
+                if self.with_baselines:
+                    labelled = [*self.splits.train, *self.splits.validation]
+                    result["baselines"] = task_baselines(self.task.name, labelled, self.splits.test)
             elif self.latest:
                 self.task.warn(self.latest, role="validation" if len(self.validation) else "train")
             bundle.save(self.run.path / "bundle")

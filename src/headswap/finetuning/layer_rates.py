@@ -1,8 +1,8 @@
-"""Ways to adapt a base: which weights move, how fast, and from which epoch on.
+"""Layer rates: which weights are trained, with which learning rate, and from which epoch on.
 
-`trainable` picks the weights; `layer_lr_decay` makes lower layers slower; `unfreeze = gradual` lets one more layer move
-each epoch, from the head down. All of it is a function of a tensor's depth and of the step, so that a resumed run does
-the same. The head is new and always moves.
+`trainable` selects the weights. `layer_lr_decay` lowers the rates of lower layers. `unfreeze = gradual` unfreezes one
+more layer per epoch, from the head downwards. All of it is a function of a tensor's depth and of the step, so a resumed
+run does the same. The head is new and always trained.
 """
 
 import logging
@@ -14,7 +14,7 @@ from headswap.core.errors import SettingError
 from headswap.finetuning.config import AdaptationSettings
 from headswap.model.lora import is_adapter
 from headswap.model.text_model import TextModel
-from headswap.training.optimizer import Pace
+from headswap.training.optimizer import GroupRate
 
 log = logging.getLogger("headswap")
 LAYER = re.compile(r"base\.layers\.(\d+)\.")
@@ -30,7 +30,7 @@ def depth_of(name: str, num_layers: int) -> int:
 
 
 def freeze(model: TextModel, settings: AdaptationSettings) -> None:
-    """Mark the weights that may move; the others keep every bit."""
+    """Set `requires_grad` of the weights that are trained; the others keep every bit."""
     num_layers = model.shape.base.num_hidden_layers
     wanted = settings.trainable
     if settings.top_layers is not None and settings.top_layers > num_layers:
@@ -38,10 +38,10 @@ def freeze(model: TextModel, settings: AdaptationSettings) -> None:
     if wanted == "biases" and not any(_is_bias(name) for name, _ in model.base.named_parameters()):
         raise SettingError("trainable = biases: this base has no biases. Use --trainable lora or top-N.")
     for name, tensor in model.named_parameters():
-        tensor.requires_grad_(_may_move(name, num_layers, settings))
+        tensor.requires_grad_(_is_trained(name, num_layers, settings))
 
 
-def _may_move(name: str, num_layers: int, settings: AdaptationSettings) -> bool:
+def _is_trained(name: str, num_layers: int, settings: AdaptationSettings) -> bool:
     if not name.startswith("base.") or settings.trainable == "all":
         return True
     if settings.top_layers is not None:
@@ -53,42 +53,43 @@ def _is_bias(name: str) -> bool:
     return name.endswith("bias")
 
 
-def paces_of(model: TextModel, settings: AdaptationSettings, *, steps_per_epoch: int) -> dict[str, Pace]:
-    """How each trainable tensor moves."""
+def group_rates(model: TextModel, settings: AdaptationSettings, *, steps_per_epoch: int) -> dict[str, GroupRate]:
+    """The learning-rate scale of each trainable tensor, and the step until which it is frozen."""
     num_layers = model.shape.base.num_hidden_layers
-    gradual = settings.unfreeze == "gradual"
+    is_gradual = settings.unfreeze == "gradual"
     decay, factor = settings.layer_lr_decay, settings.head_lr_factor
     assert decay is not None
     assert factor is not None
-    paces = {}
+    rates = {}
     for name, tensor in model.named_parameters():
         if tensor.requires_grad:
             depth = depth_of(name, num_layers)
-            share = decay ** max(0, depth - 1) if depth else factor
-            paces[name] = Pace(share, depth * steps_per_epoch if gradual else 0)
-    return paces
+            scale = decay ** max(0, depth - 1) if depth else factor
+            rates[name] = GroupRate(scale, depth * steps_per_epoch if is_gradual else 0)
+    return rates
 
 
-def say_what_moves(model: TextModel, settings: AdaptationSettings, *, num_epochs: float) -> None:
-    """One line on how many weights move, and a warning if some never get their turn."""
-    total, moving = count(model)
-    if moving < total:
-        log.info("Trainable: %s of %s parameters (%.2g %%).", f"{moving:,}", f"{total:,}", 100 * moving / total)
+def report_trainable(model: TextModel, settings: AdaptationSettings, *, num_epochs: float) -> None:
+    """Log how many weights are trained; warn if some stay frozen to the end."""
+    total, trained = count(model)
+    if trained < total:
+        log.info("Trainable: %s of %s parameters (%.2g %%).", f"{trained:,}", f"{total:,}", 100 * trained / total)
     if settings.unfreeze == "gradual":
         num_layers = model.shape.base.num_hidden_layers
         last = max(depth_of(name, num_layers) for name, tensor in model.named_parameters() if tensor.requires_grad)
         if last + 1 <= num_epochs:
             log.info(
-                "Gradual: one more layer moves each epoch, from the head down, and all from epoch %d on.", last + 1
+                "Gradual unfreezing: one more layer per epoch, from the head down; all are trained from epoch %d on.",
+                last + 1,
             )
         else:
             log.warning(
-                "Gradual unfreezing lets one more layer move each epoch: all of them move from epoch %d on, but the "
-                "run has %g. Ask for more epochs, or leave --unfreeze out.", last + 1, num_epochs,
+                "Gradual unfreezing unfreezes one more layer per epoch. All are trained from epoch %d on, but the run "
+                "has only %g epochs. Use more epochs, or --unfreeze at-once.", last + 1, num_epochs,
             )  # fmt: skip
 
 
 def count(model: nn.Module) -> tuple[int, int]:
-    """All parameters, and those that move."""
+    """Number of all parameters, and of those that are trained."""
     tensors: list[Tensor] = list(model.parameters())
     return sum(t.numel() for t in tensors), sum(t.numel() for t in tensors if t.requires_grad)

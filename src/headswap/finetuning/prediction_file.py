@@ -15,7 +15,7 @@ import numpy as np
 from headswap.core.errors import InputError, absent
 from headswap.core.files import atomic_file
 from headswap.data.records import Example, whole_text
-from headswap.tasks.predictions import Prediction
+from headswap.tasks.predictions import LabelPrediction
 
 FILE = "predictions.npz"
 
@@ -61,7 +61,9 @@ class Predictions:
             raise InputError(f"{file} cannot be read ({problem}). Run the fine-tuning again.") from None
 
 
-def predictions_of(answers: Sequence[Prediction], examples: Sequence[Example], labels: Sequence[str]) -> Predictions:
+def predictions_of(
+    answers: Sequence[LabelPrediction], examples: Sequence[Example], labels: Sequence[str]
+) -> Predictions:
     """What a classifier answered to the examples of a test set."""
     probabilities = np.array([[answer.scores[label] for label in labels] for answer in answers])
     targets = np.array([labels.index(example.label) for example in examples])

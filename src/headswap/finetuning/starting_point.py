@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from headswap.bundle.bundle import Bundle
 from headswap.core.errors import SettingError
 from headswap.data.records import Document
+from headswap.defaults import head_shape
 from headswap.finetuning.config import FinetuneRecipe, StartSettings
 from headswap.finetuning.splits import LabelledSplits
 from headswap.model.swap import Ledger, scratch_ledger, swap_head
@@ -20,14 +21,14 @@ SHAPE_SETTINGS = tuple(name for name in StartSettings.model_fields if name not i
 
 
 @dataclass(frozen=True)
-class Start:
+class StartingPoint:
     """The model a run starts from, its tokenizer, and the account of what was carried over."""
 
     model: TextModel
     tokenizer: Tokenizer
     ledger: Ledger
     objective: str
-    tokens_read: int | None = 0
+    tokens_trained: int | None = 0
     """Tokens that the base was pre-trained on; None where that is not known."""
 
     def checksums(self) -> dict[str, str]:
@@ -37,11 +38,11 @@ class Start:
         return {"tokenizer": self.tokenizer.fingerprint, **base}
 
     @classmethod
-    def of(cls, recipe: FinetuneRecipe, splits: LabelledSplits) -> "Start":
+    def of(cls, recipe: FinetuneRecipe, splits: LabelledSplits) -> "StartingPoint":
         return cls._scratch(recipe, splits) if recipe.model.base == "scratch" else cls._carried(recipe, splits)
 
     @classmethod
-    def _scratch(cls, recipe: FinetuneRecipe, splits: LabelledSplits) -> "Start":
+    def _scratch(cls, recipe: FinetuneRecipe, splits: LabelledSplits) -> "StartingPoint":
         if recipe.tokenizer.tokenizer is not None:
             check_untrained(recipe.tokenizer, f"--tokenizer {recipe.tokenizer.tokenizer} is given")
             tokenizer = Tokenizer.load(recipe.tokenizer.tokenizer)
@@ -64,13 +65,13 @@ class Start:
             direction=start.direction,
             head=splits.task.head,
             num_labels=len(splits.labels),
-            classifier=recipe.head.shape(start.direction),
+            classifier=head_shape(recipe.head, start.direction),
         )
         model = build_model(shape, seed=recipe.training.seed)
         return cls(model, tokenizer, scratch_ledger(model), "none")
 
     @classmethod
-    def _carried(cls, recipe: FinetuneRecipe, splits: LabelledSplits) -> "Start":
+    def _carried(cls, recipe: FinetuneRecipe, splits: LabelledSplits) -> "StartingPoint":
         assert recipe.model.base is not None
         given = [name for name in SHAPE_SETTINGS if getattr(recipe.model, name) is not None]
         bundle = Bundle.load(recipe.model.base)
@@ -102,8 +103,8 @@ class Start:
             direction=bundle.model.shape.direction,
             head=splits.task.head,
             num_labels=len(splits.labels),
-            classifier=recipe.head.shape(bundle.model.shape.direction),
+            classifier=head_shape(recipe.head, bundle.model.shape.direction),
             lora=recipe.adaptation.lora(),
         )
         model, ledger = swap_head(bundle.model, shape, seed=recipe.training.seed, source=str(recipe.model.base))
-        return cls(model, bundle.tokenizer, ledger, bundle.objective, bundle.tokens_read)
+        return cls(model, bundle.tokenizer, ledger, bundle.objective, bundle.tokens_trained)

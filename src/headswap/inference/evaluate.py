@@ -1,6 +1,7 @@
 """Scoring a saved bundle on new data: what `headswap evaluate` does."""
 
 import logging
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,6 @@ from headswap.objectives.registry import make_objective
 from headswap.tasks.registry import task_of
 from headswap.tasks.task import with_state
 from headswap.tokens.cache import cached_store
-from headswap.training.device import Machine
 
 log = logging.getLogger("headswap")
 
@@ -26,7 +26,7 @@ def score_task(
     columns: ColumnSettings,
     label_file: str | None,
     max_length: int | None,
-    machine: Machine,
+    autocast: AbstractContextManager,
 ) -> dict[str, Any]:
     """Every metric of the bundle's task on a labelled set; a label the model never saw is an error."""
     task = task_of(bundle)
@@ -42,7 +42,7 @@ def score_task(
     if max_length is not None:
         bundle = with_state(bundle, max_length=checked_length(bundle, max_length))
     encoded = task.encode(examples, bundle)
-    outputs = outputs_of(bundle.model, encoded.rows, autocast=machine.scoring())
+    outputs = outputs_of(bundle.model, encoded.rows, autocast=autocast)
     metrics = task.measure(outputs, encoded, bundle, is_final=True)
     task.warn(metrics, role=data)
     for note in encoded.notes:
@@ -51,7 +51,13 @@ def score_task(
 
 
 def score_language_model(
-    bundle: Bundle, data: str, *, text_column: str, documents: DocumentUnit, max_length: int | None, machine: Machine
+    bundle: Bundle,
+    data: str,
+    *,
+    text_column: str,
+    documents: DocumentUnit,
+    max_length: int | None,
+    autocast: AbstractContextManager,
 ) -> dict[str, Any]:
     """Loss a token, perplexity and bits a byte over a whole corpus, in packed windows."""
     length = checked_length(bundle, max_length)
@@ -60,7 +66,7 @@ def score_language_model(
     store = cached_store([data], settings, bundle.tokenizer, side=objective.sides)
     rows = objective.rows(store, np.arange(store.num_documents), max_length=length, layout="packed")
     num_bytes = int(store.byte_counts.sum())
-    metrics = held_out_metrics(bundle.model, objective, rows, num_bytes=num_bytes, autocast=machine.scoring())
+    metrics = held_out_metrics(bundle.model, objective, rows, num_bytes=num_bytes, autocast=autocast)
     return {**metrics, "num_tokens": rows.num_tokens, "num_documents": store.num_documents, "num_bytes": num_bytes}
 
 

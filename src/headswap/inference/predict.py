@@ -10,7 +10,7 @@ import torch
 from headswap.bundle.bundle import Bundle
 from headswap.core.errors import InputError
 from headswap.inference.outputs import outputs_of
-from headswap.tasks.predictions import Answer
+from headswap.tasks.predictions import Prediction
 from headswap.tasks.registry import task_of
 from headswap.tasks.task import length_of, with_state
 
@@ -24,7 +24,7 @@ def predict_texts(
     *,
     max_length: int | None = None,
     precision: Literal["fp32", "bf16"] = "fp32",
-) -> list[Answer]:
+) -> list[Prediction]:
     """What the model says of each input: texts, pairs, sentences or questions, as its task wants them.
 
     In bf16 it is said how far that moves the scores, measured on the first inputs.

@@ -35,7 +35,7 @@ from headswap.pretraining.corpus import split_documents
 from headswap.tokens.cache import cached_store
 from headswap.training.config import MachineSettings
 from headswap.training.device import Machine
-from headswap.training.run_folder import Run
+from headswap.training.run_folder import RunFolder
 
 REFERENCE_TEXT, REFERENCE = "reference.txt", "reference.json"
 REFERENCE_TOLERANCE = 1e-3
@@ -120,7 +120,7 @@ def reference_loss(bundle: Bundle, record: Path) -> dict[str, Any]:
     machine = Machine(MachineSettings(device="cpu", precision="fp32"))
     file = str(record / REFERENCE_TEXT)
     return score_language_model(
-        bundle, file, text_column="text", documents="line", max_length=None, machine=machine
+        bundle, file, text_column="text", documents="line", max_length=None, autocast=machine.scoring()
     )  # fmt: skip
 
 
@@ -131,11 +131,11 @@ def _checked(run: Path) -> tuple[PretrainRecipe, dict[str, Any]]:
     verb = read_toml(run / "recipe.toml").get("verb")
     if verb != "pretrain":
         raise SettingError(f"{run} is a run of headswap {verb}; a base that is shipped comes from headswap pretrain.")
-    if not Run(run).is_finished:
+    if not RunFolder(run).is_finished:
         raise InputError(f"{run} has not finished. Finish it with --resume first.")
     if unsound := [check.message for check in examine_bundle(run) if not check.is_sound]:
         raise InputError(f"{run} is not sound: {' '.join(unsound)}")
-    result = Run(run).result
+    result = RunFolder(run).result
     if result["loss"] is None:
         raise InputError(f"{run} held nothing out, so there is no loss to put on the card.")
     return load_recipe(PretrainRecipe, run / "recipe.toml"), result
@@ -192,7 +192,7 @@ def _write_record(
             (folder / file.name).write_bytes(file.read_bytes())
         environment = read_json(run / "environment.json")
         write_json(folder / "environment.json", {k: v for k, v in environment.items() if k != "command"})
-        lines = [{k: v for k, v in line.items() if k != "sample"} for line in Run(run).metrics()]
+        lines = [{k: v for k, v in line.items() if k != "sample"} for line in RunFolder(run).metrics()]
         (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
         (folder / REFERENCE_TEXT).write_text("".join(f"{line}\n" for line in sentences), encoding="utf-8")
         found = reference_loss(bundle, folder)

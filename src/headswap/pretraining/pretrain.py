@@ -7,41 +7,42 @@ objective and model come from is left to origin.py, what is held out to corpus.p
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from headswap.batches.sentence_pairs import PairRows
-from headswap.bundle.bundle import TOKENS_READ, Bundle
+from headswap.bundle.bundle import TOKENS_TRAINED, Bundle
 from headswap.core.errors import SettingError, counted
 from headswap.core.random_streams import Draws
 from headswap.core.settings import Settings, load_recipe
 from headswap.data.checks import say_findings
 from headswap.data.content_hash import spooled
+from headswap.defaults import PretrainingFacts, resolve_pretraining
 from headswap.inference.generate.config import SamplingSettings
 from headswap.inference.generate.generator import Generator
 from headswap.inference.language_model import held_out_metrics
 from headswap.model.parameter_count import num_parameters
+from headswap.model.text_model import TextModel
 from headswap.pretraining.config import AdaptRecipe, PretrainRecipe
 from headswap.pretraining.corpus import CorpusParts, split_documents, unigram_entropy
-from headswap.pretraining.settle import AnyRecipe, num_evaluations, settle
 from headswap.pretraining.show_inputs import shown_inputs
-from headswap.pretraining.starting_point import Origin, carried_origin, new_origin
+from headswap.pretraining.starting_point import StartingPoint, existing_base, new_base, with_dropout
+from headswap.pretraining.time_budget import num_evaluations, num_steps
 from headswap.pretraining.warnings import PlateauAlarm, corpus_findings
 from headswap.tokens.cache import cached_store
 from headswap.tokens.store import TokenStore
 from headswap.training.checkpoint import Progress
 from headswap.training.compile import compile_layers, pays_off
-from headswap.training.device import Machine
-from headswap.training.distributed import Processes, start_processes, stop_processes
-from headswap.training.failures import explained
 from headswap.training.observer import Observer
-from headswap.training.run_folder import Run, open_run
-from headswap.training.runner import Plan, drive
+from headswap.training.run_folder import RunFolder
+from headswap.training.runner import Context, Plan, run_steps, run_training
 
 log = logging.getLogger("headswap")
 SAMPLE_TOKENS = 40
+AnyRecipe = PretrainRecipe | AdaptRecipe
 
 
 def pretrain(
@@ -52,11 +53,11 @@ def pretrain(
     overwrite: bool = False,
     resume: bool = False,
     observer: Observer | None = None,
-) -> Run:
+) -> RunFolder:
     """Pre-train a base as a recipe and the given sections say; return its run."""
     recipe = load_recipe(PretrainRecipe, Path(config) if config else None, sections)
     recipe.model.shape(vocab_size=1, max_length=recipe.training.max_length)  # a wrong one is told before all else
-    return _work(recipe, [recipe.tokenizer.tokenizer], new_origin, out, overwrite, resume, observer)
+    return _run(recipe, [recipe.tokenizer.tokenizer], new_base, out, overwrite, resume, observer)
 
 
 def adapt(
@@ -67,63 +68,52 @@ def adapt(
     overwrite: bool = False,
     resume: bool = False,
     observer: Observer | None = None,
-) -> Run:
+) -> RunFolder:
     """Go on pre-training a base on a new corpus, as a recipe and the given sections say; return its run."""
     recipe = load_recipe(AdaptRecipe, Path(config) if config else None, sections)
     if recipe.model.base is None:
         raise SettingError("No base is given. Name the bundle or run folder of a pre-trained base.")
     reads = [recipe.model.base, recipe.model.reference]
-    return _work(recipe, reads, carried_origin, out, overwrite, resume, observer)
+    return _run(recipe, reads, existing_base, out, overwrite, resume, observer)
 
 
-def _work(
+def _run(
     recipe: AnyRecipe,
     also_reads: Sequence[str | None],
-    origin: Callable[[Any, Sequence[str]], Origin],
+    start: Callable[[Any, Sequence[str]], StartingPoint],
     out: str | Path,
     overwrite: bool,
     resume: bool,
     observer: Observer | None,
-) -> Run:
+) -> RunFolder:
     recipe.training.check()
     if not recipe.corpus.corpus:
         raise SettingError(
             "No corpus is given. Name files, folders, a token store, a data set, or - for standard input."
         )
-    machine = Machine(recipe.machine)
-    processes = start_processes(machine.device)
-    try:
-        reads = [name for name in (*recipe.corpus.corpus, *also_reads) if name]
-        run = processes.from_first(lambda: open_run(out, recipe, overwrite=overwrite, resume=resume, reads=reads))
-        if resume and run.is_finished:
-            log.info("%s is finished already; nothing to do.", run.path)
-            return run
-        try:
-            with explained(run.path, recipe.training, processes=processes.world):
-                return _Pretraining(recipe, origin, run, machine, processes, observer or Observer()).work()
-        finally:
-            run.release()
-    finally:
-        stop_processes()
+    return run_training(
+        recipe,
+        lambda context: _Pretraining(recipe, start, context),
+        out=out,
+        reads=(*recipe.corpus.corpus, *also_reads),
+        overwrite=overwrite,
+        resume=resume,
+        observer=observer,
+    )
 
 
 class _Pretraining:
     def __init__(
-        self,
-        recipe: AnyRecipe,
-        origin: Callable[[Any, Sequence[str]], Origin],
-        run: Run,
-        machine: Machine,
-        processes: Processes,
-        observer: Observer,
+        self, recipe: AnyRecipe, start: Callable[[Any, Sequence[str]], StartingPoint], context: Context
     ) -> None:
-        self.recipe, self.run, self.machine, self.processes, self.observer = recipe, run, machine, processes, observer
-        sources = processes.from_first(lambda: spooled(recipe.corpus.corpus))  # standard input is the first one's
-        self.origin = processes.first_then_all(lambda: origin(recipe, sources))
-        self.tokenizer, self.store, self.objective = self.origin.tokenizer, self.origin.store, self.origin.objective
-        self.shape = self.origin.model.shape
-        self.reference = processes.first_then_all(self._read_reference)
-        machine.settle_precision(self.shape.base.hidden_size)
+        self.recipe, self.run, self.machine = recipe, context.run, context.machine
+        self.processes, self.observer = context.processes, context.observer
+        sources = self.processes.from_first(lambda: spooled(recipe.corpus.corpus))  # only rank 0 has standard input
+        self.start = self.processes.first_then_all(lambda: start(recipe, sources))
+        self.tokenizer, self.store, self.objective = self.start.tokenizer, self.start.store, self.start.objective
+        self.shape = self.start.model.shape
+        self.reference = self.processes.first_then_all(self._read_reference)
+        self.machine.settle_precision(self.shape.base.hidden_size)
         max_length = recipe.training.max_length or self.shape.base.max_position_embeddings
         self.parts = CorpusParts(self.store, self.objective, recipe.training, max_length=max_length)
         self.references = {
@@ -133,23 +123,24 @@ class _Pretraining:
         self.total_steps = 0
         self.plateau = PlateauAlarm(self.references["unigram_entropy"], is_masked=not self.objective.is_likelihood)
 
-    def work(self) -> Run:
-        """Train to the end and write what came out."""
-        origin, parts = self.origin, self.parts
-        self.recipe, steps, model = settle(
-            self.recipe, origin, parts, run=self.run, machine=self.machine, processes=self.processes
-        )
-        training, self.total_steps = self.recipe.training, steps
+    def checksums(self) -> dict[str, str]:
+        """What identifies the corpus, the tokenizer and the base that is adapted."""
+        return self.start.checksums()
+
+    def work(self) -> None:
+        """Train to the end and write the results."""
+        model = self._resolve()
+        training, parts, steps = self.recipe.training, self.parts, self.total_steps
         self.processes.from_first(
-            lambda: self.run.begin(self.recipe, self.machine.environment(training.seed), origin.checksums())
+            lambda: self.run.begin(self.recipe, self.machine.environment(training.seed), self.checksums())
         )
-        self._say_what_is_trained(steps)
+        self._report_inputs(steps)
         if self.processes.is_first:
             say_findings(corpus_findings(self.store, self.tokenizer, num_parameters=num_parameters(model)), log)
         tokens = steps * parts.rows.num_tokens / parts.steps_per_epoch
         if pays_off(model, self.machine, tokens=tokens, minutes=training.max_minutes):
             compile_layers(model, self.machine.device)
-        name, masking, card = origin.objective_name, origin.masking, self._card(steps, round(tokens))
+        name, masking, card = self.start.objective_name, self.start.masking, self._card(steps, round(tokens))
         bundle = Bundle(model, self.tokenizer, objective=name, masking=masking, card=card)
         old = self._reference_loss(bundle)
         every = training.eval_steps or max(1, math.ceil(steps / num_evaluations(steps, parts)))
@@ -168,10 +159,26 @@ class _Pretraining:
             losses=self.objective.losses,
             observer=self.observer,
         )
-        progress = drive(plan, self.run)
-        # All wait for what the first one writes: under torchrun the first process to leave takes the others with it.
+        progress = run_steps(plan, self.run)
+        # All processes wait for rank 0 to write: under torchrun the first process that ends stops the others.
         self.processes.from_first(lambda: self._finish(bundle, progress, plan.steps_per_epoch, old))
-        return self.run
+
+    def _resolve(self) -> TextModel:
+        """Fill in the recipe's open settings and the number of steps; return the model to train."""
+        facts = PretrainingFacts(
+            hidden_size=self.shape.base.hidden_size,
+            max_length=self.parts.max_length,
+            is_new=self.start.source is None,
+            is_causal=self.objective.is_likelihood,
+        )
+        recipe = resolve_pretraining(self.recipe, facts)
+        training, self.total_steps = num_steps(
+            recipe, self.start, self.parts, run=self.run, machine=self.machine, processes=self.processes
+        )
+        facts = replace(facts, epochs=self.total_steps / self.parts.steps_per_epoch)
+        self.recipe = resolve_pretraining(recipe.changed(training=training), facts)
+        dropout = self.recipe.model.dropout if isinstance(self.recipe, PretrainRecipe) else None
+        return with_dropout(self.start.model, dropout, seed=training.seed)
 
     def _finish(self, bundle: Bundle, progress: Progress, per_epoch: int, old: float | None) -> None:
         bundle.save(self.run.path / "bundle")
@@ -182,7 +189,7 @@ class _Pretraining:
                 before["reference"] = {"loss_before": old, "loss_after": self._reference_loss(bundle)}
         self.run.write("result.json", {
             "verb": self.recipe.verb,
-            "objective": self.origin.objective_name,
+            "objective": self.start.objective_name,
             **dict.fromkeys(("loss", "perplexity", "bits_per_byte")),
             **_held_out(progress.history[-1]),
             **self._held_out_size(),
@@ -229,7 +236,7 @@ class _Pretraining:
             line["sample"] = Generator(bundle).continue_text("", settings).text
         return line
 
-    def _say_what_is_trained(self, steps: int) -> None:
+    def _report_inputs(self, steps: int) -> None:
         training, shape, rows = self.recipe.training, self.shape.base, self.parts.rows
         cut = f", {rows.num_truncated:,} tokens cut off by the limit" if rows.num_truncated else ""
         beside = f" ({len(self.parts.held_out.documents):,} more are held out)" if self.parts.held_out else ""
@@ -240,7 +247,7 @@ class _Pretraining:
         )  # fmt: skip
         log.info(
             "Pre-training %d layers of %d (%s) for %s of %d rows on %s. ln V = %.3f, unigram entropy = %.3f.",
-            shape.num_hidden_layers, shape.hidden_size, self.origin.objective_name, counted(steps, "step"),
+            shape.num_hidden_layers, shape.hidden_size, self.start.objective_name, counted(steps, "step"),
             training.batch_size, self.machine.describe(), *self.references.values(),
         )  # fmt: skip
         if isinstance(rows, PairRows) and rows.num_left_out:
@@ -255,13 +262,13 @@ class _Pretraining:
         return {} if not rows else {"held_out_documents": len(rows.documents), "held_out_tokens": rows.num_tokens}
 
     def _card(self, steps: int, tokens: int) -> dict[str, Any]:
-        training, before = self.recipe.training, self.origin.tokens_read
+        training, before = self.recipe.training, self.start.tokens_trained
         return {
-            "objective": self.origin.objective_name,
-            "preset": self.origin.preset,
-            **({"went on from": self.origin.source} if self.origin.source else {}),
+            "objective": self.start.objective_name,
+            "preset": self.start.preset,
+            **({"went on from": self.start.source} if self.start.source else {}),
             "training tokens in the corpus": self.parts.rows.num_tokens,
-            **({TOKENS_READ: before + tokens} if before is not None else {}),
+            **({TOKENS_TRAINED: before + tokens} if before is not None else {}),
             "steps": steps,
             "batch size": training.batch_size,
             "learning rate": training.learning_rate,

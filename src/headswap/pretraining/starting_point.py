@@ -1,4 +1,4 @@
-"""Where pre-training begins: a new base of a preset's shape, or one that goes on with new text."""
+"""The starting point of pre-training: a new base of a preset's shape, or an existing base that is adapted."""
 
 import hashlib
 import logging
@@ -23,7 +23,7 @@ log = logging.getLogger("headswap")
 
 
 @dataclass(frozen=True)
-class Origin:
+class StartingPoint:
     """Text as tokens, the objective, and the model before the first step."""
 
     tokenizer: Tokenizer
@@ -34,12 +34,12 @@ class Origin:
     model: TextModel
     preset: str
     source: str | None = None
-    """The bundle that goes on; None for a new base."""
-    tokens_read: int | None = 0
-    """How many it has read before; None where its card does not tell."""
+    """The base that is adapted; None for a new base."""
+    tokens_trained: int | None = 0
+    """Tokens that it was trained on before; None where its card does not record it."""
 
     def checksums(self) -> dict[str, str]:
-        """What identifies the text, the tokenizer and a base that goes on."""
+        """What identifies the text, the tokenizer and the base that is adapted."""
         found = {"corpus": self.store.meta["arrays"]["ids"]["sha256"], "tokenizer": self.tokenizer.fingerprint}
         if self.source is not None:
             tensors = "".join(checksum(tensor) for tensor in self.model.state_dict().values())
@@ -47,11 +47,18 @@ class Origin:
         return found
 
 
-def new_origin(recipe: PretrainRecipe, sources: Sequence[str]) -> Origin:
+def with_dropout(model: TextModel, dropout: float | None, *, seed: int) -> TextModel:
+    """The same weights in a base with another dropout, where one is given."""
+    if not dropout or dropout == model.shape.base.dropout:
+        return model
+    return build_model(model.shape.changed(base=model.shape.base.changed(dropout=dropout)), seed=seed)
+
+
+def new_base(recipe: PretrainRecipe, sources: Sequence[str]) -> StartingPoint:
     """A base of a preset's shape for the vocabulary of the corpus."""
     name, masking = recipe.training.objective, recipe.masking
     if name == "causal" and (given := masking.not_default(MaskingSettings.model_fields)):
-        raise SettingError(f"{', '.join(given)}: the causal objective hides nothing. Use --objective masked.")
+        raise SettingError(f"{', '.join(given)}: the causal objective masks nothing. Use --objective masked.")
     if "+" in name and recipe.training.layout == "documents":
         raise SettingError(f"--layout documents cannot be used: under --objective {name} a row is a pair of segments.")
     found = _tokenizer(recipe, sources)
@@ -69,11 +76,11 @@ def new_origin(recipe: PretrainRecipe, sources: Sequence[str]) -> Origin:
         log.info("Added %d segment embeddings to the base: %s tells two segments apart.", objective.num_segments, name)
     whole = ModelShape(base=shape, direction=objective.direction, head="lm", pair_head=objective.num_segments > 0)
     model = build_model(whole, seed=recipe.training.seed)
-    return Origin(tokenizer, store, name, objective, masking, model, recipe.model.preset)
+    return StartingPoint(tokenizer, store, name, objective, masking, model, recipe.model.preset)
 
 
-def carried_origin(recipe: AdaptRecipe, sources: Sequence[str]) -> Origin:
-    """A pre-trained base that goes on, with its tokenizer, its objective and its head."""
+def existing_base(recipe: AdaptRecipe, sources: Sequence[str]) -> StartingPoint:
+    """A pre-trained base with its tokenizer, its objective and its head."""
     base = recipe.model.base
     assert base is not None
     bundle = Bundle.load(base)
@@ -90,9 +97,9 @@ def carried_origin(recipe: AdaptRecipe, sources: Sequence[str]) -> Origin:
     objective = make_objective(bundle.objective, bundle.tokenizer, bundle.masking)
     store = cached_store(sources, recipe.corpus, bundle.tokenizer, side=objective.sides)
     preset = str(bundle.card.get("preset", "not recorded"))
-    return Origin(
+    return StartingPoint(
         bundle.tokenizer, store, bundle.objective, objective, bundle.masking, bundle.model, preset, source=base,
-        tokens_read=bundle.tokens_read,
+        tokens_trained=bundle.tokens_trained,
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from headswap.core.errors import counted
 from headswap.data.checks import Finding
-from headswap.data.doctor import FEW_TOKENS_A_PARAMETER, LARGE_UNKNOWN
+from headswap.data.doctor import FEW_TOKENS_PER_PARAMETER, LARGE_UNKNOWN
 from headswap.tokens.store import TokenStore
 from headswap.tokens.tokenizer import Tokenizer
 
@@ -35,7 +35,7 @@ def corpus_findings(store: TokenStore, tokenizer: Tokenizer, *, num_parameters: 
             "warning", "unknown tokens", "corpus",
             f"{unknown / store.num_tokens:.1%} of the tokens are unknown to the tokenizer. Train one on this corpus.",
         )  # fmt: skip
-    if store.num_tokens < FEW_TOKENS_A_PARAMETER * num_parameters:
+    if store.num_tokens < FEW_TOKENS_PER_PARAMETER * num_parameters:
         yield Finding(
             "note", "corpus size", "corpus",
             f"{store.num_tokens:,} tokens for {num_parameters:,} parameters ({store.num_tokens / num_parameters:.2g} "

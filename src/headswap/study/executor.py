@@ -10,13 +10,12 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from headswap.core.current_folder import new_python
+from headswap.core.stop_requests import stop_requests
 from headswap.study.estimate import Estimator
 from headswap.study.plan import Job
 
@@ -81,7 +80,7 @@ class Scheduler:
         parts = [[job for job in waiting if job.stage == stage] for stage in stages]
         if not self.goes_by_stages(waiting, deadline=deadline):
             parts = [waiting]
-        with _requests_to_stop() as request:
+        with stop_requests() as request:
             for part in parts:
                 self._run_part(part, outcome, request, sharing)
         return outcome
@@ -213,24 +212,3 @@ def thread_limits(threads: int) -> dict[str, str]:
 def _last_line(log: Path) -> str:
     lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
     return lines[-1] if lines else ""
-
-
-@contextmanager
-def _requests_to_stop() -> Iterator[threading.Event]:
-    """An event that Ctrl-C or SIGTERM sets."""
-    request = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield request
-        return
-
-    def ask(_number: int, _frame: Any) -> None:
-        if request.is_set():
-            raise KeyboardInterrupt
-        request.set()
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield request
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -90,7 +90,7 @@ def _pretrain(folder: Path, job: Mapping[str, Any]) -> None:
 def _finetune(folder: Path, job: Mapping[str, Any]) -> None:
     from headswap.finetuning.finetune import finetune
 
-    finetune(out=folder, sections=job["sections"], resume=True)
+    finetune(out=folder, sections=job["sections"], resume=True, with_baselines=False)
     remove_folder(folder / "checkpoints")
     if job.get("keep") == "results":
         remove_folder(folder / "bundle")

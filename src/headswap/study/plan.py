@@ -19,7 +19,7 @@ from headswap.core.files import sha256_of_file
 from headswap.core.installed_bases import base_folder, is_boxed
 from headswap.core.settings import Recipe, load_recipe
 from headswap.data.config import ReadSettings
-from headswap.defaults import behind_finetuning, behind_pretraining
+from headswap.defaults import values_behind_finetuning, values_behind_pretraining
 from headswap.finetuning.config import FinetuneRecipe, StartSettings
 from headswap.pretraining.config import PretrainRecipe
 from headswap.study.arms import SCRATCH, Arm, Sections
@@ -175,7 +175,7 @@ class _Planner:
         recipe = load_recipe(PretrainRecipe, None, sections)
         recipe.training.check()
         content = [_content(recipe), self.prepared.digests["corpus"], self._reading(), self._tokenizer_content()]
-        content.append(behind_pretraining())
+        content.append(values_behind_pretraining())
         needs = (tokenizer_id,) if tokenizer_id else ()
         name = "base" if recipe.training.objective == "causal" else f"base-{recipe.training.objective}"
         return self._add("pretrain", f"{name}-seed{base_seed}", content, sections, needs=needs, seed=base_seed)
@@ -239,7 +239,7 @@ class _Planner:
             sections["adaptation"] = recipe.adaptation.model_dump(mode="json", exclude_unset=True)
         sections = _laid_over(sections, arm.finetune)
         content = [_content(load_recipe(FinetuneRecipe, None, sections)), self._rows_content(budget), start]
-        content.append(behind_finetuning())
+        content.append(values_behind_finetuning())
         labels = self.prepared.num_labels(budget)
         name = f"{arm.name}-{labels}-seed{seed}"
         return self._add(

@@ -16,13 +16,15 @@ from headswap.bundle.task_state import TaskState
 from headswap.core.settings import load_recipe
 from headswap.data.labelled import read_labelled
 from headswap.finetuning.config import FinetuneRecipe
+from headswap.finetuning.finetune import for_task
 from headswap.finetuning.splits import LabelledSplits
-from headswap.finetuning.starting_point import Start
+from headswap.finetuning.starting_point import StartingPoint
 from headswap.inference.outputs import outputs_of
 from headswap.tasks.registry import TASKS
 from headswap.training.device import Machine
 from headswap.training.distributed import Processes
-from headswap.training.loop import Trainee, train
+from headswap.training.gradients import LossModule
+from headswap.training.loop import train
 from headswap.training.optimizer import make_optimizer
 
 SECONDS = 2.0
@@ -33,12 +35,12 @@ NUM_TEXTS = 128
 def measure(sections: Mapping[str, Any]) -> dict[str, Any]:
     """Seconds a step, seconds a scored text, bytes a token, parameters and peak memory of one fine-tuning."""
     recipe, task = load_recipe(FinetuneRecipe, None, sections), TASKS["classify"]
-    recipe = recipe.changed(model=recipe.model.resolved("causal"), training=task.resolve(recipe.training))
+    recipe = for_task(recipe, task)
     assert recipe.data.train is not None
     examples = read_labelled(recipe.data.train, text_column="text", label_column="label")
     labels = tuple(sorted({example.label for example in examples}))
     some = examples[:: max(1, len(examples) // NUM_TEXTS)][:NUM_TEXTS]
-    start = Start.of(recipe, LabelledSplits(some, [], [], labels))
+    start = StartingPoint.of(recipe, LabelledSplits(some, [], [], labels))
     machine = Machine(recipe.machine)
     training = recipe.training.changed(learning_rate=1e-9)
     base = start.model.shape.base
@@ -49,7 +51,7 @@ def measure(sections: Mapping[str, Any]) -> dict[str, Any]:
     model = start.model.to(machine.device)
     source = ExampleBatches(encoded.rows, min(training.batch_size, len(encoded.rows)), 0, False)
     records = train(
-        Trainee(model, task.objective(training, encoded, labels)), make_optimizer(model, training), source,
+        LossModule(model, task.objective(training, encoded, labels)), make_optimizer(model, training), source,
         settings=training, machine=machine, processes=Processes(), first_step=0, total_steps=1_000_000,
     )  # fmt: skip
     for _ in range(WARM_UP[machine.device.type]):

@@ -12,10 +12,10 @@ from headswap.bundle.bundle import Bundle
 from headswap.data.config import ColumnSettings
 from headswap.data.labelled import check_labels, label_names, one_label
 from headswap.data.records import Example
-from headswap.finetuning.config import FinetuneTraining
 from headswap.metrics.classification import classification_metrics, warn_of_collapse
 from headswap.objectives.supervised import ClassificationObjective
-from headswap.tasks.predictions import Prediction
+from headswap.tasks.config import TaskSettings
+from headswap.tasks.predictions import LabelPrediction
 from headswap.tasks.text_task import TextTask
 
 
@@ -54,9 +54,7 @@ class ClassifyTask(TextTask):
         probabilities = torch.softmax(torch.from_numpy(scores).double(), dim=1).mean(dim=0)
         return probabilities.log().float().numpy()
 
-    def objective(
-        self, training: FinetuneTraining, encoded: EncodedSet, labels: Sequence[str]
-    ) -> ClassificationObjective:
+    def objective(self, training: TaskSettings, encoded: EncodedSet, labels: Sequence[str]) -> ClassificationObjective:
         """Cross entropy, weighted and smoothed as asked."""
         weights = None
         if training.class_weight == "balanced":
@@ -74,12 +72,12 @@ class ClassifyTask(TextTask):
         """One class for everything is suspicious."""
         warn_of_collapse(metrics, role=role)
 
-    def answers(self, outputs: Sequence[np.ndarray], encoded: EncodedSet, bundle: Bundle) -> list[Prediction]:
+    def answers(self, outputs: Sequence[np.ndarray], encoded: EncodedSet, bundle: Bundle) -> list[LabelPrediction]:
         """The most probable label."""
         scores = torch.softmax(torch.from_numpy(self.scores(outputs, encoded)), dim=1)
         best = scores.argmax(dim=1)
         return [
-            Prediction(bundle.labels[choice], dict(zip(bundle.labels, row, strict=True)))
+            LabelPrediction(bundle.labels[choice], dict(zip(bundle.labels, row, strict=True)))
             for choice, row in zip(best.tolist(), scores.tolist(), strict=True)
         ]
 

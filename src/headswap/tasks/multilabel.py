@@ -14,9 +14,9 @@ from headswap.core.errors import InputError, counted, did_you_mean, listed, rais
 from headswap.data.config import ColumnSettings
 from headswap.data.labelled import several_labels
 from headswap.data.records import Example
-from headswap.finetuning.config import FinetuneTraining
 from headswap.metrics.multilabel import THRESHOLD, best_thresholds, multilabel_metrics, present_labels
 from headswap.objectives.supervised import MultiLabelObjective
+from headswap.tasks.config import TaskSettings
 from headswap.tasks.predictions import LabelsPrediction
 from headswap.tasks.task import with_state
 from headswap.tasks.text_task import TextTask
@@ -75,7 +75,7 @@ class MultiLabelTask(TextTask):
         """The mean probability, as log-odds, so that its sigmoid gives it back."""
         return torch.sigmoid(torch.from_numpy(scores).double()).mean(dim=0).logit(eps=1e-12).float().numpy()
 
-    def objective(self, training: FinetuneTraining, encoded: EncodedSet, labels: Sequence[str]) -> MultiLabelObjective:
+    def objective(self, training: TaskSettings, encoded: EncodedSet, labels: Sequence[str]) -> MultiLabelObjective:
         """Binary cross entropy, weighted and smoothed as asked."""
         weights = None
         if training.class_weight == "balanced":

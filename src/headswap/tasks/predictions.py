@@ -8,7 +8,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Prediction:
+class LabelPrediction:
     """The label of a text and the score of every label."""
 
     label: str
@@ -131,4 +131,4 @@ class SpanPrediction:
         return f"{self.answer}\t{where}\t{self.score:.4f}"
 
 
-Answer = Prediction | LabelsPrediction | ValuePrediction | TagsPrediction | SpanPrediction
+Prediction = LabelPrediction | LabelsPrediction | ValuePrediction | TagsPrediction | SpanPrediction

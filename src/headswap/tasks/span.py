@@ -48,6 +48,8 @@ class SpanTask(Task):
 
     name = "span"
     head = "span"
+    is_per_token = True
+    direction = "bidirectional"
     noun = "question"
     product = "question answerer"
     columns = ("context_column", "question_column", "answers_column")

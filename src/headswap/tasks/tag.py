@@ -19,10 +19,10 @@ from headswap.core.errors import InputError, counted
 from headswap.data.config import ColumnSettings
 from headswap.data.records import TaggedExample
 from headswap.data.tagged import OUTSIDE, check_tags, read_tagged, split_words, tag_names
-from headswap.finetuning.config import FinetuneTraining
 from headswap.metrics.entities import entities_of, tagging_metrics
 from headswap.objectives.supervised import TaggingObjective
 from headswap.tasks.classify import balanced_weights
+from headswap.tasks.config import TaskSettings
 from headswap.tasks.predictions import Entity, TagsPrediction
 from headswap.tasks.task import Task, length_of
 from headswap.tokens.tokenizer import PlacedIds
@@ -40,6 +40,8 @@ class TagTask(Task):
 
     name = "tag"
     head = "tag"
+    is_per_token = True
+    direction = "bidirectional"
     noun = "sentence"
     product = "tagger"
     columns = ("tokens_column", "tags_column", "conll_word_column", "conll_tag_column")
@@ -99,7 +101,7 @@ class TagTask(Task):
             rows.append(replace(row, target_index=row.wanted, target_value=values))
         return replace(encoded, rows=rows)
 
-    def objective(self, training: FinetuneTraining, encoded: EncodedSet, labels: Sequence[str]) -> TaggingObjective:
+    def objective(self, training: TaskSettings, encoded: EncodedSet, labels: Sequence[str]) -> TaggingObjective:
         """Cross entropy, weighted and smoothed as asked."""
         weights = None
         if training.class_weight == "balanced":

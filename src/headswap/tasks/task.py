@@ -7,7 +7,7 @@ what the head said, and turns it into answers. Adding one is a class, a line in 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -17,11 +17,12 @@ from headswap.bundle.task_state import TaskState
 from headswap.core.errors import SettingError, listed
 from headswap.data.config import ColumnSettings, LabelledSettings, TaskName
 from headswap.data.stratify import stratified_split
-from headswap.finetuning.config import FinetuneTraining, HeadSettings
-from headswap.model.shape import HeadKind
+from headswap.model.shape import Direction, HeadKind, Pooling
 from headswap.objectives.supervised import SUPERVISED, SupervisedObjective
+from headswap.tasks.config import TaskSettings
 
 COLUMNS = tuple(ColumnSettings.model_fields)
+AnyTaskSettings = TypeVar("AnyTaskSettings", bound=TaskSettings)
 LOWER_IS_BETTER = frozenset({"loss", "mse", "mae"})
 WORST = -1e9
 
@@ -31,6 +32,10 @@ class Task(ABC):
 
     name: ClassVar[TaskName]
     head: ClassVar[HeadKind]
+    is_per_token: ClassVar[bool] = False
+    """Whether the head reads token by token instead of pooling a sequence."""
+    direction: ClassVar[Direction] = "causal"
+    """Attention direction of a base from scratch, by default."""
     noun: ClassVar[str]
     """What one example is."""
     product: ClassVar[str]
@@ -102,7 +107,7 @@ class Task(ABC):
         """Indices of the rest and of the held-out part."""
         return stratified_split(examples, fraction, seed, strata=self.strata(examples))
 
-    def objective(self, training: FinetuneTraining, encoded: EncodedSet, labels: Sequence[str]) -> SupervisedObjective:
+    def objective(self, training: TaskSettings, encoded: EncodedSet, labels: Sequence[str]) -> SupervisedObjective:
         """What the head is taught."""
         del training, encoded, labels
         return SUPERVISED[self.name]()
@@ -111,7 +116,7 @@ class Task(ABC):
         """Say what is suspicious about a score."""
         del metrics, role
 
-    def resolve(self, training: FinetuneTraining) -> FinetuneTraining:
+    def resolve(self, training: AnyTaskSettings) -> AnyTaskSettings:
         """The settings with the task's own defaults; what would have no effect is refused."""
         metric, long = training.metric_for_best_model or self.metrics[0], training.long or self.longs[0]
         if metric not in self.metrics:
@@ -134,9 +139,9 @@ class Task(ABC):
                 f"{', '.join(idle)} cannot be set: the task {self.name} does not read it.{_reader_hint(idle, columns)}"
             )
 
-    def check_head(self, head: HeadSettings) -> None:
+    def check_pooling(self, pooling: Pooling | None) -> None:
         """Refuse settings of a head that this task's does not have."""
-        if self.head != "classify" and head.pooling not in (None, "mean"):
+        if self.is_per_token and pooling not in (None, "mean"):
             raise SettingError(f"pooling cannot be set: the head of the task {self.name} reads token by token.")
 
     def score(self, metrics: dict[str, Any], name: str) -> list[float]:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from headswap.batches.batch import Batch, filled_up, sent
+from headswap.batches.batch import Batch, pad_batch, sent
 from headswap.kernels.cuda_graph import Recorder, apart, root_of
 from headswap.kernels.policy import WIDEST_HEAD
 from headswap.model.parameter_count import num_parameters
@@ -52,7 +52,7 @@ class Sizes(NamedTuple):
     num_targets: int
 
 
-def can_record(model: TextModel, machine: Machine, *, num_micro: int) -> bool:
+def can_capture(model: TextModel, machine: Machine, *, num_micro: int) -> bool:
     """Whether steps of this model are worth recording here, and can be: flash attention needs no host in between.
 
     A step of several micro-batches is not: the gradients of a recording stand in one place and would not add up.
@@ -91,9 +91,9 @@ def sizes_of(batch: Batch, model: TextModel) -> Sizes:
     return Sizes(num_tokens, _more(num_sequences + NUM_FILLING), num_targets)
 
 
-def in_few_sizes(batch: Batch, model: TextModel) -> Batch:
+def pad_to_few_sizes(batch: Batch, model: TextModel) -> Batch:
     """The batch filled up, also where it is computed plainly: dropout draws the same either way."""
-    return filled_up(batch, **sizes_of(batch, model)._asdict())
+    return pad_batch(batch, **sizes_of(batch, model)._asdict())
 
 
 def _more(number: int) -> int:
@@ -140,12 +140,12 @@ class Recording:
         return self.sums_K.clone()
 
 
-class RecordedSteps:
+class CapturedSteps:
     """The losses and gradients of a batch, by a recording where there is one."""
 
-    def __init__(self, trainee: nn.Module, machine: Machine) -> None:
-        self.trainee, self.machine, self.recorder = trainee, machine, Recorder(machine.device)
-        self.parameters = {name: tensor for name, tensor in trainee.named_parameters() if tensor.requires_grad}
+    def __init__(self, module: nn.Module, machine: Machine) -> None:
+        self.module, self.machine, self.recorder = module, machine, Recorder(machine.device)
+        self.parameters = {name: tensor for name, tensor in module.named_parameters() if tensor.requires_grad}
         self.gradients: dict[str, Tensor] = {}
         """One place for each, whatever the size: a recording ends by writing there."""
         self.seen: Counter[Shapes] = Counter()
@@ -197,7 +197,7 @@ class RecordedSteps:
         weights_K, *tensors = inputs.places
         aliases: dict[str, Tensor] = {name: nn.Parameter(tensor.detach()) for name, tensor in self.parameters.items()}
         with self.machine.autocast():
-            sums_K = functional_call(self.trainee, aliases, (_batch(tensors, like),)).reshape(-1)
+            sums_K = functional_call(self.module, aliases, (_batch(tensors, like),)).reshape(-1)
         found = torch.autograd.grad((sums_K * weights_K).sum(), list(aliases.values()), allow_unused=True)
         used = {name: gradient for name, gradient in zip(aliases, found, strict=True) if gradient is not None}
         if not self.gradients:
@@ -219,7 +219,7 @@ class RecordedSteps:
         """Compute a batch both ways, other than the one that was recorded: nothing of that one may be left in it."""
         seed = torch.initial_seed()
         with self.machine.autocast():
-            sums_K = self.trainee(full.to(self.machine.device)).reshape(-1)
+            sums_K = self.module(full.to(self.machine.device)).reshape(-1)
         weighted = (sums_K * sent(weights_K, self.machine.device)).sum()
         found = torch.autograd.grad(weighted, list(self.parameters.values()), allow_unused=True)
         plain = {name: one for name, one in zip(self.parameters, found, strict=True) if one is not None}

@@ -60,16 +60,16 @@ class Processes:
         self.from_first(lambda: made.append(make()))
         return made[0] if self.is_first else make()
 
-    def wrap(self, trainee: nn.Module) -> nn.Module:
-        """The trainee with its gradients summed over processes in the backward pass.
+    def wrap(self, module: nn.Module) -> nn.Module:
+        """The module with its gradients summed over processes in the backward pass.
 
         It gets a group of its own, because it never lets go of its group (torch 2.13). Were that the group which sends
         our tensors, its threads would outlive Python, and one that drops such a tensor then aborts the process: exit
         code 134 with all work done, seen in one run of five.
         """
         if self.world == 1:
-            return trainee
-        return nn.parallel.DistributedDataParallel(trainee, process_group=dist.new_group(timeout=PATIENCE))
+            return module
+        return nn.parallel.DistributedDataParallel(module, process_group=dist.new_group(timeout=PATIENCE))
 
 
 def start_processes(device: torch.device) -> Processes:

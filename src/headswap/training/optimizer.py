@@ -1,8 +1,8 @@
-"""AdamW: fused, with no decay on biases and norms, and unable to write a non-finite step into the weights.
+"""AdamW: fused, without decay on biases and norms; a non-finite step changes no weight.
 
-Parameters that move alike are one group: a group has its share of the learning rate and the first step at which it
-moves. The steps are those of `torch.optim.AdamW(fused=True)` to the bit, by the same kernel; that class loads PyTorch's
-compiler when it is made, which costs each process that trains a second and 75 MB.
+Parameters with the same learning-rate scale and the same first step form one group. The steps equal those of
+`torch.optim.AdamW(fused=True)` bit for bit, by the same kernel. That class is not used because it imports PyTorch's
+compiler, which costs each training process a second and 75 MB.
 """
 
 import math
@@ -15,52 +15,52 @@ from torch import Tensor, nn
 from headswap.training.config import TrainingSettings
 
 STATE = ("step", "exp_avg", "exp_avg_sq")
-"""What is kept of a tensor: steps, the mean of its gradients, the mean of their squares."""
+"""State per tensor: number of steps, running mean of the gradient, running mean of its square."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
-    """How a tensor moves: its share of the learning rate, and the first step at which it does."""
+class GroupRate:
+    """The learning rate of a parameter relative to the run's, and the step until which it is frozen."""
 
-    share: float = 1.0
-    first_step: int = 0
+    lr_scale: float = 1.0
+    frozen_until: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Tensors that move alike."""
+    """Parameters with the same rate and weight decay."""
 
     tensors: list[Tensor]
-    pace: Pace
+    rate: GroupRate
     weight_decay: float
 
 
 class AdamW:
-    """Adam with decoupled weight decay, whose step can be called off by the device."""
+    """Adam with decoupled weight decay, whose step the device can cancel."""
 
     def __init__(self, groups: Sequence[Group], *, betas: tuple[float, float], epsilon: float) -> None:
         self.groups, self.betas, self.epsilon = groups, betas, epsilon
         self.state: dict[Tensor, dict[str, Tensor]] = {}
-        """Of each tensor that has moved, by the names in `STATE`."""
+        """State of each tensor that was updated, by the names in `STATE`."""
 
     @torch.no_grad()
     def step(self, learning_rate: float, *, is_broken: Tensor) -> None:
-        """Move what has a gradient, unless `is_broken` (a device scalar, 0 or 1) says not to; the host never waits."""
+        """Update parameters that have a gradient, unless `is_broken` (a device scalar) is 1; the host never waits."""
         for group in self.groups:
-            if moving := [tensor for tensor in group.tensors if tensor.grad is not None]:
-                states = [self._state(tensor) for tensor in moving]
+            if updated := [tensor for tensor in group.tensors if tensor.grad is not None]:
+                states = [self._state(tensor) for tensor in updated]
                 steps, means, squares = ([state[name] for state in states] for name in STATE)
-                gradients = [tensor.grad for tensor in moving if tensor.grad is not None]
+                gradients = [tensor.grad for tensor in updated if tensor.grad is not None]
                 torch._foreach_add_(steps, 1)
                 torch._fused_adamw_(
-                    moving, gradients, means, squares, [], steps, lr=learning_rate * group.pace.share,
+                    updated, gradients, means, squares, [], steps, lr=learning_rate * group.rate.lr_scale,
                     beta1=self.betas[0], beta2=self.betas[1], weight_decay=group.weight_decay, eps=self.epsilon,
                     amsgrad=False, maximize=False, found_inf=is_broken,
                 )  # fmt: skip
                 torch._foreach_sub_(steps, [is_broken] * len(steps))
 
     def drop_gradients(self) -> None:
-        """Of all tensors."""
+        """Remove the gradients of all parameters."""
         for group in self.groups:
             for tensor in group.tensors:
                 tensor.grad = None
@@ -72,31 +72,32 @@ class AdamW:
         return self.state[tensor]
 
 
-def make_optimizer(model: nn.Module, settings: TrainingSettings, paces: Mapping[str, Pace] | None = None) -> AdamW:
-    """One optimizer over all trainable parameters; without `paces` they all move alike."""
-    groups: dict[tuple[Pace, bool], list[Tensor]] = {}
+def make_optimizer(model: nn.Module, settings: TrainingSettings, rates: Mapping[str, GroupRate] | None = None) -> AdamW:
+    """One optimizer over all trainable parameters; without `rates` they all have the run's learning rate."""
+    groups: dict[tuple[GroupRate, bool], list[Tensor]] = {}
     for name, tensor in model.named_parameters():
         if tensor.requires_grad:
-            pace = paces[name] if paces else Pace()
-            groups.setdefault((pace, is_without_decay(name)), []).append(tensor)
+            rate = rates[name] if rates else GroupRate()
+            groups.setdefault((rate, is_without_decay(name)), []).append(tensor)
     return AdamW(
-        [Group(tensors, pace, 0.0 if plain else settings.weight_decay) for (pace, plain), tensors in groups.items()],
+        [Group(tensors, rate, 0.0 if plain else settings.weight_decay) for (rate, plain), tensors in groups.items()],
         betas=(settings.adam_beta1, settings.adam_beta2),
         epsilon=settings.adam_epsilon,
     )
 
 
-def ask_for_gradients(optimizer: AdamW, step: float = math.inf) -> None:
-    """Of the groups whose turn has come by this step (by default of all): nothing goes back through layers below."""
+def require_gradients(optimizer: AdamW, step: float = math.inf) -> None:
+    """Set `requires_grad` of the groups that are unfrozen at a step (by default of all), so that the backward pass
+    stops above frozen layers."""
     for group in optimizer.groups:
-        for tensor in group.tensors if group.pace.first_step else ():
-            tensor.requires_grad_(step >= group.pace.first_step)
+        for tensor in group.tensors if group.rate.frozen_until else ():
+            tensor.requires_grad_(step >= group.rate.frozen_until)
 
 
-def hold_back(optimizer: AdamW, step: int) -> None:
-    """Drop the gradients of groups whose turn has not come: neither clipping nor AdamW's memory sees them."""
+def drop_frozen_gradients(optimizer: AdamW, step: int) -> None:
+    """Drop the gradients of groups that are still frozen: neither clipping nor AdamW's state may see them."""
     for group in optimizer.groups:
-        if step < group.pace.first_step:
+        if step < group.rate.frozen_until:
             for tensor in group.tensors:
                 tensor.grad = None
 
@@ -116,7 +117,7 @@ def optimizer_tensors(model: nn.Module, optimizer: AdamW) -> dict[str, Tensor]:
 
 
 def load_optimizer_tensors(model: nn.Module, optimizer: AdamW, tensors: dict[str, Tensor]) -> None:
-    """Put back what `optimizer_tensors` took out."""
+    """Restore the state that `optimizer_tensors` returned."""
     for name, parameter in model.named_parameters():
         keys = [key for key in STATE if f"{name}:{key}" in tensors]
         if keys:

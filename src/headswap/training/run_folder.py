@@ -15,23 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from headswap.bundle.bundle import LAYOUT as BUNDLE
-from headswap.bundle.bundle import Bundle
 from headswap.core.errors import InputError, SettingError, listed
 from headswap.core.files import atomic_file, discard_folder, read_json, remove_folder, restore_folder, write_json
 from headswap.core.lock import LOCK_FILE, FolderLock
 from headswap.core.outputs import check_apart, check_writable
 from headswap.core.ownership import Layout, check_replaceable, foreign_in, is_unfinished, leftovers
-from headswap.core.settings import Recipe, validate
-from headswap.finetuning.config import FinetuneRecipe
-from headswap.inference.generate.config import SamplingSettings
-from headswap.inference.generate.generator import Generator
-from headswap.inference.predict import predict_texts
-from headswap.pretraining.config import AdaptRecipe, PretrainRecipe
-from headswap.tasks.predictions import Answer
+from headswap.core.settings import Recipe
 from headswap.training.checkpoint import LAYOUT as CHECKPOINT
 from headswap.training.checkpoint import find_checkpoints
-from headswap.training.config import DeviceName
-from headswap.training.device import device_of
 from headswap.training.resume_rules import check_given, check_unchanged, read_record, say_if_elsewhere
 
 log = logging.getLogger("headswap")
@@ -57,19 +48,18 @@ LAYOUT = Layout(
 )
 
 
-class Run:
-    """A run folder, finished or on its way."""
+class RunFolder:
+    """A run folder, finished or not."""
 
-    def __init__(self, path: str | Path, *, device: DeviceName = "auto") -> None:
-        self.path, self.device = Path(path), device
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
         self.replaces_another = False
-        self.goes_on = False
+        self.resumes = False
         self.is_made_longer = False
         self._lock = FolderLock(self.path)
-        self._bundle: Bundle | None = None
 
     def __repr__(self) -> str:
-        return f"Run({str(self.path)!r})"
+        return f"RunFolder({str(self.path)!r})"
 
     def __fspath__(self) -> str:
         return str(self.path)
@@ -85,31 +75,12 @@ class Run:
         """Final metrics, steps, tokens, seconds, tokens a second, peak memory."""
         return read_json(self.path / "result.json")
 
-    @property
-    def bundle(self) -> Bundle:
-        """The model this run made, loaded once, onto the run's `device`."""
-        if self._bundle is None:
-            self._bundle = Bundle.load(self.path, device=device_of(self.device))
-        return self._bundle
-
     def metrics(self) -> list[dict[str, Any]]:
         """All lines of `metrics.jsonl`."""
         file = self.path / "metrics.jsonl"
         if not file.exists():
             raise InputError(f"{self.path} has no metrics.jsonl, so it is not a run folder.")
         return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-
-    def predict(self, texts: Sequence[Any]) -> list[Any]:
-        """Of each input, by its task: the label, the labels, the value, the tags of its words, or the answer's text.
-
-        An input is a text; a pair of texts where the model reads pairs; a text or a list of words to tag; a pair
-        (question, context) to answer.
-        """
-        return [answer.short for answer in self.predict_scores(texts)]
-
-    def predict_scores(self, texts: Sequence[Any]) -> list[Answer]:
-        """The whole answer for each input, with scores."""
-        return predict_texts(self.bundle, texts)
 
     def append_metrics(self, line: dict[str, Any]) -> None:
         """Add a line to `metrics.jsonl`."""
@@ -130,10 +101,6 @@ class Run:
         with atomic_file(file) as temporary:
             temporary.write_text("".join(kept), encoding="utf-8")
 
-    def generate(self, prompt: str, **settings: Any) -> str:
-        """What follows a prompt; the settings are those of `headswap generate`."""
-        return Generator(self.bundle).continue_text(prompt, validate(SamplingSettings, settings)).text
-
     def begin(self, recipe: Recipe, environment: dict[str, Any], data: dict[str, str]) -> None:
         """Make the folder and lock it, once everything that can be checked beforehand has been."""
         self.path.mkdir(parents=True, exist_ok=True)
@@ -141,7 +108,7 @@ class Run:
         if self.replaces_another:
             self._clear()
             self.replaces_another = False
-        elif not self.goes_on and _visible(self.path):
+        elif not self.resumes and _visible(self.path):
             raise SettingError(f"--out {self.path} is not empty any more: another run began there. Choose another.")
         is_made_longer = check_unchanged(self.path, recipe)
         self.check_data(data)
@@ -183,14 +150,14 @@ class Run:
 
 def open_run(
     out: str | Path,
-    recipe: PretrainRecipe | AdaptRecipe | FinetuneRecipe,
+    recipe: Any,
     *,
     overwrite: bool = False,
     resume: bool = False,
     reads: Sequence[str] = (),
-) -> Run:
+) -> RunFolder:
     """The run to start or to go on with; refuses a folder that holds something else. Nothing is written yet."""
-    run = Run(out, device=recipe.machine.device)
+    run = RunFolder(out)
     if overwrite and resume:
         raise SettingError("--overwrite and --resume are both given. Give one: replace the run, or go on with it.")
     check_apart(run.path, reads)
@@ -211,7 +178,7 @@ def open_run(
             f"--resume could remove {listed(replaced)} from {run.path}, which headswap did not write there. "
             "Move it away first."
         )
-    run.replaces_another, run.goes_on = overwrite and bool(visible), resume
+    run.replaces_another, run.resumes = overwrite and bool(visible), resume
     if resume:
         run.is_made_longer = check_given(run.path, recipe)
     check_writable(run.path)

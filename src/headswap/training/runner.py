@@ -1,25 +1,25 @@
-"""Driving the loop: what happens between steps.
+"""The runner: the skeleton of every training verb, and what happens between steps.
 
-Reads the engine's records a few steps late, writes `metrics.jsonl`, evaluates, keeps the best weights, saves
-checkpoints, stops on request, on patience and on numbers that are not finite. Pre-training and fine-tuning hand over a
-`Plan` and share all of it.
+`run_training` owns the machine, the processes, the run folder, its lock and the explained failures, in one order for
+all verbs. `run_steps` drives the loop: it reads the loop's records a few steps late, writes `metrics.jsonl`, evaluates,
+keeps the best weights, saves checkpoints, and stops on request, on patience and on numbers that are not finite.
 """
 
 import logging
 import math
-import signal
-import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 import torch
 
 from headswap.bundle.bundle import Bundle
 from headswap.core.errors import RunError
+from headswap.core.stop_requests import stop_requests
 from headswap.objectives.objective import Objective
 from headswap.training.checkpoint import (
     Progress,
@@ -30,14 +30,15 @@ from headswap.training.checkpoint import (
     save_best,
     save_checkpoint,
 )
-from headswap.training.config import TrainingSettings
+from headswap.training.config import MachineSettings, TrainingSettings
 from headswap.training.device import Machine
-from headswap.training.distributed import Processes
-from headswap.training.failures import broken_evaluation, broken_numbers, named, what_broke
-from headswap.training.loop import BatchSource, StepRecord, Trainee, train
+from headswap.training.distributed import Processes, start_processes, stop_processes
+from headswap.training.failures import broken_evaluation, broken_numbers, explained, named, what_broke
+from headswap.training.gradients import BatchSource, LossModule
+from headswap.training.loop import StepRecord, train
 from headswap.training.observer import Observer
-from headswap.training.optimizer import Pace, make_optimizer
-from headswap.training.run_folder import Run
+from headswap.training.optimizer import GroupRate, make_optimizer
+from headswap.training.run_folder import RunFolder, open_run
 
 log = logging.getLogger("headswap")
 LATE = {"cpu": 0, "cuda": 8}
@@ -68,23 +69,84 @@ class Plan:
     score: Callable[[dict[str, Any]], list[float]] | None = None
     patience: int | None = None
     losses: tuple[str, ...] = ("loss",)
-    paces: Mapping[str, Pace] | None = None
+    rates: Mapping[str, GroupRate] | None = None
     observer: Observer = field(default_factory=Observer)
 
 
-def drive(plan: Plan, run: Run) -> Progress:
+@dataclass(frozen=True)
+class Context:
+    """Where a training runs: folder, machine, processes, and who is told about its progress."""
+
+    run: RunFolder
+    machine: Machine
+    processes: Processes
+    observer: Observer
+
+
+class Training(Protocol):
+    """A pre-training or a fine-tuning whose inputs were read."""
+
+    def checksums(self) -> dict[str, str]:
+        """What identifies the data, the tokenizer and the base that were read."""
+
+    def work(self) -> None:
+        """Train to the end and write the results into the run folder."""
+
+
+class TrainingRecipe(Protocol):
+    """What the runner reads of a recipe."""
+
+    @property
+    def machine(self) -> MachineSettings: ...
+
+    @property
+    def training(self) -> TrainingSettings: ...
+
+
+def run_training(
+    recipe: TrainingRecipe,
+    make: Callable[[Context], Training],
+    *,
+    out: str | Path,
+    reads: Sequence[str | None],
+    overwrite: bool,
+    resume: bool,
+    observer: Observer | None,
+) -> RunFolder:
+    """Run a training verb in its folder; a finished run is only checked against its inputs. Returns the folder."""
+    machine = Machine(recipe.machine)
+    processes = start_processes(machine.device)
+    try:
+        inputs = [name for name in reads if name]
+        run = processes.from_first(lambda: open_run(out, recipe, overwrite=overwrite, resume=resume, reads=inputs))
+        try:
+            with explained(run.path, recipe.training, processes=processes.world):
+                training = make(Context(run, machine, processes, observer or Observer()))
+                if resume and run.is_finished:
+                    run.check_data(training.checksums())
+                    log.info("%s is already finished; nothing to do.", run.path)
+                else:
+                    training.work()
+                return run
+        finally:
+            run.release()
+    finally:
+        stop_processes()
+
+
+def run_steps(plan: Plan, run: RunFolder) -> Progress:
     """Train from the newest checkpoint, or from the start, to the end of the plan."""
-    return _Drive(plan, run).to_the_end()
+    return _Driver(plan, run).to_the_end()
 
 
-class _Drive:
-    def __init__(self, plan: Plan, run: Run) -> None:
+class _Driver:
+    def __init__(self, plan: Plan, run: RunFolder) -> None:
         self.plan, self.run = plan, run
         self.folder = run.path / "checkpoints"
         self.model = plan.bundle.model.to(plan.machine.device)
         checkpoint = plan.processes.from_first(lambda: newest_whole(self.folder))
         self.optimizer, self.progress = resume_from(
-            checkpoint, self.model, lambda: make_optimizer(self.model, plan.settings, plan.paces)
+            checkpoint, self.model, lambda: make_optimizer(self.model, plan.settings, plan.rates)
         )
         if checkpoint is not None and plan.processes.is_first:
             point_at(checkpoint)
@@ -103,7 +165,7 @@ class _Drive:
         if progress.step == 0:
             self._evaluate()
         # Closed on every way out: an exception on its way would keep the loop's frame, and what it holds, alive.
-        with _requests_to_stop() as request, closing(self._records()) as records:
+        with stop_requests(_confirm_request) as request, closing(self._records()) as records:
             for record in records:
                 self.unread.append(record)
                 progress.step = record.step + 1
@@ -121,7 +183,7 @@ class _Drive:
                 if wants_stop and not is_done:
                     raise StoppedError(
                         f"Stopped at step {progress.step} of {plan.total_steps}; nothing is lost. "
-                        f"Go on with the same command and --resume."
+                        "Resume with the same command and --resume."
                     )
         return progress
 
@@ -135,7 +197,7 @@ class _Drive:
     def _records(self) -> Generator[StepRecord]:
         plan, progress = self.plan, self.progress
         return train(
-            Trainee(self.model, plan.objective),
+            LossModule(self.model, plan.objective),
             self.optimizer,
             plan.source,
             settings=plan.settings,
@@ -255,23 +317,5 @@ class _Drive:
         raise RunError(broken_numbers(record, self.run.path, self.plan.settings, num_skipped=num_skipped))
 
 
-@contextmanager
-def _requests_to_stop() -> Iterator[threading.Event]:
-    """An event that Ctrl-C or SIGTERM sets; a second Ctrl-C interrupts at once."""
-    request = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield request  # signals reach the main thread only
-        return
-
-    def ask(number: int, _frame: object) -> None:
-        if request.is_set() and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        request.set()
-        log.warning("Asked to stop: finishing this step and saving. (Ctrl-C again stops at once.)")
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield request
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+def _confirm_request() -> None:
+    log.warning("Stopping: this step is finished and saved first. Press Ctrl-C again to stop at once.")

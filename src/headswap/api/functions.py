@@ -10,7 +10,8 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from headswap.bundle.bundle import find_bundle
+from headswap.api.model import Model
+from headswap.api.run import Run
 from headswap.core.errors import SettingError, did_you_mean
 from headswap.core.settings import Recipe
 from headswap.finetuning.config import FinetuneRecipe
@@ -20,7 +21,7 @@ from headswap.pretraining.pretrain import adapt as adapt_run
 from headswap.pretraining.pretrain import pretrain as pretrain_run
 from headswap.training.config import DeviceName
 from headswap.training.observer import Observer
-from headswap.training.run_folder import Run
+from headswap.training.run_folder import RunFolder
 
 log = logging.getLogger("headswap")
 PathName = str | PathLike[str]
@@ -107,14 +108,13 @@ def run_study(
     return write_report(read_study(Path(out)), Path(out), with_texts=with_texts)
 
 
-def load(path: PathName, *, device: DeviceName = "auto") -> Run:
-    """A run folder or a bundle, ready to `predict` or `generate` on a device; the model is read when first used."""
-    find_bundle(Path(path))
-    return Run(Path(path), device=device)
+def load(path: PathName, *, device: DeviceName = "auto") -> Model:
+    """The model of a bundle, of a run folder or of an installed base (`box:NAME`), on a device."""
+    return Model.load(fspath(path), device=device)
 
 
 def _train(
-    train: Callable[..., Run],
+    train: Callable[..., RunFolder],
     recipe: type[Recipe],
     settings: dict[str, Any],
     *,
@@ -124,7 +124,8 @@ def _train(
 ) -> Run:
     """What the training verbs do with flat settings."""
     sections = sort_into_sections(settings, recipe)
-    return train(out=Path(out), config=Path(config) if config else None, sections=sections, **how)
+    done = train(out=Path(out), config=Path(config) if config else None, sections=sections, **how)
+    return Run(done.path, device=sections.get("machine", {}).get("device", "auto"))
 
 
 def _with_corpus(settings: dict[str, Any], corpus: PathName | Sequence[PathName]) -> dict[str, Any]:

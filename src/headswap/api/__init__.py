@@ -1,0 +1,1 @@
+"""The Python interface: functions that train, and the objects they return. `import headswap` exposes it."""

@@ -1,0 +1,128 @@
+"""`Model`: a loaded model and everything that can be asked of it."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+
+from headswap.bundle.bundle import Bundle
+from headswap.core.errors import InputError
+from headswap.core.settings import validate
+from headswap.data.config import ColumnSettings
+from headswap.inference.embed import embed_texts
+from headswap.inference.evaluate import score_language_model, score_task
+from headswap.inference.generate.config import SamplingSettings
+from headswap.inference.generate.fill import Filled, Filler
+from headswap.inference.generate.generator import Generator
+from headswap.inference.predict import predict_texts
+from headswap.model.shape import Pooling
+from headswap.tasks.predictions import Prediction
+from headswap.training.config import DeviceName, MachineSettings
+from headswap.training.device import Machine, device_of
+
+
+class Model:
+    """A model with its tokenizer and labels, on a device. `headswap.load` makes one."""
+
+    def __init__(self, bundle: Bundle) -> None:
+        self.bundle = bundle
+
+    @classmethod
+    def load(cls, path: str | Path, *, device: DeviceName = "auto") -> "Model":
+        """Read a bundle, a run folder or an installed base (`box:NAME`)."""
+        return cls(Bundle.load(path, device=device_of(device)))
+
+    def __repr__(self) -> str:
+        return f"Model({self.name!r}: {self.bundle.what})"
+
+    @property
+    def name(self) -> str:
+        """The name of the run or bundle folder."""
+        folder = self.bundle.path
+        if folder is None:
+            return "unsaved"
+        return folder.parent.name if folder.name == "bundle" else folder.name
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels of a fine-tuned model; empty for a language model."""
+        return self.bundle.labels
+
+    @property
+    def card(self) -> Mapping[str, Any]:
+        """How the model was made."""
+        return self.bundle.card
+
+    def predict(self, texts: Sequence[Any]) -> list[Any]:
+        """One prediction per input, by task: a label, labels, a value, the tags of its words, or the answer's text.
+
+        An input is a text; a pair of texts where the model reads pairs; a text or a list of words for a tagger; a pair
+        (question, context) for a question answerer.
+        """
+        return [prediction.short for prediction in self.predictions(texts)]
+
+    def predictions(self, texts: Sequence[Any]) -> list[Prediction]:
+        """One prediction per input, with scores."""
+        return predict_texts(self.bundle, texts)
+
+    def predict_proba(self, texts: Sequence[Any]) -> np.ndarray:
+        """The probability of every label (columns, in the order of `labels`) for every text (rows)."""
+        scores = [getattr(prediction, "scores", None) for prediction in self.predictions(texts)]
+        if not all(isinstance(row, dict) for row in scores):
+            raise InputError(f"{self.name} is {self.bundle.what}, which has no probability per label. Use predict().")
+        rows = [[row[label] for label in self.labels] for row in scores if isinstance(row, dict)]
+        return np.array(rows, dtype=np.float64).reshape(len(rows), len(self.labels))
+
+    @overload
+    def generate(self, prompt: str, **settings: Any) -> str: ...
+
+    @overload
+    def generate(self, prompt: Sequence[str], **settings: Any) -> list[str]: ...
+
+    def generate(self, prompt: str | Sequence[str], **settings: Any) -> str | list[str]:
+        """Continue a prompt, or several at once; the settings are those of `headswap generate`."""
+        prompts = [prompt] if isinstance(prompt, str) else list(prompt)
+        found = Generator(self.bundle).continue_texts(prompts, validate(SamplingSettings, settings))
+        texts = [continuation.text for continuation in found]
+        return texts[0] if isinstance(prompt, str) else texts
+
+    @overload
+    def fill(self, text: str, *, top_k: int = 5) -> Filled: ...  # type: ignore[overload-overlap]
+
+    @overload
+    def fill(self, text: Sequence[str], *, top_k: int = 5) -> list[Filled]: ...
+
+    def fill(self, text: str | Sequence[str], *, top_k: int = 5) -> Filled | list[Filled]:
+        """The `top_k` most probable tokens for every `<mask>` of a text, or of several."""
+        filler = Filler(self.bundle)
+        if isinstance(text, str):
+            return filler.fill(text, top_k=top_k)
+        return [filler.fill(one, top_k=top_k) for one in text]
+
+    def embed(self, texts: Sequence[str], *, pooling: Pooling = "mean") -> np.ndarray:
+        """One vector per text (rows), pooled over the tokens of the base."""
+        return embed_texts(self.bundle, texts, pooling=pooling)
+
+    def evaluate(
+        self, data: str | Path, *, label_file: str | None = None, max_length: int | None = None, **columns: Any
+    ) -> dict[str, Any]:
+        """Every metric on a labelled set, or, for a language model, loss and perplexity on a corpus.
+
+        Column names are those of `headswap evaluate`: text_column, label_column, ...
+        """
+        machine = Machine(MachineSettings(device="cpu" if self.bundle.model.device.type == "cpu" else "cuda"))
+        names = validate(ColumnSettings, columns)
+        if self.bundle.model.shape.head == "lm":
+            return score_language_model(
+                self.bundle, str(data), text_column=names.text_column, documents="auto", max_length=max_length,
+                autocast=machine.scoring(),
+            )  # fmt: skip
+        return score_task(
+            self.bundle, str(data), columns=names, label_file=label_file, max_length=max_length,
+            autocast=machine.scoring(),
+        )  # fmt: skip
+
+    def save(self, folder: str | Path) -> None:
+        """Write the model as a bundle."""
+        self.bundle.save(Path(folder))
