@@ -171,6 +171,35 @@ def test_objectives_that_do_not_compare_are_said_so(copy: Path) -> None:
     assert said in (copy / "report.html").read_text(encoding="utf-8")
 
 
+def test_a_strange_name_of_an_arm_is_text_in_every_file(copy: Path) -> None:
+    name = 'a|b, <b>"c" {{ d }} $_$\ne'
+    material = read_study(copy)
+    material.runs = [replace(run, arm=name if run.arm == "pretrained" else run.arm) for run in material.runs]
+    material.arms = [name if arm == "pretrained" else arm for arm in material.arms]
+    material.bases[name] = material.bases.pop("pretrained")
+    write_report(material, copy)
+    with (copy / "results.csv").open(encoding="utf-8", newline="") as file:
+        assert sum(row["arm"] == name for row in csv.DictReader(file)) == 6
+    page, text = ((copy / file).read_text(encoding="utf-8") for file in ("report.html", "report.md"))
+    assert "<b>" not in page
+    assert '<td class="arm">a|b, &lt;b&gt;' in page
+    rows = [line for line in text.splitlines() if line.startswith(r'| a\|b, <b>"c" {{ d }} $_$ e')]
+    assert [line.replace(r"\|", "").count("|") for line in rows] == [4] + [7] * (len(rows) - 1)
+    assert len(rows) == 1 + 2 * 2, "the table, and two arms to compare with at two budgets"
+
+
+def test_a_figure_that_cannot_be_drawn_costs_no_number(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("no font")
+
+    for name in FILES:
+        (copy / name).unlink(missing_ok=True)
+    monkeypatch.setattr("headswap.study.report.draw_figures", broken)
+    with pytest.raises(RuntimeError, match="no font"):
+        write_report(read_study(copy), copy)
+    assert all((copy / name).stat().st_size for name in FILES)
+
+
 # Charts
 
 

@@ -21,9 +21,8 @@ def bases(*, flags: Annotated[OutputFlags, Output] = OutputFlags()) -> None:
         print_json({"bases": [entry.as_json() for entry in found]})
         return
     if not found:
-        start_messages(quiet=flags.quiet).print(
-            f"No base is installed. headswap's own is called {OWN_BASE}. {OWN_PACKAGE}", markup=False
-        )
+        told = f"No base is installed. headswap's own is called {OWN_BASE}. {OWN_PACKAGE}"
+        start_messages(quiet=flags.quiet).print(told)
         return
     columns = ("name", "package", "objective", "shape", "weights", "trained on", "held out", "licence", "limits")
     print_table("Bases in the box", columns, [_row(entry) for entry in found])

@@ -66,6 +66,6 @@ def _boxed(*, quiet: bool) -> tuple[str, ...]:
     except HeadswapError:
         if not quiet:
             told = f"The base {PREFIX}{OWN_BASE} cannot be used here, so its arm is left out (headswap bases says why)."
-            start_messages(quiet=quiet).print(told, markup=False)
+            start_messages(quiet=quiet).print(told)
         return ()
     return (BOX,)

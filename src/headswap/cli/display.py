@@ -1,6 +1,7 @@
 """What a person sees: log lines, a progress bar, tables. All of it goes to standard error, tables to standard output.
 
-Bars and colours only on a terminal, `NO_COLOR` respected; a pipe gets a plain line now and then.
+Bars and colours only on a terminal, `NO_COLOR` respected; a pipe gets a plain line now and then. Paths, labels and
+names are shown as they are: `[bold]`, `[/]` and `:smile:` in them are text, never markup.
 """
 
 import json
@@ -25,9 +26,14 @@ def is_first_process() -> bool:
     return os.environ.get("WORLD_SIZE", "1") == "1" or os.environ.get("RANK", "0") == "0"
 
 
+def plain_console(**settings: Any) -> Console:
+    """A console that shows every text as it is."""
+    return Console(highlight=False, markup=False, emoji=False, **settings)
+
+
 def start_messages(*, quiet: bool) -> Console:
     """Send the package's messages to standard error; `quiet` leaves warnings."""
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console = plain_console(stderr=True, soft_wrap=True)
     handler = _ConsoleHandler(console)
     logger = logging.getLogger("headswap")
     logger.handlers[:] = [handler]
@@ -45,7 +51,7 @@ class _ConsoleHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         prefix = "Warning: " if record.levelno >= logging.WARNING else ""
-        self.console.print(prefix + record.getMessage(), markup=False, soft_wrap=True)
+        self.console.print(prefix + record.getMessage(), soft_wrap=True)
 
 
 class Display(Observer):
@@ -63,7 +69,8 @@ class Display(Observer):
         if self.quiet or not self.console.is_terminal:
             return
         columns = (
-            TextColumn("step"), MofNCompleteColumn(), BarColumn(bar_width=30), TextColumn("{task.fields[note]}"),
+            TextColumn("step"), MofNCompleteColumn(), BarColumn(bar_width=30),
+            TextColumn("{task.fields[note]}", markup=False),
             TimeRemainingColumn(),
         )  # fmt: skip
         self.progress = Progress(*columns, console=self.console, transient=True)
@@ -87,7 +94,7 @@ class Display(Observer):
         if self.progress is not None:
             self.progress.update(self.task, completed=line["step"])
         if not self.quiet:
-            self.console.print(evaluation_line(line), markup=False)
+            self.console.print(evaluation_line(line))
         if line["step"] >= self.total_steps:
             self.close()
 
@@ -140,7 +147,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
         table.add_column(column, justify="left" if number == 0 else "right", no_wrap=number == 0)
     for row in rows:
         table.add_row(*(str(cell) for cell in row))
-    console = Console(highlight=False, markup=False)
+    console = plain_console()
     if table.__rich_measure__(console, console.options.update(max_width=WIDEST)).minimum > console.width:
         _print_blocks(console, title, columns, rows)
     else:

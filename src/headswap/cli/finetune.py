@@ -1,5 +1,6 @@
 """`headswap finetune`."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -60,4 +61,5 @@ def finetune(
         print_comparison(task.name, task.noun, scores)
     if not flags.quiet:
         example = "'a context' --question 'your question'" if task.name == "span" else "'your text'"
-        console.print(f"The {task.product} is in {run.path}. Next: headswap predict {run.path} {example}")
+        bundle = shlex.quote(str(run.path))
+        console.print(f"The {task.product} is in {run.path}. Next: headswap predict {bundle} {example}")

@@ -1,5 +1,6 @@
 """`headswap pretrain`."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -70,7 +71,8 @@ def tell_of_base(run: "RunFolder | None", console: "Console", flags: TrainingFla
         _print_held_out(console, result)
         if old := result.get("reference"):
             console.print(f"Loss of the old text: {old['loss_before']:.3f} before, {old['loss_after']:.3f} after.")
-        console.print(f"The base is in {run.path}. Next: headswap finetune --base {run.path} --train FILE --out DIR")
+        base = shlex.quote(str(run.path))
+        console.print(f"The base is in {run.path}. Next: headswap finetune --base {base} --train FILE --out DIR")
 
 
 def _print_held_out(console: "Console", result: dict[str, Any]) -> None:

@@ -98,7 +98,7 @@ def run_study_verb(out: Path, flags: StudyFlags, sections: dict[str, Any]) -> in
     if names:
         why = "Stopped" if outcome.was_stopped else "Out of time"
         shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
-        console.print(f"{why}: left out {shown}. The same command goes on from here.", markup=False)
+        console.print(f"{why}: left out {shown}. The same command goes on from here.")
     if not any(done.plan.jobs[entry.job].is_done for entry in done.plan.entries):
         if outcome.was_stopped:
             return 130
@@ -115,6 +115,6 @@ def run_study_verb(out: Path, flags: StudyFlags, sections: dict[str, Any]) -> in
     if outcome.was_stopped:
         return 130
     if outcome.failed:
-        console.print(f"{counted(len(outcome.failed), 'job')} failed; the same command tries again.", markup=False)
+        console.print(f"{counted(len(outcome.failed), 'job')} failed; the same command tries again.")
         return 1
     return 0

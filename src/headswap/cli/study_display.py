@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.text import Text
 
 from headswap.cli.display import print_table
 from headswap.core.errors import counted
@@ -42,14 +43,14 @@ class JobDisplay(Watcher):
         """One line a job; a problem is told even when quiet."""
         if job.kind in ("probe", "tokenizer"):
             if problem:
-                self.console.print(f"FAILED {job.name}: {problem}", markup=False, soft_wrap=True)
+                self.console.print(f"FAILED {job.name}: {problem}", soft_wrap=True)
             return
         self.num_ended += 1
         place = f"[{self.num_ended}/{self.num_jobs}]"
         if problem:
-            self.console.print(f"{place} FAILED {job.name}: {problem}", markup=False, soft_wrap=True)
+            self.console.print(f"{place} FAILED {job.name}: {problem}", soft_wrap=True)
         elif not self.quiet:
-            self.console.print(f"{place} {job.name}  {told_seconds(seconds)}", markup=False)
+            self.console.print(f"{place} {job.name}  {told_seconds(seconds)}")
 
     def on_wait(self, running: list[Job]) -> None:
         """What is running, and how far it is."""
@@ -57,7 +58,8 @@ class JobDisplay(Watcher):
             return
         self.looked = time.monotonic()
         if running:
-            self.status.update(", ".join(f"{job.name}{_how_far(job)}" for job in running))
+            names = ", ".join(f"{job.name}{_how_far(job)}" for job in running)
+            self.status.update(Text(names))  # a string would be read as markup
         else:
             self.status.stop()
 

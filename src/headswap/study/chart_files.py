@@ -1,10 +1,14 @@
-"""Figures as files: the charts of a study in SVG and PNG, and a summary of two of them side by side."""
+"""Figures as files: the charts of a study in SVG and PNG, and a summary of two of them side by side.
+
+Names of arms and files are drawn as they are: a `$` in them is text, never mathematics.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
 from textwrap import fill
 from typing import Any
 
+from headswap.core.files import atomic_file
 from headswap.study.charts import Chart
 
 BARS = "▁▂▃▄▅▆▇█"
@@ -12,6 +16,9 @@ COLOURS = (
     "#6b7280", "#b7791f", "#c0562b", "#2b6cc0", "#2f855a", "#805ad5", "#b83280", "#0f766e", "#3b4252", "#7c5e10",
     "#e11d48", "#0284c7",
 )  # fmt: skip
+STYLE: dict[Any, Any] = {
+    "svg.hashsalt": "headswap", "svg.fonttype": "none", "font.size": 10, "text.parse_math": False, "text.usetex": False,
+}  # fmt: skip
 MARKERS = ("o", "s", "^", "D", "x")
 MOST_NAMES_INSIDE = 6  # of a legend; a longer one stands beside the chart
 BESIDE = 1.7  # inches
@@ -31,7 +38,7 @@ def draw_figures(charts: Sequence[Chart], folder: Path, *, title: str) -> list[P
 
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
-    with rc_context({"svg.hashsalt": "headswap", "svg.fonttype": "none", "font.size": 10}):
+    with rc_context(STYLE):
         for chart in charts:
             figure = Figure(figsize=(6.4 + _beside(chart), 4.0), layout="constrained")
             axes = figure.subplots()
@@ -65,7 +72,7 @@ def _draw(axes: Any, chart: Chart) -> None:
         ]
         axes.errorbar(
             xs, ys, yerr=spread, color=colour, marker=marker, markersize=5, linewidth=1.8, elinewidth=1, capsize=3,
-            label=fill(series.name, NAME_WIDTH),
+            label=_in_legend(series.name),
         )  # fmt: skip
     if chart.is_log_x:
         axes.set_xscale("log")
@@ -73,7 +80,11 @@ def _draw(axes: Any, chart: Chart) -> None:
         axes.set_xticks(values, [f"{value:,g}" for value in values])
         axes.minorticks_off()
     if chart.is_log_y:
+        from matplotlib.ticker import LogFormatter
+
         axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(LogFormatter())  # the default one writes mathematics
+        axes.yaxis.set_minor_formatter(LogFormatter())
     if chart.line == "zero":
         axes.axhline(0, color="#888888", linewidth=1)
     if chart.line == "diagonal":
@@ -87,6 +98,12 @@ def _draw(axes: Any, chart: Chart) -> None:
     axes.legend(frameon=False, fontsize=9, **place)
 
 
+def _in_legend(name: str) -> str:
+    """A name as a legend shows it: broken into lines, and with a space before `_`, which would hide it."""
+    lines = fill(name, NAME_WIDTH)
+    return f" {lines}" if lines.startswith("_") else lines
+
+
 def _beside(chart: Chart) -> float:
     """The room that a legend takes beside its chart, in inches."""
     names = {series.name for series in chart.series if series.points and not series.is_thin}
@@ -95,6 +112,8 @@ def _beside(chart: Chart) -> float:
 
 def _save(figure: Any, path: Path) -> list[Path]:
     files = [path.with_name(f"{path.name}.svg"), path.with_name(f"{path.name}.png")]
-    figure.savefig(files[0], metadata={"Date": None})
-    figure.savefig(files[1], dpi=140, metadata={"Software": None})
+    with atomic_file(files[0]) as temporary:
+        figure.savefig(temporary, format="svg", metadata={"Date": None})
+    with atomic_file(files[1]) as temporary:
+        figure.savefig(temporary, format="png", dpi=140, metadata={"Software": None})
     return files

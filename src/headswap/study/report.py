@@ -39,11 +39,11 @@ def write_report(material: Material, out: Path, *, with_texts: bool = True) -> V
     charts = make_charts(results)
     context = _context(material, results, charts)
     out.mkdir(parents=True, exist_ok=True)
-    draw_figures(charts, out / "figures", title=context["title"])
     write_json(out / "results.json", results)
     _write(out / "results.csv", _csv(results))
     _write(out / "report.md", _render("report.md.j2", context))
     _write(out / "report.html", _render("report.html.j2", context))
+    draw_figures(charts, out / "figures", title=context["title"])
     return results
 
 
@@ -65,6 +65,8 @@ def _render(name: str, context: Mapping[str, Any]) -> str:
         trim_blocks=not is_page,
     )
 
+    environment.filters["cell"] = _cell
+
     def figure(chart: Chart) -> Markup:
         keys = "".join(f"<span>{key}{Markup.escape(name)}</span>" for name, key in legend(chart))
         caption = Markup.escape(chart.title)
@@ -73,6 +75,11 @@ def _render(name: str, context: Mapping[str, Any]) -> str:
         )
 
     return environment.get_template(name).render(**context, figure=figure)
+
+
+def _cell(name: str) -> str:
+    """A name in a cell of a Markdown table, which `|` or the end of the line would end."""
+    return " ".join(name.split()).replace("|", "\\|")
 
 
 def _context(material: Material, results: Values, charts: list[Chart]) -> Values:
