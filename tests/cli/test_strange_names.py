@@ -3,6 +3,7 @@
 import io
 import json
 import re
+import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
@@ -14,6 +15,7 @@ import pytest
 
 from headswap.cli.app import run
 from headswap.cli.display import start_messages
+from headswap.cli.main import main
 from headswap.cli.study_display import JobDisplay
 from headswap.core.files import TEMPORARY
 from headswap.study.charts import Chart, Point, Series
@@ -154,3 +156,34 @@ def test_a_figure_whose_writing_is_interrupted_leaves_the_old_file(
         draw_figures([chart_of(("two",))], tmp_path, title="title")
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
     assert not any(name.startswith(TEMPORARY) for name in before)
+
+
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_a_label_that_standard_output_cannot_encode_is_escaped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: list[str]
+) -> None:
+    train = write_strange(tmp_path / "train.jsonl", 40, seed=1)
+    assert command("finetune", "--base=scratch", "--train", train, "--out", tmp_path / "run", *FLAGS, "--quiet",
+                   "--num-train-epochs=1") == 0  # fmt: skip
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii"))
+    monkeypatch.setattr(sys, "argv", ["headswap", "predict", str(tmp_path / "run"), "a fine film", *more])
+    with pytest.raises(SystemExit) as leaving:
+        main()
+    assert leaving.value.code == 0
+    said = written.getvalue().decode("ascii")
+    assert set(json.loads(said)["scores"]) == {FIRST, SECOND} if more else r"\u2581" in said
+
+
+@pytest.mark.parametrize("flag", ["--train", "--out"])
+def test_a_name_that_is_not_utf_8_is_refused_before_anything_is_trained(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], flag: str
+) -> None:
+    given = {"--train": write_strange(tmp_path / "train.jsonl", 40, seed=1), "--out": tmp_path / "run"}
+    given[flag] = tmp_path / "bad\udcff" / given[flag].name
+    line = [f"{name}={value}" for name, value in given.items()]
+    assert command("finetune", "--base=scratch", *line, *FLAGS, "--num-train-epochs=1") == 2
+    said = capsys.readouterr().err
+    assert r"bad\udcff" in said
+    assert "rename a file or folder whose name is not UTF-8" in said
+    assert not (tmp_path / "run").exists()

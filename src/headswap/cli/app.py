@@ -73,6 +73,9 @@ def _page_of(verb: str) -> str:
 
 def run(argv: list[str]) -> int:
     """Run a verb; every failure that a user can mend becomes a sentence on standard error."""
+    for part in argv:
+        if problem := _half_of_a_character(part):
+            return complain(problem, 2)
     try:
         answer = make_app(argv[0] if argv else None)(
             _standard_input_last(argv), exit_on_error=False, print_error=False, result_action="return_value"
@@ -99,6 +102,19 @@ def run(argv: list[str]) -> int:
         where = f"{problem.filename}: " if problem.filename else ""
         return complain(f"{where}{problem.strerror}.", 1)
     return answer if isinstance(answer, int) and not isinstance(answer, bool) else 0
+
+
+def _half_of_a_character(part: str) -> str | None:
+    """What is wrong with an argument whose bytes are not UTF-8: no recipe could hold it, no weights be read from it."""
+    try:
+        part.encode()
+    except UnicodeEncodeError as problem:
+        shown = part.encode("ascii", "backslashreplace").decode()
+        return (
+            f"The argument {shown} holds U+{ord(part[problem.start]):04X}, half of a character. Give texts as UTF-8; "
+            "rename a file or folder whose name is not UTF-8."
+        )
+    return None
 
 
 def _is_out_of_memory(problem: BaseException) -> bool:

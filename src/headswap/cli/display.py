@@ -167,5 +167,6 @@ def _print_blocks(console: Console, title: str, columns: Sequence[str], rows: Se
 
 
 def print_json(value: object) -> None:
-    """One JSON object on one line of standard output."""
-    print(json.dumps(value, ensure_ascii=False, allow_nan=False))
+    """One JSON object on one line of standard output; characters that its encoding may lack are escaped."""
+    is_complete = (sys.stdout.encoding or "utf-8").lower().startswith("utf")  # of StringIO it is None
+    print(json.dumps(value, ensure_ascii=not is_complete, allow_nan=False))

@@ -3,6 +3,7 @@
 Imports the verbs inside its `try`, so that Ctrl-C is a sentence from the first moment on. All else is left to app.py.
 """
 
+import io
 import signal
 import sys
 from typing import NoReturn
@@ -12,6 +13,7 @@ def main() -> NoReturn:
     """Run the verb of the command line and leave with its exit code."""
     try:
         signal.signal(signal.SIGTERM, _interrupt)
+        _show_every_character()
         from headswap.cli.app import run
 
         code = run(sys.argv[1:])
@@ -23,6 +25,12 @@ def main() -> NoReturn:
 def _interrupt(_number: int, _frame: object) -> NoReturn:
     """SIGTERM ends a verb as Ctrl-C does, so that it can clean up; a training run saves first, see drive.py."""
     raise KeyboardInterrupt
+
+
+def _show_every_character() -> None:
+    """Let standard output write what its encoding lacks as \\u2581, as standard error does, and not raise."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def complain(message: str, code: int) -> int:
