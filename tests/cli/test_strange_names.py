@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from headswap.study.figures import draw_figures
 
 from headswap.cli.app import run
 from headswap.cli.display import start_messages
@@ -19,7 +20,6 @@ from headswap.cli.main import main
 from headswap.cli.study_display import JobDisplay
 from headswap.core.files import TEMPORARY
 from headswap.study.charts import Chart, Point, Series
-from headswap.study.figures import draw_figures
 from study_fixture import SHAPE, write_unique
 
 NAMES = (

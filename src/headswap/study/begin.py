@@ -14,6 +14,7 @@ from headswap.core.installed_bases import is_boxed
 from headswap.core.lock import FolderLock
 from headswap.core.settings import load_recipe
 from headswap.finetuning.config import FinetuneRecipe
+from headswap.model.shape import DEFAULT_PRESET
 from headswap.pretraining.config import PretrainRecipe
 from headswap.study.arms import SCRATCH, Arm
 from headswap.study.config import ALL, StudyRecipe
@@ -119,12 +120,9 @@ def _check_finetuning(job: Job) -> None:
     recipe = load_recipe(FinetuneRecipe, None, job.sections)
     length = recipe.training.max_length
     is_scratch = recipe.model.base == SCRATCH
-    recipe.adaptation.check()
-    recipe.adaptation.resolved(is_scratch=is_scratch)
+    recipe.adaptation.check(is_scratch=is_scratch)
     if is_scratch:
-        start = recipe.model.resolved("causal")
-        assert start.preset is not None
-        start.laid_over(start.preset, vocab_size=1, max_length=length)
+        recipe.model.laid_over(recipe.model.preset or DEFAULT_PRESET, vocab_size=1, max_length=length)
     elif not job.needs:  # a base that was made elsewhere
         from headswap.bundle.bundle import Bundle  # brings torch
 
