@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,12 @@ def old(path: Path) -> Path:
     """Make a file look as if it had not been touched for a while."""
     os.utime(path, (1_000_000_000, 1_000_000_000))
     return path
+
+
+@pytest.fixture
+def remembering(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hashes of files that have just changed are remembered too: the ctime of a file cannot be set to an old date."""
+    monkeypatch.setattr(content, "FRESH_SECONDS", -1)
 
 
 def keys(kind: str) -> list[str]:
@@ -210,6 +217,7 @@ def test_standard_input_can_be_used_for_tokenizer_and_store(
     assert len(keys("stdin")) == 1
 
 
+@pytest.mark.usefixtures("remembering")
 def test_the_hash_of_a_file_is_remembered_until_it_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "a.txt"
     file.write_text("one")
@@ -222,17 +230,55 @@ def test_the_hash_of_a_file_is_remembered_until_it_changes(tmp_path: Path, monke
     assert file_hash(file) == "computed"
 
 
-def test_the_hash_of_a_file_that_has_just_changed_is_not_remembered(tmp_path: Path) -> None:
+def write_in_place(file: Path, text: str) -> None:
+    """As `rsync --inplace -t`: the same inode, and the old date."""
+    before = file.stat()
+    file.write_text(text)
+    while file.stat().st_ctime_ns == before.st_ctime_ns:  # until the clock of the file system has ticked
+        os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    old(file)
+
+
+def replace(file: Path, text: str) -> None:
+    """As `cp -p` and `tar -x` of another file: another inode, and the old date."""
+    (file.parent / "new").write_text(text)
+    old(file.parent / "new").rename(file)
+
+
+@pytest.mark.usefixtures("remembering")
+@pytest.mark.parametrize("change", [write_in_place, replace])
+def test_other_content_of_the_same_length_and_date_is_hashed_anew(
+    tmp_path: Path, change: Callable[[Path, str], None]
+) -> None:
     file = tmp_path / "a.txt"
     file.write_text("one")
-    os.utime(file, (time.time() + 60, time.time() + 60))
-    first = file_hash(file)
-    state = file.stat()
-    file.write_text("two")
-    os.utime(file, ns=(state.st_atime_ns, state.st_mtime_ns))
+    first, before = file_hash(old(file)), file.stat()
+    change(file, "two")
+    assert (file.stat().st_size, file.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
     assert file_hash(file) != first
 
 
+@pytest.mark.usefixtures("remembering")
+def test_the_hash_of_a_labelled_file_is_computed_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "a.txt"
+    file.write_text("one")
+    first = corpus_hash([str(file)])
+    monkeypatch.setattr(content, "sha256_of_file", lambda path: "computed")
+    assert corpus_hash([str(file)]) == first
+    assert corpus_hash([str(file)], labelled=[str(file)]) != first
+
+
+def test_the_hash_of_a_file_that_has_just_changed_is_not_remembered(tmp_path: Path) -> None:
+    """Whatever its mtime says: a second change within one tick of the clock could leave the ctime as it is."""
+    file = tmp_path / "a.txt"
+    file.write_text("one")
+    file_hash(old(file))
+    os.utime(file, (time.time() + 60, time.time() + 60))
+    file_hash(file)
+    assert not (cache_folder() / "hashes.json").exists()
+
+
+@pytest.mark.usefixtures("remembering")
 @pytest.mark.parametrize("broken", ["{", "[]", '{"a": 1}'])
 def test_a_broken_memory_of_hashes_begins_anew(tmp_path: Path, broken: str) -> None:
     file = tmp_path / "a.txt"

@@ -1,14 +1,15 @@
 """What a corpus holds, as a hash: the part of a cache key that makes it content-addressed.
 
-What a file holds is hashed once for each (path, size, time of change) and remembered in the cache folder. What is kept
-under such keys is left to cache.py.
+The hash of a file is remembered in the cache folder under its path, inode, size, mtime and ctime. The mtime alone is
+not enough: `cp -p`, `rsync -t` and `tar -x` set it to an old date, and other labels are often of the same length.
+Labelled files are few and small, so they are always hashed. What is kept under such keys is left to cache.py.
 """
 
 import hashlib
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from headswap.data.open_text import compression_of, extension_of
 MEMORY_FILE = "hashes.json"
 MOST_HASHES = 10_000
 FRESH_SECONDS = 2
-"""A file changed so recently could change again within one tick of its time stamp: its hash is not kept."""
+"""A file changed so recently could change again within one tick of its time stamps: its hash is not kept."""
 
 
 def cache_folder() -> Path:
@@ -49,11 +50,15 @@ def spooled(sources: Sequence[str], *, cache_dir: Path | None = None) -> list[st
     return [path if source == STDIN else source for source in sources]
 
 
-def corpus_hash(sources: Sequence[str], *, cache_dir: Path | None = None) -> str:
-    """What named data sets and files hold, in the order in which they are read, whatever the files are called."""
+def corpus_hash(sources: Sequence[str], *, labelled: Collection[str] = (), cache_dir: Path | None = None) -> str:
+    """What named data sets and files hold, in the order in which they are read, whatever the files are called.
+
+    The hashes of sources that are also in `labelled` are not remembered.
+    """
     named = {source for source in sources if is_named(source)}
     files = find_files([source for source in sources if source not in named])  # all that is missing, said at once
-    hashes = file_hashes(files, cache_dir=cache_dir)
+    always = find_files([source for source in sources if source in labelled and source not in named])
+    hashes = file_hashes(files, always=always, cache_dir=cache_dir)
     parts: dict[str | Path, list[str | None]] = {}
     for source in sources:
         if source in named:
@@ -66,21 +71,26 @@ def corpus_hash(sources: Sequence[str], *, cache_dir: Path | None = None) -> str
 
 
 def file_hash(path: Path, *, cache_dir: Path | None = None) -> str:
-    """The SHA-256 of a file, remembered until the file changes."""
+    """The SHA-256 of a file, remembered until the file changes or is replaced."""
     return file_hashes([path], cache_dir=cache_dir)[path]
 
 
-def file_hashes(paths: Iterable[Path], *, cache_dir: Path | None = None) -> dict[Path, str]:
-    """The SHA-256 of each file, remembered until it changes."""
+def file_hashes(
+    paths: Iterable[Path], *, always: Collection[Path] = (), cache_dir: Path | None = None
+) -> dict[Path, str]:
+    """The SHA-256 of each file, remembered until it changes or is replaced; those in `always` are not remembered."""
     memory = (cache_dir or cache_folder()) / MEMORY_FILE
     remembered = _read_memory(memory)
     result: dict[Path, str] = {}
     news: dict[str, str] = {}
     for path in paths:
+        if path in always:
+            result[path] = sha256_of_file(path)
+            continue
         state = path.stat()
-        tag = f"{path.resolve()}|{state.st_size}|{state.st_mtime_ns}"
+        tag = f"{path.resolve()}|{state.st_ino}|{state.st_size}|{state.st_mtime_ns}|{state.st_ctime_ns}"
         result[path] = remembered.get(tag) or sha256_of_file(path)
-        if tag not in remembered and time.time() - state.st_mtime > FRESH_SECONDS:
+        if tag not in remembered and time.time() - max(state.st_mtime, state.st_ctime) > FRESH_SECONDS:
             news[tag] = result[path]
     if news:
         with writable(memory.parent):
