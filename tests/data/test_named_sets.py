@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -208,6 +209,20 @@ def test_a_local_folder_is_read_through_the_library_with_its_class_names(folder:
     documents = list(read_documents([f"{folder}#test"], ReadSettings()))
     assert [(document.text, document.line) for document in documents] == [("test 0", 1), ("test 1", 2)]
     assert content_hash(folder) == content_hash(folder) != content_hash(f"{folder}#test")
+
+
+def test_other_labels_of_a_local_folder_with_the_same_date_are_read(tmp_path: Path, folder: str) -> None:
+    """The library itself keeps its copy of a local folder under the mtime of the files alone."""
+    (tmp_path / "lines").mkdir()
+    file = tmp_path / "lines" / "train.jsonl"
+    found = []
+    for label in ("pos", "neg"):
+        file.write_text(json.dumps({"text": "a film", "label": label}) + "\n", encoding="utf-8")
+        os.utime(file, (1_000_000_000, 1_000_000_000))
+        source = f"hf:{tmp_path / 'lines'}"
+        found.append((read_named_examples(source)[0].label, content_hash(source)))
+    assert [label for label, _ in found] == ["pos", "neg"]
+    assert found[0][1] != found[1][1]
 
 
 def test_problems_of_a_library_set_are_sentences(folder: str) -> None:

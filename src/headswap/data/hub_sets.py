@@ -117,7 +117,20 @@ def _class_name(value: Any, known: list[str] | None) -> Any:
 
 def _load(source: str) -> Any:
     name, config, split = parse(source)
-    return _call(source, lambda library: library.load_dataset(name, config, split=split or DEFAULT_SPLIT))
+
+    def load(library: Any) -> Any:
+        place = _place_of_copy(Path(name), library) if Path(name).is_dir() else None
+        return library.load_dataset(name, config, split=split or DEFAULT_SPLIT, cache_dir=place)
+
+    return _call(source, load)
+
+
+def _place_of_copy(folder: Path, library: Any) -> str:
+    """Where the library keeps its copy of a local folder: its own key is the files' mtime, ours is their content."""
+    files = sorted(file for file in folder.rglob("*") if file.is_file())
+    contents = [(str(file.relative_to(folder)), sha256_of_file(file)) for file in files]
+    digest = hashlib.sha256(repr(contents).encode()).hexdigest()[:16]
+    return str(Path(library.config.HF_DATASETS_CACHE) / f"headswap-{digest}")
 
 
 def _call(source: str, action: Callable[[Any], Any]) -> Any:
