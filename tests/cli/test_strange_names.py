@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from headswap.study.figures import draw_figures
+from headswap.study.chart_files import draw_figures
 
 from headswap.cli.app import run
 from headswap.cli.display import start_messages

@@ -112,6 +112,20 @@ def test_what_was_packed_is_a_base_in_the_box(
     assert model.predict(["the film was warm ."])[0] in ("pos", "neg")
 
 
+def test_a_run_whose_corpus_changed_is_not_packed(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even where the loss on the held-out documents is still the same."""
+    monkeypatch.setattr("headswap.training.pack.MOST_APART", 100.0)
+    run = copied(folder, tmp_path)
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text((folder / "corpus.txt").read_text().replace("film", "story"))
+    recipe = (run / "recipe.toml").read_text()
+    (run / "recipe.toml").write_text(recipe.replace(str(folder / "corpus.txt"), str(corpus)))
+    with pytest.raises(InputError, match=r"corpus\.txt' changed since .* read it"):
+        pack(run, tmp_path / "package", about=ABOUT, sentences=LINES)
+
+
 @pytest.mark.parametrize(
     ("damage", "error", "words"),
     [

@@ -283,7 +283,7 @@ def test_a_missing_shard_is_named_and_one_that_vanished_is_noticed(files: Path) 
     with pytest.raises(MemoryError):
         hs.pretrain(files / "shards", out=files / "run", observer=Crash(6), **settings)
     (files / "shards" / "part-1.txt").unlink()
-    with pytest.raises(SettingError, match=r"The corpus and the tokenizer changed since .* began"):
+    with pytest.raises(SettingError, match=r"The corpus and the tokenizer .*changed since .* began"):
         hs.pretrain(files / "shards", out=files / "run", resume=True, **settings)
     assert steps_kept(files / "run") == [2, 4] or steps_kept(files / "run") == [4, 6]
 

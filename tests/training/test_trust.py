@@ -12,6 +12,11 @@ from safetensors.torch import load_file, save_file
 import headswap as hs
 from headswap.core.errors import HeadswapError, InputError, RunError, SettingError
 from headswap.inference.predict import predict_texts
+from headswap.tokens.config import TokenizerSettings
+from headswap.data.records import Document
+from headswap.tokens.store import build_store
+from headswap.tokens.train_tokenizer import train_tokenizer
+from headswap.inference.predict import predict_texts
 from tiny import write_labelled
 
 SHAPE = {"preset": "lab", "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
@@ -46,8 +51,50 @@ def test_a_corpus_that_changed_since_the_run_began_is_not_resumed(corpus_file: P
     with pytest.raises(RuntimeError, match="crash"):
         hs.pretrain(corpus_file, out=tmp_path / "run", observer=StopAt(10), **settings)
     corpus_file.write_text(corpus_file.read_text().replace("film", "story"))
-    with pytest.raises(SettingError, match="The corpus changed since"):
+    with pytest.raises(SettingError, match=r"The corpus .*changed since"):
         hs.pretrain(corpus_file, out=tmp_path / "run", resume=True, **settings)
+
+
+def write_store(folder: Path, corpus_file: Path, *, lines_per_document: int) -> Path:
+    """A token store of whole words, so that its ids are the same wherever documents begin; it replaces an older one."""
+    lines = corpus_file.read_text(encoding="utf-8").splitlines()
+    whole = train_tokenizer([Document(line, "corpus", 1) for line in lines], TokenizerSettings(kind="word"))
+    starts = range(0, len(lines), lines_per_document)
+    texts = [" ".join(lines[start : start + lines_per_document]) for start in starts]
+    build_store([Document(text, "corpus", 1) for text in texts], whole, folder)
+    return folder
+
+
+@pytest.mark.parametrize("is_finished", [False, True])
+def test_a_token_store_that_was_rebuilt_in_place_is_not_resumed_from(
+    corpus_file: Path, tmp_path: Path, is_finished: bool
+) -> None:
+    settings = {**PRETRAINING, "max_steps": 6, "save_steps": 2, "logging_steps": 2}
+    store = write_store(tmp_path / "store", corpus_file, lines_per_document=1)
+    if is_finished:
+        hs.pretrain(store, out=tmp_path / "run", **settings)
+    else:
+        with pytest.raises(RuntimeError, match="crash"):
+            hs.pretrain(store, out=tmp_path / "run", observer=StopAt(4), **settings)
+    ids = (store / "ids.bin").read_bytes()
+    write_store(store, corpus_file, lines_per_document=2)
+    assert (store / "ids.bin").read_bytes() == ids
+    with pytest.raises(SettingError, match="The boundaries of the documents changed since"):
+        hs.pretrain(store, out=tmp_path / "run", resume=True, **settings)
+    write_store(store, corpus_file, lines_per_document=1)
+    assert hs.pretrain(store, out=tmp_path / "run", resume=True, **settings).is_finished
+
+
+def test_a_run_that_records_too_little_to_be_checked_is_not_resumed(base: hs.Run, corpus_file: Path) -> None:
+    """As a run that an older version began."""
+    data = json.loads((base.path / "data.json").read_text())
+    del data["boundaries of the documents"]
+    (base.path / "data.json").write_text(json.dumps(data))
+    with pytest.raises(SettingError, match=r"has no checksum of the boundaries .* an older version of headswap"):
+        hs.pretrain(corpus_file, out=base.path, resume=True, max_steps=4, **PRETRAINING)
+    (base.path / "data.json").unlink()
+    with pytest.raises(SettingError, match=r"has no checksum of the corpus .* the file was lost"):
+        hs.pretrain(corpus_file, out=base.path, resume=True, max_steps=4, **PRETRAINING)
 
 
 def test_a_finished_run_says_so_only_to_the_same_settings_data_and_verb(
@@ -57,6 +104,11 @@ def test_a_finished_run_says_so_only_to_the_same_settings_data_and_verb(
     assert hs.pretrain(corpus, out=base.path, resume=True, max_steps=4, **PRETRAINING).is_finished
     with pytest.raises(SettingError, match=r"training\.max_steps was 4 and is now 8"):
         hs.pretrain(corpus, out=base.path, resume=True, max_steps=8, **PRETRAINING)
+    before = corpus.read_text()
+    corpus.write_text(before.replace("film", "book"))
+    with pytest.raises(SettingError, match=r"The corpus .*changed since"):
+        hs.pretrain(corpus, out=base.path, resume=True, max_steps=4, **PRETRAINING)
+    corpus.write_text(before)
     with pytest.raises(SettingError, match="holds a run of headswap pretrain"):
         hs.finetune("scratch", train=train, out=base.path, resume=True)
     out = tmp_path / "classifier"

@@ -20,7 +20,7 @@ import torch
 from headswap.bundle.bundle import LAYOUT as BUNDLE
 from headswap.bundle.bundle import Bundle
 from headswap.bundle.check import examine_bundle
-from headswap.core.errors import InputError, RunError, SettingError
+from headswap.core.errors import InputError, RunError, SettingError, listed
 from headswap.core.files import atomic_folder, read_json, sha256_of_file, write_json
 from headswap.core.manifest import write_manifest, written_names
 from headswap.core.outputs import check_folder
@@ -76,14 +76,14 @@ def pack(
     for name, layout in layouts.items():  # what is in `out` may be refused, and that is known before the work
         check_folder(out / name, layout, overwrite=True, reads=[run])
     bundle = Bundle.load(run)
-    before = _held_out(bundle, recipe)
+    before = _held_out(run, bundle, recipe)
     if abs(before["loss"] - result["loss"]) > MOST_APART:
         raise RunError(
             f"{run}: the held-out loss of its bundle is {before['loss']:.4f}, that of its result {result['loss']:.4f}. "
             "They do not belong together."
         )
     rounded = replace(bundle, model=_rounded(bundle.model))
-    after = _held_out(rounded, recipe)
+    after = _held_out(run, rounded, recipe)
     if abs(after["loss"] - before["loss"]) > MOST_LOST:
         raise RunError(
             f"Rounding to bf16 moves the held-out loss from {before['loss']:.4f} to {after['loss']:.4f}, more than "
@@ -150,10 +150,15 @@ def _rounded(model: Any) -> Any:
     return result
 
 
-def _held_out(bundle: Bundle, recipe: PretrainRecipe) -> dict[str, float]:
+def _held_out(run: Path, bundle: Bundle, recipe: PretrainRecipe) -> dict[str, float]:
     """The loss on what the run held out, in fp32 on the CPU."""
     objective = make_objective(bundle.objective, bundle.tokenizer, bundle.masking)
     store = cached_store(recipe.corpus.corpus, recipe.corpus, bundle.tokenizer, side=objective.sides)
+    if store.meta["arrays"]["ids"]["sha256"] != read_json(run / "data.json")["corpus"]:
+        raise InputError(
+            f"The corpus {listed(recipe.corpus.corpus)} changed since {run} read it, so the text that the run held out "
+            "cannot be scored again. Restore the files."
+        )
     _, documents = split_documents(store, recipe.training.held_out_fraction)
     length = recipe.training.max_length or bundle.max_length
     rows = objective.rows(store, documents, max_length=length, layout=recipe.training.layout)

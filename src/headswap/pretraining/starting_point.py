@@ -40,7 +40,11 @@ class StartingPoint:
 
     def checksums(self) -> dict[str, str]:
         """What identifies the text, the tokenizer and the base that is adapted."""
-        found = {"corpus": self.store.meta["arrays"]["ids"]["sha256"], "tokenizer": self.tokenizer.fingerprint}
+        found = {
+            "corpus": self.store.meta["arrays"]["ids"]["sha256"],
+            "tokenizer": self.tokenizer.fingerprint,
+            "boundaries of the documents": self.store.checksum(side=self.objective.sides),
+        }
         if self.source is not None:
             tensors = "".join(checksum(tensor) for tensor in self.model.state_dict().values())
             found["base"] = hashlib.sha256(tensors.encode()).hexdigest()[:32]

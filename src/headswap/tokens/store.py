@@ -7,6 +7,8 @@ and batches to windows.py.
 """
 
 import re
+import hashlib
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -113,6 +115,11 @@ class TokenStore:
                 f"{listed(self.sides) or 'none'}). Build it with this side array."
             )
         return self.sides[name]
+
+    def checksum(self, *, side: Sequence[str] = ()) -> str:
+        """What identifies the documents beyond their ids: where each begins, its bytes, and these side arrays."""
+        recorded = {name: self.meta["arrays"][name]["sha256"] for name in ("offsets", "byte_counts", *sorted(side))}
+        return hashlib.sha256(json.dumps(recorded).encode()).hexdigest()
 
     def tokenizer(self) -> Tokenizer:
         """The tokenizer that made the ids, from the copy in the folder."""

@@ -135,12 +135,18 @@ class RunFolder:
 
     def check_data(self, data: dict[str, str]) -> None:
         """Refuse to go on with other texts than the run began with; `data` maps what was read to its checksum."""
-        before = read_record(self.path / "data.json") or data
-        changed = [name for name in data if before.get(name) != data[name]]
-        if changed:
+        has_begun = (self.path / "result.json").exists() or find_checkpoints(self.path / "checkpoints")
+        before = read_record(self.path / "data.json") or ({} if has_begun else data)
+        if changed := [name for name in data if name in before and before[name] != data[name]]:
             raise SettingError(
                 f"The {' and the '.join(changed)} changed since {self.path} began, so it cannot be resumed. "
                 "Restore the files, or start anew with another --out or --overwrite."
+            )
+        if unknown := [name for name in data if name not in before]:
+            raise SettingError(
+                f"{self.path / 'data.json'} has no checksum of the {' and the '.join(unknown)}: the file was lost, or "
+                "an older version of headswap began the run. Whether the run would read the same text cannot be checked, "
+                "so it cannot be resumed. Restore the file, or start anew: remove this folder, or choose another --out."
             )
 
     def write(self, name: str, value: Any) -> None:
