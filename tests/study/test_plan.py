@@ -8,12 +8,15 @@ import pytest
 from headswap import defaults as fitted
 from headswap.core.errors import InputError, SettingError
 from headswap.core.settings import load_recipe
+from headswap.data.config import ReadSettings
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.finetuning.splits import read_splits
 from headswap.study.arms import NAMED, read_arms
 from headswap.study.config import StudyRecipe
 from headswap.study.findings import describe_arm
 from headswap.study.plan import Plan, make_plan, usable_budgets
+from headswap.tokens.cache import cached_tokenizer
+from headswap.tokens.config import TokenizerSettings
 from study_fixture import planned, write_data
 
 
@@ -106,6 +109,35 @@ def test_changed_rows_make_new_jobs(tmp_path: Path) -> None:
     file.write_text(file.read_text(encoding="utf-8").replace("mark 2 0", "mark 2 x"), encoding="utf-8")
     after = planned(tmp_path / "changed", sections)[2]
     assert ids(before, "finetune").isdisjoint(ids(after, "finetune"))
+
+
+def test_a_tokenizer_folder_counts_by_what_it_holds(tmp_path: Path, corpus_file: Path) -> None:
+    """A folder of the same name with another tokenizer in it makes new jobs; another name makes none."""
+    read = ReadSettings(documents="line")
+    found = []
+    for place, size in (("own", 300), ("own", 280), ("other", 280)):
+        tokenizer = cached_tokenizer([str(corpus_file)], read, TokenizerSettings(vocab_size=size))
+        (tmp_path / place).mkdir(exist_ok=True)
+        tokenizer.save(tmp_path / place / "tokenizer.json")
+        sections = _sections(tmp_path) | {"tokenizer": {"tokenizer": str(tmp_path / place)}}
+        found.append(planned(tmp_path / "out", sections)[2])
+    for kind in ("pretrain", "finetune"):
+        assert ids(found[0], kind).isdisjoint(ids(found[1], kind))
+        assert ids(found[1], kind) == ids(found[2], kind)
+
+
+def test_a_bundle_counts_by_its_weights_and_its_config(tmp_path: Path) -> None:
+    """The config has the tokens that were read, to which the learning rate is fitted."""
+    folder = bundle_at(tmp_path / "mine", head="lm")
+    (folder / "model.safetensors").write_bytes(b"weights")
+    study = {"arms": (str(folder),), "budgets": ("40",), "seeds": 1}
+    first = ids(plan_of(tmp_path, study=study), "finetune")
+    assert ids(plan_of(tmp_path, study=study), "finetune") == first
+    (folder / "config.json").write_text('{"head": "lm", "card": {}}', encoding="utf-8")
+    second = ids(plan_of(tmp_path, study=study), "finetune")
+    assert second != first
+    (folder / "model.safetensors").write_bytes(b"another")
+    assert ids(plan_of(tmp_path, study=study), "finetune") not in (first, second)
 
 
 def test_more_seeds_add_jobs_and_keep_those_that_are_done(tmp_path: Path) -> None:

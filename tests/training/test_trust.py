@@ -11,12 +11,11 @@ from safetensors.torch import load_file, save_file
 
 import headswap as hs
 from headswap.core.errors import HeadswapError, InputError, RunError, SettingError
+from headswap.data.records import Document
 from headswap.inference.predict import predict_texts
 from headswap.tokens.config import TokenizerSettings
-from headswap.data.records import Document
 from headswap.tokens.store import build_store
 from headswap.tokens.train_tokenizer import train_tokenizer
-from headswap.inference.predict import predict_texts
 from tiny import write_labelled
 
 SHAPE = {"preset": "lab", "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}

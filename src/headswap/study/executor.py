@@ -154,7 +154,10 @@ class Scheduler:
         self.watcher.on_start(job)
         (self.out / "logs").mkdir(parents=True, exist_ok=True)
         description = self.out / "logs" / f"{Path(job.folder).name}.json"
-        content = {"kind": job.kind, "arm": job.arm, "folder": job.folder, "sections": job.sections, "keep": self.keep}
+        content = {
+            "kind": job.kind, "arm": job.arm, "folder": job.folder, "sections": job.sections, "digests": job.digests,
+            "keep": self.keep,
+        }  # fmt: skip
         description.write_text(json.dumps(content, default=list), encoding="utf-8")
         log = description.with_suffix(".log")
         with log.open("w", encoding="utf-8") as file:

@@ -19,6 +19,7 @@ from typing import Any
 from headswap.core.errors import HeadswapError
 from headswap.core.files import remove_folder, write_json
 from headswap.core.settings import load_recipe
+from headswap.study.kept_rows import check_reads
 
 log = logging.getLogger("headswap")
 
@@ -32,6 +33,7 @@ def main(job_file: str) -> int:
     try:
         with _locked(Path(job_file).with_suffix(".lock")):
             if not (folder / "result.json").is_file():
+                check_reads(job["sections"], job["digests"])
                 JOBS[job["kind"]](folder, job)
     except HeadswapError as problem:
         log.error("%s", problem)

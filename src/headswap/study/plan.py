@@ -9,14 +9,14 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from headswap.baselines.classify import VERSION as BASELINE_VERSION
 from headswap.core.errors import SettingError, counted
 from headswap.core.files import sha256_of_file
-from headswap.core.installed_bases import base_folder, is_boxed
+from headswap.core.installed_bases import is_boxed
 from headswap.core.settings import Recipe, load_recipe
 from headswap.data.config import ReadSettings
 from headswap.defaults import values_behind_finetuning, values_behind_pretraining
@@ -24,9 +24,11 @@ from headswap.finetuning.config import FinetuneRecipe, StartSettings
 from headswap.pretraining.config import PretrainRecipe
 from headswap.study.arms import SCRATCH, Arm, Sections
 from headswap.study.config import ALL, StudyRecipe
+from headswap.study.kept_rows import CORPUS
 from headswap.study.prepare import Prepared
 from headswap.tokens.config import TokenizerSettings
 from headswap.tokens.store import is_store
+from headswap.tokens.tokenizer import Tokenizer
 from headswap.training.config import MachineSettings
 
 STAGES = {"probe": 0, "tokenizer": 0, "pretrain": 1, "baseline": 2, "finetune": 2}
@@ -47,6 +49,8 @@ class Job:
     arm: str | None = None
     labels: int | None = None
     seed: int | None = None
+    digests: dict[str, str] = field(default_factory=dict)
+    """Of the rows and the corpus that it reads: checked when it begins."""
 
     @property
     def stage(self) -> int:
@@ -110,9 +114,8 @@ class _Planner:
         self.recipe, self.arms, self.prepared, self.out = recipe, arms, prepared, out.resolve()
         self.jobs: dict[str, Job] = {}
         self.machine = recipe.machine.model_dump(exclude_unset=True)
-        copied = prepared.corpus != () and Path(prepared.corpus[0]).parent == self.out / "data"
         study = recipe.study
-        reading = ReadSettings() if copied else ReadSettings(
+        reading = ReadSettings() if CORPUS in prepared.dropped else ReadSettings(
             documents=study.documents, text_column=study.corpus_text_column
         )  # fmt: skip
         self.corpus = {"corpus": prepared.corpus, **reading.model_dump(exclude_defaults=True)}
@@ -174,18 +177,18 @@ class _Planner:
             sections["masking"] = self.recipe.masking.model_dump(mode="json", exclude_unset=True) | own
         recipe = load_recipe(PretrainRecipe, None, sections)
         recipe.training.check()
-        content = [_content(recipe), self.prepared.digests["corpus"], self._reading(), self._tokenizer_content()]
+        tokenizer = self._tokenizer_content(tokenizer_id)
+        content = [_content(recipe), self.prepared.digests["corpus"], self._reading(), tokenizer]
         content.append(values_behind_pretraining())
         needs = (tokenizer_id,) if tokenizer_id else ()
         name = "base" if recipe.training.objective == "causal" else f"base-{recipe.training.objective}"
         return self._add("pretrain", f"{name}-seed{base_seed}", content, sections, needs=needs, seed=base_seed)
 
-    def _tokenizer_content(self) -> Any:
-        named = self.recipe.tokenizer.tokenizer
-        if named is None or self.tokenizer is None:
+    def _tokenizer_content(self, tokenizer_id: str | None) -> Any:
+        """What identifies a tokenizer that is given, alone or in a token store; else how one is trained."""
+        if self.tokenizer is None or tokenizer_id is not None:
             return self.recipe.tokenizer.model_dump()
-        path = base_folder(named) / "tokenizer.json" if is_boxed(named) else Path(self.tokenizer)
-        return sha256_of_file(path) if path.is_file() else str(path)
+        return Tokenizer.load(self.tokenizer).fingerprint
 
     def _data(self, budget: str) -> dict[str, Any]:
         """All labels are train and validation as they are given; a part is drawn from train, its fifth chooses."""
@@ -227,7 +230,7 @@ class _Planner:
             given = {"tokenizer": self.tokenizer} if self.tokenizer else recipe.tokenizer.model_dump(exclude_unset=True)
             sections["tokenizer"] = given
             needs = (tokenizer_id,) if tokenizer_id else ()
-            start = [SCRATCH, tokenizer_id or self._tokenizer_content()]
+            start = [SCRATCH, tokenizer_id or self._tokenizer_content(None)]
         elif base is not None:
             sections["model"]["base"] = base.folder
             needs, start = (base.id,), base.id
@@ -249,7 +252,9 @@ class _Planner:
     def _add(self, kind: str, name: str, content: Any, sections: Sections, **more: Any) -> Job:
         id = hashlib.sha256(json.dumps([kind, content], sort_keys=True, default=list).encode()).hexdigest()[:12]
         folder = self.out / "runs" / f"{re.sub(r'[^A-Za-z0-9_.+-]', '_', name)}-{id[:8]}"
-        return self.jobs.setdefault(id, Job(id, kind, name, str(folder), sections, **more))
+        reads = {*sections.get("data", {}), *({CORPUS} & sections.keys())}
+        digests = {role: digest for role, digest in self.prepared.digests.items() if role in reads}
+        return self.jobs.setdefault(id, Job(id, kind, name, str(folder), sections, **more, digests=digests))
 
 
 def _laid_over(sections: Sections, changes: Mapping[str, Mapping[str, Any]]) -> Sections:
@@ -271,7 +276,9 @@ def _content(recipe: Recipe) -> dict[str, Any]:
     return {name: value for name, value in flat.items() if name not in WHERE | MACHINE}
 
 
-def _bundle_content(path: str) -> str:
-    from headswap.bundle.bundle import find_bundle
+def _bundle_content(path: str) -> list[str]:
+    """The weights, and the config: it has the shape, the tokenizer's fingerprint and the tokens that were read."""
+    from headswap.bundle.bundle import CONFIG, WEIGHTS, find_bundle
 
-    return sha256_of_file(find_bundle(Path(path)) / "model.safetensors")
+    folder = find_bundle(Path(path))
+    return [sha256_of_file(folder / name) for name in (WEIGHTS, CONFIG)]

@@ -1,7 +1,8 @@
 """The data of a study: read once, guarded against leaks, written where every job reads the same rows.
 
 Texts of test that also stand in train, validation or corpus are dropped there, reported, or stop the study; test itself
-is never touched. The result is kept with a key of what was read, so that a study that goes on does not read it again.
+is never touched. The result is kept with a key of what was read, so that a resumed study does not read it again. Paths
+are not kept, and rows that are used again are checked by their digests (kept_rows.py).
 """
 
 import hashlib
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from headswap.core.errors import Collected, InputError, SettingError, counted
-from headswap.core.files import atomic_file, read_json, write_json
+from headswap.core.files import read_json, write_json
 from headswap.data.checks import findings_of, say_findings
 from headswap.data.config import ReadSettings
 from headswap.data.content_hash import corpus_hash
@@ -24,11 +25,12 @@ from headswap.data.records import Example
 from headswap.data.stratify import stratified_subset
 from headswap.finetuning.splits import own_test
 from headswap.study.config import ALL, StudyRecipe
+from headswap.study.kept_rows import CORPUS, ROLES, check_rows, corpus_digest, rows_digest, store_digest, write_rows
 from headswap.tasks.registry import chosen_task
-from headswap.tokens.store import META_FILE, is_store
+from headswap.tokens.store import is_store
 
 log = logging.getLogger("headswap")
-VERSION = 1
+VERSION = 2  # raised when what is kept in prepared.json, or what its key is made of, changes
 PREPARED = "prepared.json"
 TEST_SEED = 0
 PAIRS = (
@@ -63,6 +65,10 @@ class Prepared:
         every = self.num_rows["train"] + self.num_rows.get("validation", 0)
         return every if budget == ALL else int(budget)
 
+    def as_json(self) -> dict[str, Any]:
+        """What `prepared.json` holds: no path, so that a study can be copied and moved."""
+        return {name: value for name, value in asdict(self).items() if name not in (*ROLES, CORPUS)}
+
 
 def prepare(recipe: StudyRecipe, out: Path, *, staged: Path | None = None) -> Prepared:
     """Read, guard and write the sets; what was prepared before from the same files is used again.
@@ -74,7 +80,7 @@ def prepare(recipe: StudyRecipe, out: Path, *, staged: Path | None = None) -> Pr
     recipe = _checked(recipe)
     key, folder = _key(recipe), staged or out / "data"
     prepared = _Preparation(recipe, folder, out.resolve() / "data").work()
-    write_json(folder / PREPARED, {"key": key, **asdict(prepared)})
+    write_json(folder / PREPARED, {"key": key, **prepared.as_json()})
     return prepared
 
 
@@ -85,12 +91,7 @@ def find_prepared(recipe: StudyRecipe, out: Path) -> Prepared | None:
     if not file.exists():
         return None
     kept = read_json(file)
-    if kept.get("key") != _key(recipe) or not all(Path(kept[name]).exists() for name in ("train", "test")):
-        return None
-    values = {name: value for name, value in kept.items() if name != "key"}
-    for name in ("corpus", "labels", "notes"):
-        values[name] = tuple(values[name])
-    return Prepared(**values)
+    return _used_again(recipe, out / "data", kept) if kept.pop("key", None) == _key(recipe) else None
 
 
 def _checked(recipe: StudyRecipe) -> StudyRecipe:
@@ -113,12 +114,29 @@ def _checked(recipe: StudyRecipe) -> StudyRecipe:
     return recipe.changed(data=data.changed(test=test))
 
 
+def _used_again(recipe: StudyRecipe, folder: Path, kept: dict[str, Any]) -> Prepared | None:
+    """What was prepared before, with the rows of this folder; None where a file of rows is missing."""
+    digests = kept["digests"]
+    files = {role: str(_rows_file(folder, role)) for role in ROLES if role in digests}
+    copy = str(_rows_file(folder, CORPUS))
+    has_copy = CORPUS in kept["dropped"]
+    every = files | ({CORPUS: copy} if has_copy else {})
+    if not all(Path(name).is_file() for name in every.values()):
+        return None
+    check_rows(every, digests)
+    corpus = (copy,) if has_copy else _absolute(recipe.study.corpus)
+    values = kept | {name: tuple(kept[name]) for name in ("labels", "notes")}
+    return Prepared(**values, **{role: files.get(role) for role in ROLES}, corpus=corpus)  # type: ignore[arg-type]
+
+
 def _key(recipe: StudyRecipe) -> str:
+    """Of everything that is read: labelled files are hashed each time, token stores count by their checksums."""
     data, study = recipe.data, recipe.study
     names = [data.train, data.validation, data.test, data.label_file, data.validation_label_file, data.test_label_file]
-    sources = [name for name in (*names, *study.corpus) if name is not None]
-    stores = [name for name in sources if is_store(name)]
-    content = corpus_hash([name for name in sources if name not in stores])
+    labelled = [name for name in names if name is not None]
+    sources = [*labelled, *study.corpus]
+    stores = {name: store_digest(name) for name in sources if is_store(name)}
+    content = corpus_hash([name for name in sources if name not in stores], labelled=labelled)
     settings = [data.model_dump(), *(getattr(study, name) for name in ("corpus", "documents", "corpus_text_column"))]
     parts = [VERSION, content, stores, settings, study.num_test, study.on_leak]
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=list).encode()).hexdigest()
@@ -157,7 +175,7 @@ class _Preparation:
         }
         labels = tuple(label_names(kept["train"]))
         paths = {role: self._write(role, examples) for role, examples in kept.items() if examples}
-        corpus, corpus_digest = self._corpus(drop["corpus"])
+        corpus, corpus_content = self._corpus(drop["corpus"])
         dropped = {name: len(rows) for name, rows in drop.items() if rows}
         for name, num in dropped.items():
             log.info("Dropped %s of %s.", counted(num, "row"), name)
@@ -166,7 +184,7 @@ class _Preparation:
             validation=paths.get("validation"),
             test=paths["test"],
             corpus=corpus,
-            digests={role: _digest(kept[role]) for role in paths} | {"corpus": corpus_digest},
+            digests={role: rows_digest(map(_row, kept[role])) for role in paths} | {CORPUS: corpus_content},
             num_rows={role: len(kept[role]) for role in paths}
             | ({"corpus": self.corpus_rows - len(drop["corpus"])} if self.has_texts else {}),
             corpus_bytes=self.corpus_bytes,
@@ -221,40 +239,35 @@ class _Preparation:
         if role == "test" and study.num_test is not None and study.num_test < len(examples):
             chosen = sorted(stratified_subset(examples, study.num_test, TEST_SEED))
             examples[:] = [examples[row] for row in chosen]  # type: ignore[index]
-        rows = ({"text": example.text, "label": example.label} for example in examples)
-        return self._write_rows(f"{role}.jsonl", rows)
+        write_rows(_rows_file(self.folder, role), map(_row, examples))
+        return str(_rows_file(self.place, role))
 
     def _corpus(self, drop: set[int]) -> tuple[tuple[str, ...], str]:
-        """The sources as they are, or a copy without the dropped rows; and what identifies them."""
-        if not self.sources:
-            return (), ""
-        stores = [source for source in self.sources if is_store(source)]
-        if drop:
-            documents = enumerate(read_documents(self.sources, self.reading))
-            rows = ({"text": document.text} for row, document in documents if row not in drop)
-            path = self._write_rows("corpus.jsonl", rows)
-            return (path,), corpus_hash([str(self.folder / "corpus.jsonl")])
-        digest = corpus_hash([source for source in self.sources if source not in stores])
-        for store in stores:
-            digest += (Path(store) / META_FILE).read_text(encoding="utf-8")
-        absolute = (str(Path(source).expanduser().resolve()) if _is_path(source) else source for source in self.sources)
-        return tuple(absolute), hashlib.sha256(digest.encode()).hexdigest()
+        """The sources as they are, or a copy without the dropped rows; and the digest of their content."""
+        if not drop:
+            sources = _absolute(self.sources)
+            return sources, corpus_digest(sources)
+        documents = enumerate(read_documents(self.sources, self.reading))
+        copy = _rows_file(self.folder, CORPUS)
+        write_rows(copy, ({"text": document.text} for row, document in documents if row not in drop))
+        return (str(_rows_file(self.place, CORPUS)),), corpus_digest([str(copy)])
 
-    def _write_rows(self, name: str, rows: Iterable[dict[str, str]]) -> str:
-        with atomic_file(self.folder / name) as temporary, temporary.open("w", encoding="utf-8") as file:
-            file.writelines(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
-        return str(self.place / name)
+
+def _rows_file(folder: Path, role: str) -> Path:
+    return folder.resolve() / f"{role}.jsonl"
+
+
+def _row(example: Example) -> dict[str, str]:
+    return {"text": example.text, "label": example.label}
+
+
+def _absolute(sources: Sequence[str]) -> tuple[str, ...]:
+    """Sources as jobs are given them; the names of data sets stay as they are."""
+    return tuple(str(Path(source).expanduser().resolve()) if _is_path(source) else source for source in sources)
 
 
 def _is_path(source: str) -> bool:
     return Path(source).expanduser().exists() or any(sign in source for sign in "*?[")
-
-
-def _digest(examples: Sequence[Example]) -> str:
-    digest = hashlib.sha256()
-    for example in examples:
-        digest.update(f"{example.text}\x1f{example.label}\x1e".encode())
-    return digest.hexdigest()[:32]
 
 
 def _leak_sentence(found: Overlap) -> str:

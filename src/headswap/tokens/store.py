@@ -6,9 +6,9 @@ where it lies. Encoding and appending is left to store_writer.py, which store be
 and batches to windows.py.
 """
 
-import re
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field

@@ -1,0 +1,84 @@
+"""The rows that the jobs of a study read: written once into `data/`, found there by name, checked by their digests.
+
+Nothing here remembers an absolute path: a study that was copied or moved reads its own rows. A digest is that of texts
+and labels (of a corpus: of its files and token stores), never of names and dates.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from headswap.core.errors import InputError, absent, listed, raise_problems
+from headswap.core.files import atomic_file
+from headswap.data.content_hash import corpus_hash
+from headswap.tokens.store import META_FILE, is_store
+
+ROLES = ("train", "validation", "test")
+CORPUS = "corpus"
+
+
+def write_rows(file: Path, rows: Iterable[Mapping[str, str]]) -> None:
+    """Write one JSON object per row."""
+    with atomic_file(file) as temporary, temporary.open("w", encoding="utf-8") as handle:
+        handle.writelines(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
+
+
+def rows_digest(rows: Iterable[Mapping[str, str]]) -> str:
+    """What identifies texts and labels in their order."""
+    digest = hashlib.sha256()
+    for row in rows:
+        digest.update(f"{row['text']}\x1f{row['label']}\x1e".encode())
+    return digest.hexdigest()[:32]
+
+
+def corpus_digest(sources: Sequence[str]) -> str:
+    """What identifies the texts and token stores of a corpus; empty where there is none."""
+    if not sources:
+        return ""
+    stores = [source for source in sources if is_store(source)]
+    parts = [corpus_hash([source for source in sources if source not in stores]), *map(store_digest, stores)]
+    return hashlib.sha256("".join(parts).encode()).hexdigest()
+
+
+def store_digest(store: str) -> str:
+    """What a token store records of itself, the checksums of its arrays among it."""
+    return (Path(store) / META_FILE).read_text(encoding="utf-8")
+
+
+def check_rows(files: Mapping[str, str], digests: Mapping[str, str]) -> None:
+    """Refuse files of a study's own rows (by role) that do not hold what the digests say."""
+    problems = []
+    for role, name in files.items():
+        file = Path(name)
+        if not file.is_file():
+            problems.append(absent(file))
+        elif (corpus_digest([name]) if role == CORPUS else _digest_of(file)) != digests[role]:
+            problems.append(
+                f"{file} does not hold the rows that this study was prepared with: its digest is not the recorded one. "
+                f"Restore the file, or remove the folder {file.parent}: then the rows are prepared again from the "
+                "files that the study names."
+            )
+    raise_problems(problems)
+
+
+def check_reads(sections: Mapping[str, Mapping[str, Any]], digests: Mapping[str, str]) -> None:
+    """Refuse a job whose rows or corpus are not those that its id was made of."""
+    data = sections.get("data", {})
+    check_rows({role: data[role] for role in ROLES if role in digests and data.get(role)}, digests)
+    sources = sections.get(CORPUS, {}).get(CORPUS, ())
+    if CORPUS in digests and corpus_digest(sources) != digests[CORPUS]:
+        raise InputError(
+            f"The corpus {listed(sources)} changed after the study had planned its jobs, so this job was not begun. "
+            "Start the study again with the same command: it makes the jobs of the corpus as it is now."
+        )
+
+
+def _digest_of(file: Path) -> str | None:
+    """The digest of written rows; None where the file is not of such rows."""
+    try:
+        with file.open(encoding="utf-8") as handle:
+            return rows_digest(json.loads(line) for line in handle)
+    except (ValueError, KeyError, TypeError):
+        return None
