@@ -145,7 +145,7 @@ class RunFolder:
         if unknown := [name for name in data if name not in before]:
             raise SettingError(
                 f"{self.path / 'data.json'} has no checksum of the {' and the '.join(unknown)}: the file was lost, or "
-                "an older version of headswap began the run. Whether the run would read the same text cannot be checked, "
+                "an older version of headswap began the run. Whether it would read the same text cannot be checked, "
                 "so it cannot be resumed. Restore the file, or start anew: remove this folder, or choose another --out."
             )
 
