@@ -22,6 +22,7 @@ _HOMES = {
     "Model": "headswap.api.model",
     "Observer": "headswap.training.observer",
     "Run": "headswap.api.run",
+    "Texts": "headswap.api.inputs",
     "HeadswapError": "headswap.core.errors",
 }
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "Model",
     "Observer",
     "Run",
+    "Texts",
     "__version__",
     "adapt",
     "finetune",
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from headswap.api.functions import adapt, finetune, load, pretrain, run_study
+    from headswap.api.inputs import Texts
     from headswap.api.model import Model
     from headswap.api.run import Run
     from headswap.bundle.bundle import Bundle

@@ -1,16 +1,18 @@
-"""The Python face: flat keyword arguments, the same code that the verbs call.
+"""The functions of the Python interface: flat keyword arguments, the same code that the verbs call.
 
-Every setting of a verb is a keyword here; which section it belongs to is looked up, so a wrong name is an error that
-says what was meant.
+Every setting of a verb is a keyword here. `options.py` lists them with their types, so that an editor completes them. A
+wrong name is an error that suggests the right one.
 """
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
+from headswap.api.inputs import PathName, Rows, as_corpus, as_labelled
 from headswap.api.model import Model
+from headswap.api.options import AdaptOptions, FinetuneOptions, PretrainOptions, StudyOptions
 from headswap.api.run import Run
 from headswap.core.errors import SettingError, did_you_mean
 from headswap.core.settings import Recipe
@@ -24,82 +26,100 @@ from headswap.training.observer import Observer
 from headswap.training.run_folder import RunFolder
 
 log = logging.getLogger("headswap")
-PathName = str | PathLike[str]
+LABELLED = ("train", "validation", "test")
+"""Settings that take rows in memory as well as files."""
 
 
 def pretrain(
-    corpus: PathName | Sequence[PathName] = (),
+    corpus: PathName | Sequence[PathName] | Rows = (),
     *,
     out: PathName,
     config: PathName | None = None,
     overwrite: bool = False,
     resume: bool = False,
     observer: Observer | None = None,
-    **settings: Any,
+    **settings: Unpack[PretrainOptions],
 ) -> Run:
-    """Pre-train a base on a corpus; the settings are those of `headswap pretrain`."""
+    """Pre-train a base on a corpus.
+
+    The corpus is one name or several (files, folders, data sets), a table with a column `text`, or `headswap.Texts`.
+    The other settings are those of `headswap pretrain`.
+    """
     how = {"overwrite": overwrite, "resume": resume, "observer": observer}
     return _train(pretrain_run, PretrainRecipe, _with_corpus(settings, corpus), out=out, config=config, **how)
 
 
 def adapt(
     base: PathName | Run | None = None,
-    corpus: PathName | Sequence[PathName] = (),
+    corpus: PathName | Sequence[PathName] | Rows = (),
     *,
     out: PathName,
     config: PathName | None = None,
     overwrite: bool = False,
     resume: bool = False,
     observer: Observer | None = None,
-    **settings: Any,
+    **settings: Unpack[AdaptOptions],
 ) -> Run:
-    """Go on pre-training a base on a new corpus; the settings are those of `headswap adapt`."""
-    if base is not None:
-        settings["base"] = fspath(base)
+    """Continue pre-training a base on a new corpus; the settings are those of `headswap adapt`."""
     how = {"overwrite": overwrite, "resume": resume, "observer": observer}
-    return _train(adapt_run, AdaptRecipe, _with_corpus(settings, corpus), out=out, config=config, **how)
+    chosen = _with_corpus(_with_base(settings, base), corpus)
+    return _train(adapt_run, AdaptRecipe, chosen, out=out, config=config, **how)
 
 
 def finetune(
     base: PathName | Run | None = None,
     *,
+    train: PathName | Rows | None = None,
+    validation: PathName | Rows | None = None,
+    test: PathName | Rows | None = None,
     out: PathName,
     config: PathName | None = None,
     overwrite: bool = False,
     resume: bool = False,
     observer: Observer | None = None,
-    **settings: Any,
+    **settings: Unpack[FinetuneOptions],
 ) -> Run:
-    """Fine-tune a base (a run, a bundle's path, or "scratch"); the settings are those of `headswap finetune`."""
-    if base is not None:
-        settings["base"] = fspath(base)
+    """Fine-tune a base (a run, the path of a bundle, `box:NAME`, or "scratch") on labelled data.
+
+    Each set is a file, the name of a data set, a pandas or polars frame, a `datasets.Dataset`, a list of dictionaries,
+    or a list of (text, label) pairs. The other settings are those of `headswap finetune`.
+    """
     how = {"overwrite": overwrite, "resume": resume, "observer": observer}
-    return _train(finetune_run, FinetuneRecipe, settings, out=out, config=config, **how)
+    sets = {"train": train, "validation": validation, "test": test}
+    chosen = _with_sets(_with_base(settings, base), sets)
+    return _train(finetune_run, FinetuneRecipe, chosen, out=out, config=config, **how)
 
 
 def run_study(
     dataset: str | None = None,
     *,
+    corpus: PathName | Sequence[PathName] | Rows = (),
+    train: PathName | Rows | None = None,
+    validation: PathName | Rows | None = None,
+    test: PathName | Rows | None = None,
     out: PathName,
     config: PathName | None = None,
     jobs: int = 1,
     max_minutes: float | None = None,
-    pretrain: dict[str, Any] | None = None,
-    finetune: dict[str, Any] | None = None,
+    pretrain: PretrainOptions | None = None,
+    finetune: FinetuneOptions | None = None,
     with_texts: bool = True,
-    **settings: Any,
+    **settings: Unpack[StudyOptions],
 ) -> dict[str, Any]:
-    """A study and its report; the settings are those of `headswap study`. Returns what `results.json` holds."""
+    """Run a study and write its report; the settings are those of `headswap study`. Returns what results.json holds."""
     from headswap.study.config import StudyRecipe
     from headswap.study.report import write_report
     from headswap.study.run import conduct
     from headswap.study.runs import read_study
 
+    chosen = _with_sets(_with_corpus(settings, corpus), {"train": train, "validation": validation, "test": test})
     if dataset is not None:
-        settings = {"corpus": (dataset,), "train": dataset} | settings
+        chosen = {"corpus": (dataset,), "train": dataset} | chosen
     own = StudyRecipe.model_fields.keys() - {"pretrain", "finetune"}
-    sections = sort_into_sections(settings, StudyRecipe, only=own)
-    sections |= {name: part for name, part in (("pretrain", pretrain), ("finetune", finetune)) if part is not None}
+    sections = sort_into_sections(chosen, StudyRecipe, only=own)
+    for name, part in (("pretrain", pretrain), ("finetune", finetune)):
+        if part is not None:
+            sections[name] = dict(part)
     study = conduct(
         out=Path(out), config=Path(config) if config else None, sections=sections, jobs=jobs, max_minutes=max_minutes
     )
@@ -122,21 +142,29 @@ def _train(
     config: PathName | None,
     **how: Any,
 ) -> Run:
-    """What the training verbs do with flat settings."""
+    """Sort flat settings into sections and train."""
     sections = sort_into_sections(settings, recipe)
     done = train(out=Path(out), config=Path(config) if config else None, sections=sections, **how)
     return Run(done.path, device=sections.get("machine", {}).get("device", "auto"))
 
 
-def _with_corpus(settings: dict[str, Any], corpus: PathName | Sequence[PathName]) -> dict[str, Any]:
-    names = [corpus] if isinstance(corpus, str | PathLike) else list(corpus)
-    return settings | ({"corpus": tuple(fspath(name) for name in names)} if names else {})
+def _with_corpus(settings: Mapping[str, Any], corpus: Any) -> dict[str, Any]:
+    is_given = isinstance(corpus, str | PathLike) or len(corpus) > 0
+    return dict(settings) | ({"corpus": as_corpus(corpus)} if is_given else {})
+
+
+def _with_base(settings: Mapping[str, Any], base: PathName | Run | None) -> dict[str, Any]:
+    return dict(settings) | ({"base": fspath(base)} if base is not None else {})
+
+
+def _with_sets(settings: Mapping[str, Any], sets: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(settings) | {role: as_labelled(given) for role, given in sets.items() if given is not None}
 
 
 def sort_into_sections(
     settings: dict[str, Any], recipe: type[Recipe], *, only: Collection[str] | None = None
 ) -> dict[str, dict[str, Any]]:
-    """Flat names to the sections of a recipe (all, or only some) that hold them."""
+    """Sort flat settings into the sections of a recipe (all, or only some)."""
     homes = section_of_setting(recipe, only=only)
     sections: dict[str, dict[str, Any]] = {}
     for name, value in settings.items():
@@ -147,12 +175,12 @@ def sort_into_sections(
 
 
 def section_of_setting(recipe: type[Recipe], *, only: Collection[str] | None = None) -> dict[str, str]:
-    """Which section of a recipe holds a setting; no name stands in two."""
+    """The section of every setting of a recipe; no setting is in two sections."""
     homes: dict[str, str] = {}
     for section, field in recipe.model_fields.items():
         if only is not None and section not in only:
             continue
         for name in getattr(field.annotation, "model_fields", {}):
-            assert name not in homes, f"the setting {name} stands in [{homes[name]}] and [{section}]"
+            assert name not in homes, f"the setting {name} is in [{homes[name]}] and [{section}]"
             homes[name] = section
     return homes

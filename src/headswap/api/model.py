@@ -6,6 +6,7 @@ from typing import Any, overload
 
 import numpy as np
 
+from headswap.api.inputs import PathName, Rows, as_inputs, as_labelled
 from headswap.bundle.bundle import Bundle
 from headswap.core.errors import InputError
 from headswap.core.settings import validate
@@ -64,7 +65,7 @@ class Model:
 
     def predictions(self, texts: Sequence[Any]) -> list[Prediction]:
         """One prediction per input, with scores."""
-        return predict_texts(self.bundle, texts)
+        return predict_texts(self.bundle, as_inputs(texts))
 
     def predict_proba(self, texts: Sequence[Any]) -> np.ndarray:
         """The probability of every label (columns, in the order of `labels`) for every text (rows)."""
@@ -102,12 +103,12 @@ class Model:
 
     def embed(self, texts: Sequence[str], *, pooling: Pooling = "mean") -> np.ndarray:
         """One vector per text (rows), pooled over the tokens of the base."""
-        return embed_texts(self.bundle, texts, pooling=pooling)
+        return embed_texts(self.bundle, as_inputs(texts), pooling=pooling)
 
     def evaluate(
-        self, data: str | Path, *, label_file: str | None = None, max_length: int | None = None, **columns: Any
+        self, data: PathName | Rows, *, label_file: str | None = None, max_length: int | None = None, **columns: Any
     ) -> dict[str, Any]:
-        """Every metric on a labelled set, or, for a language model, loss and perplexity on a corpus.
+        """Every metric on a labelled set (a file or rows in memory), or the loss of a language model on a corpus.
 
         Column names are those of `headswap evaluate`: text_column, label_column, ...
         """
@@ -115,11 +116,11 @@ class Model:
         names = validate(ColumnSettings, columns)
         if self.bundle.model.shape.head == "lm":
             return score_language_model(
-                self.bundle, str(data), text_column=names.text_column, documents="auto", max_length=max_length,
+                self.bundle, as_labelled(data), text_column=names.text_column, documents="auto", max_length=max_length,
                 autocast=machine.scoring(),
             )  # fmt: skip
         return score_task(
-            self.bundle, str(data), columns=names, label_file=label_file, max_length=max_length,
+            self.bundle, as_labelled(data), columns=names, label_file=label_file, max_length=max_length,
             autocast=machine.scoring(),
         )  # fmt: skip
 

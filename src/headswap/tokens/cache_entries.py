@@ -20,10 +20,22 @@ from headswap.tokens.store import LAYOUT as STORE
 from headswap.tokens.store import META_FILE
 from headswap.tokens.tokenizer import Tokenizer
 
-Kind = Literal["store", "tokenizer", "stdin", "baselines"]
-FOLDERS: dict[str, Kind] = {"stores": "store", "tokenizers": "tokenizer", "stdin": "stdin", "baselines": "baselines"}
+Kind = Literal["store", "tokenizer", "stdin", "baselines", "inputs"]
+FOLDERS: dict[str, Kind] = {
+    "stores": "store",
+    "tokenizers": "tokenizer",
+    "stdin": "stdin",
+    "baselines": "baselines",
+    "inputs": "inputs",
+}
 KEY = "[0-9a-f]{16}"
-NAMES = {"stores": KEY, "tokenizers": KEY, "stdin": r"[0-9a-f]{64}\.txt", "baselines": r"[0-9a-f]{32}\.json"}
+NAMES = {
+    "stores": KEY,
+    "tokenizers": KEY,
+    "stdin": r"[0-9a-f]{64}\.txt",
+    "baselines": r"[0-9a-f]{32}\.json",
+    "inputs": r"[0-9a-f]{32}\.jsonl",
+}
 BUILDING = ".building-"
 MADE_BY_TEMPFILE = rf"{re.escape(BUILDING)}[a-z0-9_]{{8}}"
 LAYOUT = Layout(
@@ -32,7 +44,7 @@ LAYOUT = Layout(
         *(f"stores/{place}/{name}" for place in (KEY, f"{MADE_BY_TEMPFILE}/{KEY}") for name in STORE.files),
         *(rf"tokenizers/{place}/tokenizer\.json" for place in (KEY, f"{MADE_BY_TEMPFILE}/{KEY}")),
         *(f"stdin/{name}" for name in (NAMES["stdin"], STDIN_FILE)),
-        f"baselines/{NAMES['baselines']}",
+        *(f"{kind}/{NAMES[kind]}" for kind in ("baselines", "inputs")),
     )
 )
 ABANDONED_SECONDS = 3600

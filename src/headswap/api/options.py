@@ -1,0 +1,257 @@
+"""Keyword arguments of the Python functions, from the settings models by tests/api/write_options.py."""
+
+from os import PathLike
+from typing import Literal, TypedDict
+
+PathName = str | PathLike[str]
+
+
+class PretrainOptions(TypedDict, total=False):
+    """Settings of `headswap.pretrain`."""
+
+    documents: Literal["auto", "line", "paragraph", "file"]
+    text_column: str
+    tokenizer: PathName | None
+    kind: Literal["bpe", "unigram", "wordpiece", "word"]
+    vocab_size: int | None
+    lowercase: bool
+    hidden_size: int | None
+    num_hidden_layers: int | None
+    num_attention_heads: int | None
+    intermediate_size: int | None
+    positions: Literal["sinusoidal", "learned", "rotary"] | None
+    norm: Literal["pre", "post"] | None
+    final_norm: bool | None
+    activation: Literal["relu", "gelu", "gelu_tanh", "swiglu"] | None
+    embedding_norm: bool | None
+    type_vocab_size: int | None
+    tied_head: bool | None
+    dropout: float | None
+    attention_dropout: float | None
+    preset: Literal["lab", "small", "modern", "gpt2-small", "bert-base"]
+    mlm_probability: float
+    mask_unit: Literal["token", "word", "span"]
+    mask_replace_prob: float
+    random_replace_prob: float
+    max_steps: int | None
+    batch_size: int
+    gradient_accumulation_steps: int
+    learning_rate: float | None
+    lr_scheduler_type: Literal["linear", "cosine", "constant"]
+    warmup_steps: float
+    weight_decay: float
+    adam_beta1: float
+    adam_beta2: float
+    adam_epsilon: float
+    max_grad_norm: float | None
+    seed: int
+    save_steps: int | None
+    save_total_limit: int
+    logging_steps: int
+    on_nan: str
+    objective: Literal["causal", "masked", "masked+nsp", "masked+sop"]
+    layout: Literal["packed", "documents"]
+    max_length: int | None
+    num_train_epochs: float | None
+    max_tokens: int | None
+    max_minutes: float | None
+    held_out_fraction: float
+    eval_steps: int | None
+    device: Literal["auto", "cpu", "cuda"]
+    precision: Literal["auto", "fp32", "bf16"]
+    threads: int | None
+    deterministic: bool
+    fast: Literal["auto", "off"]
+
+
+class AdaptOptions(TypedDict, total=False):
+    """Settings of `headswap.adapt`."""
+
+    documents: Literal["auto", "line", "paragraph", "file"]
+    text_column: str
+    reference: PathName | None
+    max_steps: int | None
+    batch_size: int
+    gradient_accumulation_steps: int
+    learning_rate: float | None
+    lr_scheduler_type: Literal["linear", "cosine", "constant"]
+    warmup_steps: float
+    weight_decay: float
+    adam_beta1: float
+    adam_beta2: float
+    adam_epsilon: float
+    max_grad_norm: float | None
+    seed: int
+    save_steps: int | None
+    save_total_limit: int
+    logging_steps: int
+    on_nan: str
+    objective: Literal["causal", "masked", "masked+nsp", "masked+sop"] | None
+    layout: Literal["packed", "documents"]
+    max_length: int | None
+    num_train_epochs: float | None
+    max_tokens: int | None
+    max_minutes: float | None
+    held_out_fraction: float
+    eval_steps: int | None
+    device: Literal["auto", "cpu", "cuda"]
+    precision: Literal["auto", "fp32", "bf16"]
+    threads: int | None
+    deterministic: bool
+    fast: Literal["auto", "off"]
+
+
+class FinetuneOptions(TypedDict, total=False):
+    """Settings of `headswap.finetune`."""
+
+    text_column: str
+    text_pair_column: str | None
+    label_column: str
+    label_separator: str
+    tokens_column: str
+    tags_column: str
+    conll_word_column: int
+    conll_tag_column: int | None
+    context_column: str
+    question_column: str
+    answers_column: str
+    task: Literal["classify", "multilabel", "regress", "tag", "span"] | None
+    label_file: PathName | None
+    validation_label_file: PathName | None
+    test_label_file: PathName | None
+    num_train: int | None
+    tokenizer: PathName | None
+    kind: Literal["bpe", "unigram", "wordpiece", "word"]
+    vocab_size: int | None
+    lowercase: bool
+    hidden_size: int | None
+    num_hidden_layers: int | None
+    num_attention_heads: int | None
+    intermediate_size: int | None
+    positions: Literal["sinusoidal", "learned", "rotary"] | None
+    norm: Literal["pre", "post"] | None
+    final_norm: bool | None
+    activation: Literal["relu", "gelu", "gelu_tanh", "swiglu"] | None
+    embedding_norm: bool | None
+    type_vocab_size: int | None
+    tied_head: bool | None
+    dropout: float | None
+    attention_dropout: float | None
+    preset: Literal["lab", "small", "modern", "gpt2-small", "bert-base"] | None
+    direction: Literal["causal", "bidirectional"] | None
+    pooling: Literal["last", "mean", "first", "max", "mean+max", "later"] | None
+    head_hidden: Literal["none", "tanh"]
+    head_bias: bool
+    head_dropout: float
+    trainable: str
+    lora_rank: int
+    lora_alpha: float
+    lora_targets: tuple[Literal["qkv", "output", "gate", "up", "down"], ...]
+    unfreeze: Literal["at-once", "gradual"] | None
+    layer_lr_decay: float | None
+    head_lr_factor: float | None
+    max_steps: int | None
+    batch_size: int
+    gradient_accumulation_steps: int
+    learning_rate: float | None
+    lr_scheduler_type: Literal["linear", "cosine", "constant"]
+    warmup_steps: float
+    weight_decay: float
+    adam_beta1: float
+    adam_beta2: float
+    adam_epsilon: float
+    max_grad_norm: float | None
+    seed: int
+    save_steps: int | None
+    save_total_limit: int
+    logging_steps: int
+    on_nan: str
+    long: Literal["truncate", "head+tail", "windows"] | None
+    doc_stride: int | None
+    max_answer_length: int
+    metric_for_best_model: (
+        Literal[
+            "accuracy", "macro_f1", "micro_f1", "f1", "exact_match", "mse", "mae", "pearson", "spearman", "r2", "loss"
+        ]
+        | None
+    )
+    label_smoothing_factor: float
+    class_weight: Literal["none", "balanced"]
+    max_length: int | None
+    num_train_epochs: float | None
+    early_stopping_patience: int | None
+    device: Literal["auto", "cpu", "cuda"]
+    precision: Literal["auto", "fp32", "bf16"]
+    threads: int | None
+    deterministic: bool
+    fast: Literal["auto", "off"]
+
+
+class StudyOptions(TypedDict, total=False):
+    """Settings of `headswap.run_study`."""
+
+    documents: Literal["auto", "line", "paragraph", "file"]
+    corpus_text_column: str
+    arms: tuple[str, ...]
+    budgets: tuple[str, ...]
+    seeds: int
+    base_seeds: int
+    num_test: int | None
+    max_length: int | None
+    metric: Literal["accuracy", "macro_f1"]
+    on_leak: Literal["drop", "report", "stop"]
+    keep: Literal["bundles", "results"]
+    text_column: str
+    text_pair_column: str | None
+    label_column: str
+    label_separator: str
+    tokens_column: str
+    tags_column: str
+    conll_word_column: int
+    conll_tag_column: int | None
+    context_column: str
+    question_column: str
+    answers_column: str
+    task: Literal["classify", "multilabel", "regress", "tag", "span"] | None
+    label_file: PathName | None
+    validation_label_file: PathName | None
+    test_label_file: PathName | None
+    num_train: int | None
+    tokenizer: PathName | None
+    kind: Literal["bpe", "unigram", "wordpiece", "word"]
+    vocab_size: int | None
+    lowercase: bool
+    hidden_size: int | None
+    num_hidden_layers: int | None
+    num_attention_heads: int | None
+    intermediate_size: int | None
+    positions: Literal["sinusoidal", "learned", "rotary"] | None
+    norm: Literal["pre", "post"] | None
+    final_norm: bool | None
+    activation: Literal["relu", "gelu", "gelu_tanh", "swiglu"] | None
+    embedding_norm: bool | None
+    type_vocab_size: int | None
+    tied_head: bool | None
+    dropout: float | None
+    attention_dropout: float | None
+    preset: Literal["lab", "small", "modern", "gpt2-small", "bert-base"]
+    pooling: Literal["last", "mean", "first", "max", "mean+max", "later"] | None
+    head_hidden: Literal["none", "tanh"]
+    head_bias: bool
+    head_dropout: float
+    trainable: str
+    lora_rank: int
+    lora_alpha: float
+    lora_targets: tuple[Literal["qkv", "output", "gate", "up", "down"], ...]
+    unfreeze: Literal["at-once", "gradual"] | None
+    layer_lr_decay: float | None
+    head_lr_factor: float | None
+    mlm_probability: float
+    mask_unit: Literal["token", "word", "span"]
+    mask_replace_prob: float
+    random_replace_prob: float
+    device: Literal["auto", "cpu", "cuda"]
+    precision: Literal["auto", "fp32", "bf16"]
+    threads: int | None
+    deterministic: bool
+    fast: Literal["auto", "off"]
