@@ -1,5 +1,6 @@
 """The Python functions: the same results as the command line, an object that answers, editors that complete."""
 
+import ast
 import json
 from pathlib import Path
 from typing import Any
@@ -122,8 +123,8 @@ def test_a_run_is_folder_result_model_and_plot(classifier: hs.Run, bases: dict[s
 
 
 def test_the_options_that_editors_complete_are_those_of_the_settings() -> None:
-    written = FILE.read_text(encoding="utf-8")
-    assert "".join(written.split()) == "".join(text().split()), "run python tests/api/write_options.py"
+    written, wanted = (ast.dump(ast.parse(content)) for content in (FILE.read_text(encoding="utf-8"), text()))
+    assert written == wanted, "run python tests/api/write_options.py"
 
 
 def test_a_wrong_keyword_is_refused_with_a_suggestion(tmp_path: Path) -> None:
