@@ -5,11 +5,13 @@ A linear model on word pairs is hard to beat with few labels; a tool that leaves
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from headswap.core.errors import InputError
 from headswap.core.files import read_json, write_json
 from headswap.data.content_hash import cache_folder
 from headswap.data.records import Example
@@ -30,9 +32,19 @@ def baselines(train: Sequence[Example], test: Sequence[Example]) -> dict[str, An
         for example in examples:
             digest.update(f"{example.text}\x1f{example.label}\x1e".encode())
     file = cache_folder() / "baselines" / f"{digest.hexdigest()[:32]}.json"
-    if not file.exists():
-        write_json(file, {"majority": majority_baseline(train, test), "tfidf": tfidf_baseline(train, test)})
-    return read_json(file)
+    return kept_scores(file, lambda: {"majority": majority_baseline(train, test), "tfidf": tfidf_baseline(train, test)})
+
+
+def kept_scores(file: Path, score: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """The scores in a file of the cache; where it is missing or damaged they are computed and written."""
+    try:
+        kept = read_json(file) if file.exists() else {}
+    except InputError:
+        kept = {}
+    if not isinstance(kept, dict) or not kept or not all(isinstance(scores, dict) for scores in kept.values()):
+        kept = score()
+        write_json(file, kept)
+    return kept
 
 
 def majority_baseline(train: Sequence[Example], test: Sequence[Example]) -> dict[str, Any]:

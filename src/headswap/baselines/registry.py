@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from headswap.baselines.classify import MOST_FOLDS, MOST_ROWS_TO_TURN, SOLVER, TOLERANCE, baselines, turned
-from headswap.core.files import read_json, write_json
+from headswap.baselines.classify import MOST_FOLDS, MOST_ROWS_TO_TURN, SOLVER, TOLERANCE, baselines, kept_scores, turned
 from headswap.data.config import TaskName
 from headswap.data.content_hash import cache_folder
 from headswap.data.records import Example, Labelled, SpanExample, TaggedExample
@@ -44,9 +43,7 @@ def task_baselines(task: TaskName, train: Sequence[Any], test: Sequence[Any]) ->
         for example in examples:
             digest.update(f"{_all_text(example)}\x1f{example.label}\x1e".encode())
     file = cache_folder() / "baselines" / f"{digest.hexdigest()[:32]}.json"
-    if not file.exists():
-        write_json(file, {name: score(train, test) for name, score in OTHERS[task].items()})
-    return read_json(file)
+    return kept_scores(file, lambda: {name: score(train, test) for name, score in OTHERS[task].items()})
 
 
 def most_frequent_labels(train: Sequence[Example], test: Sequence[Example]) -> Scores:

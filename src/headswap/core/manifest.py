@@ -4,6 +4,7 @@ Written last, into a folder that then gets its name by a rename. So a folder wit
 one whose files differ from it was damaged afterwards: by a disk, by a copy that was cut off, by hand.
 """
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +15,19 @@ MANIFEST = "manifest.json"
 FORMAT_VERSION = 1
 
 
-def write_manifest(folder: Path) -> None:
-    """Record every file that lies in a folder now."""
-    names = sorted(file.name for file in folder.iterdir() if file.is_file() and file.name != MANIFEST)
+def write_manifest(folder: Path, *, leave: Collection[str] = ()) -> None:
+    """Record every file that is in a folder now, except hidden ones and those named in `leave`."""
+    every = sorted(file.name for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))
+    names = [name for name in every if name != MANIFEST and name not in leave]
     files = {name: {"bytes": (folder / name).stat().st_size, "sha256": sha256_of_file(folder / name)} for name in names}
     write_json(folder / MANIFEST, {"headswap_manifest": FORMAT_VERSION, "files": files})
 
 
-def manifest_problems(folder: Path, *, contents: bool = True) -> list[str]:
-    """A sentence for everything in which a folder differs from its manifest; without `contents` only sizes are read."""
+def manifest_problems(folder: Path, *, contents: bool = True, leave: Collection[str] = ()) -> list[str]:
+    """A sentence for everything in which a folder differs from its manifest; without `contents` only sizes are read.
+
+    The files named in `leave` are not checked.
+    """
     if not (folder / MANIFEST).is_file():
         return [f"{folder} has no {MANIFEST}: it was never written whole."]
     try:
@@ -32,6 +37,8 @@ def manifest_problems(folder: Path, *, contents: bool = True) -> list[str]:
     problems = []
     for name, entry in entries.items():
         file = folder / name
+        if name in leave:
+            continue
         if file.is_symlink():
             problems.append(f"{file} is a link; the file itself was saved.")
         elif not file.is_file():

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from headswap.data.records import Example, whole_text
 from headswap.tasks.predictions import LabelPrediction
 
 FILE = "predictions.npz"
+RUN_AGAIN = " Run the fine-tuning again."
 
 
 @dataclass(frozen=True)
@@ -47,18 +47,34 @@ class Predictions:
 
     @classmethod
     def load(cls, folder: Path) -> "Predictions":
-        """Read `predictions.npz` of a run folder."""
+        """Read `predictions.npz` of a run folder; a damaged one is an error that names it."""
         file = folder / FILE
         try:
             with np.load(file, allow_pickle=False) as arrays:
                 labels = tuple(str(label) for label in arrays["labels"])
-                return cls(arrays["probabilities"], arrays["targets"], labels, arrays["text_ids"])
+                found = cls(arrays["probabilities"], arrays["targets"], labels, arrays["text_ids"])
+            found.check()
+            return found
         except FileNotFoundError:
             raise InputError(
                 f"{absent(file)} A fine-tuning writes it where it has a test set: give it one with --test."
             ) from None
-        except (OSError, ValueError, KeyError, BadZipFile) as problem:
-            raise InputError(f"{file} cannot be read ({problem}). Run the fine-tuning again.") from None
+        except Exception as problem:  # zipfile, zlib and NumPy raise a dozen types of errors for damaged bytes
+            why = "it is empty" if not file.stat().st_size else str(problem).rstrip(".") or type(problem).__name__
+            raise InputError(f"{file} cannot be read ({why}).{RUN_AGAIN}") from None
+
+    def check(self) -> None:
+        """Raise a ValueError if the arrays do not belong together: one row per text, one column per label."""
+        shapes = [array.shape for array in (self.probabilities, self.targets, self.text_ids)]
+        num_texts, num_labels = len(self.text_ids) if shapes[2] else 0, len(self.labels)
+        if not num_texts or shapes != [(num_texts, num_labels), (num_texts,), (num_texts,)]:
+            names = ("probabilities", "targets", "text_ids")
+            found = ", ".join(f"{name} {shape}" for name, shape in zip(names, shapes, strict=True))
+            raise ValueError(f"the arrays have the shapes {found} with {num_labels} labels")
+        if self.targets.dtype.kind not in "iu" or not ((self.targets >= 0) & (self.targets < num_labels)).all():
+            raise ValueError(f"targets must be numbers of the {num_labels} labels")
+        if self.probabilities.dtype.kind != "f" or not np.isfinite(self.probabilities).all():
+            raise ValueError("probabilities must be finite numbers")
 
 
 def predictions_of(

@@ -44,7 +44,7 @@ def begin(
         with replaced(out, lock) as folder:
             prepared = prepare(recipe, out, staged=folder / DATA)
             plan = _checked_plan(recipe, arms, prepared, out)
-            _write(recipe, plan, folder)
+            _write(recipe, prepared, plan, folder)
         return prepared, plan
     if found := find_prepared(recipe, out):
         prepared, plan = found, _checked_plan(recipe, arms, found, out)
@@ -52,12 +52,14 @@ def begin(
         with atomic_folder(out.resolve() / DATA, DATA_LAYOUT) as folder:
             prepared = prepare(recipe, out, staged=folder)
             plan = _checked_plan(recipe, arms, prepared, out)
-    _write(recipe, plan, out)
+    _write(recipe, prepared, plan, out)
     return prepared, plan
 
 
-def _write(recipe: StudyRecipe, plan: Plan, folder: Path) -> None:
-    recipe.save(folder / RECIPE)
+def _write(recipe: StudyRecipe, prepared: Prepared, plan: Plan, folder: Path) -> None:
+    """Save the recipe with the budgets that fit the training set, and the plan."""
+    fit, _ = usable_budgets(recipe, prepared)
+    recipe.changed(study=recipe.study.changed(budgets=tuple(fit))).save(folder / RECIPE)
     write_json(folder / PLAN, plan.as_json())
 
 

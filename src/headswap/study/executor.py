@@ -5,13 +5,14 @@ With a limit of time no job is started that would not end in it, and one that st
 """
 
 import json
+import logging
 import os
 import signal
 import subprocess
 import threading
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from headswap.core.current_folder import new_python
@@ -19,6 +20,7 @@ from headswap.core.stop_requests import stop_requests
 from headswap.study.estimate import Estimator
 from headswap.study.plan import Job
 
+log = logging.getLogger("headswap")
 POLL_SECONDS = 0.1
 
 
@@ -67,7 +69,9 @@ class Scheduler:
         self.was_stopped = False
 
     def run(self, jobs: Iterable[Job], *, deadline: float | None = None, sharing: int | None = None) -> Outcome:
-        """Run the jobs that are not done yet; `deadline` is in time.monotonic().
+        """Run the jobs that are not done yet, damaged ones among them; `deadline` is in time.monotonic().
+
+        A job that is done and was made from a damaged one is checked again once that one has been run again.
 
         Once it was asked to stop it begins nothing more, in no later call either.
 
@@ -75,7 +79,9 @@ class Scheduler:
         """
         outcome = Outcome(was_stopped=self.was_stopped)
         self.deadline = deadline
-        waiting = [job for job in jobs if not job.is_done]
+        every = list(jobs)
+        damaged = {job.id for job in every if job.damage}
+        waiting = [job for job in every if not job.is_done or not damaged.isdisjoint(job.needs)]
         stages = sorted({job.stage for job in waiting})
         parts = [[job for job in waiting if job.stage == stage] for stage in stages]
         if not self.goes_by_stages(waiting, deadline=deadline):
@@ -105,10 +111,12 @@ class Scheduler:
                 self.was_stopped = outcome.was_stopped = True
                 self._ask_to_stop(running)
             if self.was_stopped:
-                outcome.left_out += waiting
+                outcome.left_out += [job for job in waiting if not job.is_done]
                 waiting = []
             while len(running) < width and (job := _first_ready(waiting, running)):
                 waiting.remove(job)
+                if job.is_done:
+                    continue
                 if missing := self._missing(job, outcome):
                     self._refuse(job, missing, outcome)
                 elif not self._fits(job):
@@ -151,16 +159,15 @@ class Scheduler:
         return self.deadline is None or time.monotonic() + self.estimator.seconds(job) <= self.deadline
 
     def _start(self, job: Job, threads: int) -> _Running:
+        if why := job.damage:
+            log.warning("The job %s was found damaged (%s) and is run again.", job.name, why)
         self.watcher.on_start(job)
         (self.out / "logs").mkdir(parents=True, exist_ok=True)
         description = self.out / "logs" / f"{Path(job.folder).name}.json"
-        content = {
-            "kind": job.kind, "arm": job.arm, "folder": job.folder, "sections": job.sections, "digests": job.digests,
-            "keep": self.keep,
-        }  # fmt: skip
+        content = asdict(job) | {"keep": self.keep}
         description.write_text(json.dumps(content, default=list), encoding="utf-8")
-        log = description.with_suffix(".log")
-        with log.open("w", encoding="utf-8") as file:
+        messages = description.with_suffix(".log")
+        with messages.open("w", encoding="utf-8") as file:
             process = subprocess.Popen(
                 new_python("-m", "headswap.study.job", str(description)),
                 stdin=subprocess.PIPE,  # its end tells the job that the study is gone
@@ -169,7 +176,7 @@ class Scheduler:
                 env=os.environ | thread_limits(threads),
                 start_new_session=True,  # Ctrl-C reaches the study, which asks its jobs to stop
             )
-        return _Running(job, process, time.monotonic(), log)
+        return _Running(job, process, time.monotonic(), messages)
 
     def _ask_to_stop(self, running: list[_Running]) -> None:
         for item in running:
@@ -189,7 +196,8 @@ class Scheduler:
         elif (outcome.was_stopped or is_closing) and code in (130, -signal.SIGTERM):
             outcome.left_out.append(item.job)
         else:
-            problem = _last_line(item.log) or f"exit code {code}"
+            problem = item.job.damage if code == 0 else _last_line(item.log)
+            problem = problem or f"exit code {code}"
             outcome.failed[item.job.id] = problem
             self.watcher.on_end(item.job, seconds=seconds, problem=f"{problem} (see {item.log})")
         return True

@@ -1,7 +1,8 @@
 """One job of a study, in a process of its own: `python -m headswap.study.job JOB.json`.
 
 A job that fails takes nothing else with it. When the study that started it is gone, standard input ends, and the job
-saves and stops, so that it can be gone on with; a lock keeps two processes from the same folder.
+saves and stops, so that it can be gone on with; a lock keeps two processes from the same folder. A folder whose outputs
+are damaged is removed and the job is run again; a record beside its log says what was wrong.
 """
 
 import json
@@ -17,9 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from headswap.core.errors import HeadswapError
-from headswap.core.files import remove_folder, write_json
+from headswap.core.files import discard_folder, remove_folder, write_json
 from headswap.core.settings import load_recipe
 from headswap.study.kept_rows import check_reads
+from headswap.study.outputs import RECORD, seal
+from headswap.study.plan import Job
 
 log = logging.getLogger("headswap")
 
@@ -29,18 +32,30 @@ def main(job_file: str) -> int:
     logging.basicConfig(format="%(message)s", level=logging.INFO, stream=sys.stderr)
     job = json.loads(Path(job_file).read_text(encoding="utf-8"))
     threading.Thread(target=_stop_with_the_study, daemon=True).start()
-    folder = Path(job["folder"])
     try:
         with _locked(Path(job_file).with_suffix(".lock")):
-            if not (folder / "result.json").is_file():
-                check_reads(job["sections"], job["digests"])
-                JOBS[job["kind"]](folder, job)
+            _do(job, Path(job_file).parent)
     except HeadswapError as problem:
         log.error("%s", problem)
         return problem.exit_code
     except KeyboardInterrupt:
         return 130
     return 0
+
+
+def _do(content: Mapping[str, Any], logs: Path) -> None:
+    """Do a job unless it is done, from the start if its folder is damaged; its checksums are written last."""
+    job = Job(**{name: value for name, value in content.items() if name != "keep"})
+    folder = Path(job.folder)
+    if job.is_done:
+        return
+    if why := job.damage:
+        log.warning("%s was found damaged (%s) and is run again.", folder, why)
+        write_json(logs / f"{folder.name}{RECORD}", {"damage": why})
+        discard_folder(folder)
+    check_reads(job.sections, job.digests)
+    JOBS[job.kind](folder, content)
+    seal(folder)
 
 
 def _stop_with_the_study() -> None:
@@ -95,7 +110,7 @@ def _finetune(folder: Path, job: Mapping[str, Any]) -> None:
     finetune(out=folder, sections=job["sections"], resume=True, with_baselines=False)
     remove_folder(folder / "checkpoints")
     if job.get("keep") == "results":
-        remove_folder(folder / "bundle")
+        discard_folder(folder / "bundle")
 
 
 def _baseline(folder: Path, job: Mapping[str, Any]) -> None:

@@ -25,6 +25,7 @@ from headswap.pretraining.config import PretrainRecipe
 from headswap.study.arms import SCRATCH, Arm, Sections
 from headswap.study.config import ALL, StudyRecipe
 from headswap.study.kept_rows import CORPUS
+from headswap.study.outputs import damage, has_finished
 from headswap.study.prepare import Prepared
 from headswap.tokens.config import TokenizerSettings
 from headswap.tokens.store import is_store
@@ -59,8 +60,20 @@ class Job:
 
     @property
     def is_done(self) -> bool:
-        """Whether its result is there."""
-        return (Path(self.folder) / "result.json").is_file()
+        """Whether its outputs are there and whole."""
+        return has_finished(Path(self.folder)) and self.damage is None
+
+    @property
+    def damage(self) -> str | None:
+        """What is wrong with its folder, so that it has to start anew; None where nothing is."""
+        base = self.sections.get("model", {}).get("base") if self.kind == "finetune" and self.needs else None
+        test = self.sections.get("data", {}).get("test")
+        return damage(
+            self.kind,
+            Path(self.folder),
+            base=Path(base) if base and base != SCRATCH else None,
+            test=Path(test) if test else None,
+        )
 
 
 @dataclass(frozen=True)

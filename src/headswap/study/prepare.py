@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from headswap.core.errors import Collected, InputError, SettingError, counted
+from headswap.core.errors import Collected, HeadswapError, InputError, SettingError, counted
 from headswap.core.files import read_json, write_json
 from headswap.data.checks import findings_of, say_findings
 from headswap.data.config import ReadSettings
@@ -90,8 +90,13 @@ def find_prepared(recipe: StudyRecipe, out: Path) -> Prepared | None:
     file = out / "data" / PREPARED
     if not file.exists():
         return None
-    kept = read_json(file)
-    return _used_again(recipe, out / "data", kept) if kept.pop("key", None) == _key(recipe) else None
+    key = _key(recipe)
+    try:
+        kept = read_json(file)
+        return _used_again(recipe, out / "data", kept) if kept.pop("key", None) == key else None
+    except (HeadswapError, LookupError, TypeError, AttributeError):
+        log.warning("%s or the rows beside it are damaged, so they are prepared again from their sources.", file)
+        return None
 
 
 def _checked(recipe: StudyRecipe) -> StudyRecipe:

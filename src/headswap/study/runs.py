@@ -1,10 +1,12 @@
 """What a study or a comparison is computed from: run folders, read as they are.
 
-A score is never taken from a file of results: it is computed again from the predictions that each run kept. Runs whose
-test sets differ are refused.
+A score is never taken from a file of results: it is computed again from the predictions that each run kept. A job of a
+study that is damaged is missing, with the reason. Runs of a comparison that are damaged, or whose test sets differ, are
+refused.
 """
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +25,9 @@ from headswap.finetuning.prediction_file import Predictions, text_ids
 from headswap.study.arms import SCRATCH
 from headswap.study.config import StudyRecipe
 from headswap.study.folder import PLAN, RECIPE
+from headswap.study.outputs import damage, has_finished
+from headswap.study.records import CELL, damage_sentence, read_plan, read_prepared, record_of, record_sentence
+from headswap.training.run_folder import METRICS, RunFolder, read_metrics
 
 FREE = {"training.seed", "data.num_train", "machine.threads", "machine.device"}
 """Settings in which runs of one arm may differ."""
@@ -92,34 +97,74 @@ def read_study(out: Path) -> Material:
     if not (out / PLAN).exists():
         problem = absent(out) if not out.exists() else f"{out} holds no study: it has no {PLAN}."
         raise InputError(f"{problem} Give the folder of headswap study.")
-    plan = read_json(out / PLAN)
+    plan = read_plan(out)
     recipe = load_recipe(StudyRecipe, out / RECIPE)
-    prepared = read_json(out / "data" / "prepared.json") if (out / "data" / "prepared.json").exists() else {}
+    material = Material(out, [], [], recipe=recipe, prepared=read_prepared(out), metric=recipe.study.metric)
     folders = {id: out / "runs" / job["folder"] for id, job in plan["jobs"].items()}
-    material = Material(out, [], [], recipe=recipe, prepared=prepared, metric=recipe.study.metric)
-    for entry in plan["entries"]:
-        if entry["arm"] not in material.arms:
-            material.arms.append(entry["arm"])
-        folder = folders[entry["job"]]
-        if not (folder / "result.json").exists():
-            material.missing.append({name: entry[name] for name in ("arm", "budget", "labels", "seed")})
-            continue
-        material.runs.append(_scored(folder, entry["arm"], entry["budget"], entry["labels"], entry["seed"]))
-        base = folders.get(entry["base"])
-        known = material.bases.setdefault(entry["arm"], [])
-        if base and (base / "result.json").exists() and base not in [item.folder for item in known]:
-            known.append(
-                Base(plan["jobs"][entry["base"]]["name"], base, read_json(base / "result.json"), _history(base))
-            )
+    names = {id: job["name"] for id, job in plan["jobs"].items()}
+    bases = {entry["job"]: folders.get(entry["base"]) for entry in plan["entries"]}
+    damaged = {
+        id: why for id, job in plan["jobs"].items() if (why := damage(job["kind"], folders[id], base=bases.get(id)))
+    }
+    whole = {id: folder for id, folder in folders.items() if has_finished(folder) and id not in damaged}
+    runs = [
+        _scored(whole[entry["job"]], *(entry[name] for name in CELL)) if entry["job"] in whole else None
+        for entry in plan["entries"]
+    ]
+    common = _most_common_test([run for run in runs if run is not None])
+    for entry, run in zip(plan["entries"], runs, strict=True):
+        if run is not None and _test_of(run) != common:
+            damaged[entry["job"]] = "it was scored on other texts than the other jobs"
+        _take_in(material, entry, run, damaged.get(entry["job"]))
+        if run is not None and entry["base"] in whole:
+            _take_in_base(material, entry["arm"], names[entry["base"]], whole[entry["base"]])
+    told = [damage_sentence(names[id], why, out) for id, why in damaged.items()]
+    if told and not material.runs:
+        raise InputError("\n".join(["No job of this study is whole, so there is nothing to report.", *told]))
+    told += [
+        record_sentence(names[id], file)
+        for id in whole
+        if id not in damaged and (file := record_of(folders[id])).exists()
+    ]
+    material.prepared["notes"] = [*material.prepared.get("notes", []), *told]
     check_same_test(material.runs)
     material.texts = _texts(out / "data" / "test.jsonl", material.runs)
     return material
 
 
+def _take_in(material: Material, entry: dict[str, Any], run: Scored | None, damage: str | None) -> None:
+    """Add the run of one entry of the plan, or that it is missing and why."""
+    if entry["arm"] not in material.arms:
+        material.arms.append(entry["arm"])
+    if run is not None and damage is None:
+        material.runs.append(run)
+    else:
+        reason = {"reason": f"damaged: {damage}"} if damage else {}
+        material.missing.append({name: entry[name] for name in CELL} | reason)
+
+
+def _take_in_base(material: Material, arm: str, name: str, folder: Path) -> None:
+    known = material.bases.setdefault(arm, [])
+    if folder not in [base.folder for base in known]:
+        known.append(Base(name, folder, read_json(folder / "result.json"), _history(folder)))
+
+
+def _test_of(run: Scored) -> tuple[tuple[str, ...], bytes, bytes]:
+    """What runs must have in common to be compared: labels, texts and their order, truth."""
+    found = run.predictions
+    return found.labels, found.text_ids.tobytes(), found.targets.astype(np.int64).tobytes()
+
+
+def _most_common_test(runs: Sequence[Scored]) -> Any:
+    """The test set of most runs: in a study one that differs is damaged."""
+    counts = Counter(_test_of(run) for run in runs)
+    return max(counts, key=counts.__getitem__, default=None)
+
+
 def read_runs(paths: Sequence[Path]) -> Material:
     """Fine-tunings made one by one: arms are told apart by the settings in which they differ."""
     recipes = {path: _finetune_recipe(path) for path in paths}
-    results = {path: read_json(path / "result.json") for path in paths}
+    results = {path: RunFolder(path).result for path in paths}
     sizes = {path: result["num_train"] + result["num_validation"] for path, result in results.items()}
     # Epochs that are fitted to the number of labels make no other arm; other epochs with as many labels do.
     epochs = {(sizes[path], recipe.training.num_train_epochs) for path, recipe in recipes.items()}
@@ -146,9 +191,7 @@ def check_same_test(runs: Sequence[Scored]) -> None:
         raise InputError("No run is finished yet, so there is nothing to report. Go on with the study first.")
     first = runs[0]
     for run in runs[1:]:
-        ours, theirs = first.predictions, run.predictions
-        is_same = ours.labels == theirs.labels and np.array_equal(ours.text_ids, theirs.text_ids)
-        if not is_same or not np.array_equal(ours.targets, theirs.targets):
+        if _test_of(run) != _test_of(first):
             raise InputError(
                 f"{run.folder} was scored on another test set than {first.folder}, so they cannot be compared. "
                 "Score both on the same file."
@@ -156,18 +199,15 @@ def check_same_test(runs: Sequence[Scored]) -> None:
 
 
 def _scored(folder: Path, arm: str, budget: str, labels: int, seed: int) -> Scored:
-    data = read_json(folder / "data.json") if (folder / "data.json").exists() else {}
     return Scored(
         arm, budget, labels, seed, folder, Predictions.load(folder), read_json(folder / "result.json"),
-        _history(folder), data.get("training set"),
+        _history(folder), read_json(folder / "data.json").get("training set"),
     )  # fmt: skip
 
 
 def _history(folder: Path) -> list[dict[str, Any]]:
-    file = folder / "metrics.jsonl"
-    if not file.exists():
-        return []
-    lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    """Evaluations by epoch; a baseline has none."""
+    lines = read_metrics(folder) if (folder / METRICS).exists() else []
     keys = ("eval_accuracy", "train_accuracy", "eval_loss", "eval_perplexity")
     return [line for line in lines if any(line.get(key) is not None for key in keys)]
 
@@ -196,6 +236,10 @@ def _finetune_recipe(path: Path) -> FinetuneRecipe:
     recipe = load_recipe(FinetuneRecipe, file)
     if recipe.data.task not in (None, "classify"):
         raise SettingError(f"{path} is a run of the task {recipe.data.task}; compare takes classifiers.")
+    if recipe.data.test is None and "test" not in RunFolder(path).result:
+        raise InputError(f"{path} was not scored on a test set. Run the fine-tuning again with --test FILE.")
+    if why := damage("finetune", path):
+        raise InputError(f"{path} is damaged ({why}). Run the fine-tuning again with --overwrite, or leave it out.")
     return recipe
 
 

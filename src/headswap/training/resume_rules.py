@@ -83,7 +83,8 @@ def say_if_elsewhere(folder: Path, environment: dict[str, Any]) -> None:
         return
     told = [f"{name} {before.get(name)}, now {environment[name]}" for name in ENVIRONMENT
             if before.get(name) != environment[name]]  # fmt: skip
-    torch_before = before.get("versions", {}).get("torch")
+    versions = before.get("versions")
+    torch_before = versions.get("torch") if isinstance(versions, dict) else None
     if torch_before != environment["versions"]["torch"]:
         told.append(f"torch {torch_before}, now {environment['versions']['torch']}")
     if told:

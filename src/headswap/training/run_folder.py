@@ -18,6 +18,7 @@ from headswap.bundle.bundle import LAYOUT as BUNDLE
 from headswap.core.errors import InputError, SettingError, listed
 from headswap.core.files import atomic_file, discard_folder, read_json, remove_folder, restore_folder, write_json
 from headswap.core.lock import LOCK_FILE, FolderLock
+from headswap.core.manifest import MANIFEST
 from headswap.core.outputs import check_apart, check_writable
 from headswap.core.ownership import Layout, check_replaceable, foreign_in, is_unfinished, leftovers
 from headswap.core.settings import Recipe
@@ -27,7 +28,8 @@ from headswap.training.resume_rules import check_given, check_unchanged, read_re
 
 log = logging.getLogger("headswap")
 OWN_FILES = {"recipe.toml", "environment.json", "data.json", "metrics.jsonl", "ledger.json", "result.json"}
-OWN_FILES |= {"predictions.npz"}
+OWN_FILES |= {"predictions.npz", MANIFEST}
+METRICS = "metrics.jsonl"
 REMOVED_LAST = "recipe.toml"  # what is left of a run that is half removed is still known as that run's
 
 
@@ -73,33 +75,34 @@ class RunFolder:
     @property
     def result(self) -> dict[str, Any]:
         """Final metrics, steps, tokens, seconds, tokens a second, peak memory."""
-        return read_json(self.path / "result.json")
+        file = self.path / "result.json"
+        content = read_json(file)
+        if not isinstance(content, dict) or "verb" not in content:
+            raise InputError(f"{file} is damaged: it has no verb. Restore it from a copy, or use --overwrite.")
+        return content
 
     def metrics(self) -> list[dict[str, Any]]:
-        """All lines of `metrics.jsonl`."""
-        file = self.path / "metrics.jsonl"
-        if not file.exists():
-            raise InputError(f"{self.path} has no metrics.jsonl, so it is not a run folder.")
-        return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        """All complete lines of `metrics.jsonl`."""
+        return read_metrics(self.path)
 
     def append_metrics(self, line: dict[str, Any]) -> None:
         """Add a line to `metrics.jsonl`."""
-        with (self.path / "metrics.jsonl").open("a", encoding="utf-8") as file:
+        with (self.path / METRICS).open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 
     def flush_metrics(self) -> None:
         """Make the lines written so far durable."""
-        with (self.path / "metrics.jsonl").open("ab") as file:
+        with (self.path / METRICS).open("ab") as file:
             os.fsync(file.fileno())
 
     def cut_metrics(self, last_step: int) -> None:
         """Drop the lines after a step, so that a resumed run writes them again."""
-        file = self.path / "metrics.jsonl"
-        lines = file.read_text(encoding="utf-8").splitlines(keepends=True) if file.exists() else []
-        kept = list(takewhile(_is_whole, lines))
-        kept = [line for line in kept if json.loads(line)["step"] <= last_step]
+        file = self.path / METRICS
+        lines = file.read_bytes().splitlines(keepends=True) if file.exists() else []
+        whole = takewhile(lambda line: line.endswith(b"\n") and _metrics_of(line), lines)
+        kept = [line for line in whole if json.loads(line)["step"] <= last_step]
         with atomic_file(file) as temporary:
-            temporary.write_text("".join(kept), encoding="utf-8")
+            temporary.write_bytes(b"".join(kept))
 
     def begin(self, recipe: Recipe, environment: dict[str, Any], data: dict[str, str]) -> None:
         """Make the folder and lock it, once everything that can be checked beforehand has been."""
@@ -150,7 +153,8 @@ class RunFolder:
             )
 
     def write(self, name: str, value: Any) -> None:
-        """Write one of the JSON files of the folder."""
+        """Write one of the JSON files of the folder; a manifest of checksums no longer describes the folder then."""
+        (self.path / MANIFEST).unlink(missing_ok=True)
         write_json(self.path / name, value)
 
 
@@ -197,9 +201,27 @@ def _visible(path: Path) -> list[str]:
     return [name for name in names if name != LOCK_FILE and not is_unfinished(name)]
 
 
-def _is_whole(line: str) -> bool:
-    """Whether a line of metrics was written to its end."""
+def read_metrics(folder: Path) -> list[dict[str, Any]]:
+    """All complete lines of `metrics.jsonl`. A broken last line, left by a process that was killed, is ignored."""
+    file = folder / METRICS
+    if not file.is_file():
+        raise InputError(f"{folder} has no {METRICS}, so it is not a run folder.")
+    raw = file.read_bytes().splitlines()
+    lines = [_metrics_of(line) for line in raw]
+    if lines and lines[-1] is None:
+        lines.pop()
+    found = [line for line in lines if line is not None]
+    if len(found) < len(lines):
+        raise InputError(f"{file} is damaged: line {lines.index(None) + 1} of {len(raw)} is not a line of metrics.")
+    return found
+
+
+def _metrics_of(line: bytes) -> dict[str, Any] | None:
+    """One line of metrics; None where it is not complete."""
     try:
-        return line.endswith("\n") and isinstance(json.loads(line)["step"], int)
-    except (ValueError, KeyError, TypeError):
-        return False
+        content = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(content, dict) or not isinstance(content.get("step"), int):
+        return None
+    return content if isinstance(content.get("epoch"), int | float) or "skipped" in content else None

@@ -1,0 +1,211 @@
+"""Whether the outputs of a job are whole: a job counts as done only then, and a damaged one is run again.
+
+A job that has finished gets a manifest of checksums as its last file. Studies of an earlier version have none, so the
+files themselves are checked as well: they can be read, they have what the report reads, and their lengths agree. A
+fine-tuning must also have been made from the base that is there now. `metrics.jsonl` is not in the manifest: a broken
+last line is harmless. Neither is a fine-tuned bundle, which no other job reads.
+"""
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from headswap.bundle.bundle import CARD, WEIGHTS
+from headswap.core.errors import HeadswapError, InputError
+from headswap.core.files import read_json
+from headswap.core.manifest import MANIFEST, manifest_problems, write_manifest
+from headswap.core.settings import Recipe, load_recipe, read_toml
+from headswap.data.documents import read_texts
+from headswap.finetuning.config import FinetuneRecipe
+from headswap.finetuning.prediction_file import RUN_AGAIN, Predictions, text_ids
+from headswap.model.swap import checksum
+from headswap.model.weights import open_weights
+from headswap.pretraining.config import PretrainRecipe
+from headswap.tokens.tokenizer import Tokenizer
+from headswap.training.checkpoint import find_checkpoints
+from headswap.training.run_folder import METRICS, read_metrics
+
+RESULT = "result.json"
+RECORD = ".damaged.json"
+"""How the name of the file in logs/ ends that says what was wrong with a job which was run again."""
+NUMBER = (int, float)
+RECIPES: dict[str, type[Recipe]] = {"pretrain": PretrainRecipe, "finetune": FinetuneRecipe}
+FIELDS: dict[str, dict[str, Any]] = {
+    "tokenizer": {"verb": str, "vocab_size": int, "fingerprint": str},
+    "pretrain": {"verb": str, "objective": str, "steps": int, "tokens": int, "seconds": NUMBER},
+    "finetune": {"verb": str, "num_train": int, "num_validation": int, "tokens": int, "seconds": NUMBER, "test": dict},
+    "baseline": {"verb": str, "arm": str, "num_labels": int, "seconds": NUMBER},
+    "probe": {
+        "step_seconds": NUMBER, "tokens_a_step": NUMBER, "score_seconds": NUMBER, "bytes_a_token": NUMBER,
+        "num_parameters": int, "num_embedding_parameters": int, "max_length": int, "device": str,
+    },
+}  # fmt: skip
+"""What `result.json` must have, by the kind of the job."""
+ENVIRONMENT = {"python": str, "processor": str, "device": str, "precision": str, "threads": int, "versions": dict}
+Signature = tuple[tuple[str, int, int, int], ...]
+
+
+class DamageError(InputError):
+    """What is wrong with a file of a job."""
+
+
+def seal(folder: Path) -> None:
+    """Write the checksums of a job that has finished."""
+    write_manifest(folder, leave=(METRICS,))
+
+
+def has_finished(folder: Path) -> bool:
+    """Whether a job has come to its end in a folder, whole or damaged."""
+    return any((folder / name).exists() for name in (RESULT, MANIFEST))
+
+
+def damage(kind: str, folder: Path, *, base: Path | None = None, test: Path | None = None) -> str | None:
+    """What is wrong with a job's folder, finished or on its way; None where it is whole or not there.
+
+    `base` is the folder of the base that a fine-tuning starts from, `test` the file that it is scored on.
+    """
+    if not folder.exists():
+        return None
+    if not folder.is_dir():
+        return "its folder is a file"
+    why = _found(kind, folder, _signature(folder), test, _signature(test) if test and test.is_file() else ())
+    if why is None and base is not None and has_finished(base) and damage("pretrain", base) is None:
+        why = _other_base(folder, base)
+    return why
+
+
+def _signature(place: Path) -> Signature:
+    """What changes when a file of a job does, so that no file is hashed twice."""
+    files = [place] if place.is_file() else [file for part in (place, place / "bundle") for file in part.glob("*")]
+    found = []
+    for file in sorted(files):
+        with suppress(FileNotFoundError):  # removed in between, by the process of a study that was killed
+            stat = file.lstat()
+            found.append((str(file), stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns))
+    return tuple(found)
+
+
+@cache
+def _found(kind: str, folder: Path, _state: Signature, test: Path | None, test_state: Signature) -> str | None:
+    try:
+        if has_finished(folder):
+            _check_finished(kind, folder, test if test_state else None)
+        else:
+            _check_unfinished(kind, folder)
+    except DamageError as problem:
+        return str(problem)
+    return None
+
+
+def _check_finished(kind: str, folder: Path, test: Path | None) -> None:
+    is_sealed = (folder / MANIFEST).exists()
+    if is_sealed:
+        _raise_first(manifest_problems(folder), folder)
+    _check_fields(folder / RESULT, FIELDS[kind])
+    if kind == "tokenizer":
+        _check_tokenizer(folder)
+    if kind in RECIPES:
+        _check_recipe(kind, folder)
+        _check_fields(folder / "environment.json", ENVIRONMENT)
+        if not _read(lambda: read_metrics(folder), folder / METRICS):
+            raise DamageError(f"{METRICS} has no complete line")
+    if kind in ("pretrain", "finetune", "baseline"):
+        _check_fields(folder / "data.json", {})
+    if kind == "pretrain":
+        _raise_first(manifest_problems(folder / "bundle", leave=(CARD,)), folder)
+    if kind in ("finetune", "baseline"):
+        predictions = _read(lambda: Predictions.load(folder), folder / "predictions.npz")
+        if test is not None and not is_sealed and not np.array_equal(predictions.text_ids, _ids_of(test)):
+            raise DamageError(f"predictions.npz is not of the {len(_ids_of(test)):,} texts of {test.name}")
+
+
+def _check_unfinished(kind: str, folder: Path) -> None:
+    """What a job needs to resume in its folder; damaged checkpoints and metrics are the training's own matter."""
+    if kind not in RECIPES:
+        return
+    if (folder / "recipe.toml").exists():
+        _check_recipe(kind, folder)
+    elif find_checkpoints(folder / "checkpoints"):
+        raise DamageError("it has checkpoints and no recipe.toml")
+    if (folder / "data.json").exists():
+        _check_fields(folder / "data.json", {})
+
+
+def _check_fields(file: Path, fields: dict[str, Any]) -> None:
+    content = _read(lambda: read_json(file), file)
+    if not isinstance(content, dict):
+        raise DamageError(f"{file.name} is JSON, but not an object")
+    for name, kind in fields.items():
+        if not isinstance(content.get(name), kind) or isinstance(content[name], bool):
+            raise DamageError(f"{file.name} has no '{name}', or one of the wrong type")
+
+
+def _check_recipe(kind: str, folder: Path) -> None:
+    file = folder / "recipe.toml"
+    _read(lambda: load_recipe(RECIPES[kind], file), file)
+    if read_toml(file).get("verb") != kind:
+        raise DamageError(f"recipe.toml is not of headswap {kind}")
+
+
+def _check_tokenizer(folder: Path) -> None:
+    file = folder / "tokenizer.json"
+    tokenizer = _read(lambda: Tokenizer.load(file), file)
+    if tokenizer.fingerprint != read_json(folder / RESULT)["fingerprint"]:
+        raise DamageError("tokenizer.json has another fingerprint than result.json")
+
+
+def _read(read: Callable[[], Any], file: Path) -> Any:
+    """What is read from a file; one that cannot be read is damage, in a few words."""
+    try:
+        return read()
+    except (HeadswapError, OSError) as problem:
+        if not file.exists():
+            why = f"{file.name} is missing"
+        elif file.is_file() and not file.stat().st_size:
+            why = f"{file.name} is empty"
+        elif file.suffix == ".json":
+            why = f"{file.name} is not valid"
+        else:
+            told = str(problem).splitlines()[0].removesuffix(RUN_AGAIN).rstrip(".")
+            why = told.replace(f"{file.parent}/", "")
+        raise DamageError(why) from None
+
+
+def _raise_first(problems: list[str], folder: Path) -> None:
+    if problems:
+        raise DamageError(problems[0].replace(f"{folder}/", "").rstrip("."))
+
+
+@cache
+def _ids_at(test: Path, _state: Signature) -> np.ndarray:
+    return text_ids(read_texts(str(test), text_column="text"))
+
+
+def _ids_of(test: Path) -> np.ndarray:
+    return _ids_at(test, _signature(test))
+
+
+def _other_base(folder: Path, base: Path) -> str | None:
+    """Whether a fine-tuning was made from other weights than its base has now, by the checksums in its ledger."""
+    file = folder / "ledger.json"
+    try:
+        rows = json.loads(file.read_bytes())["tensors"]
+        carried = {row["tensor"]: row["checksum"] for row in rows if row["status"] == "carried"}
+    except (OSError, ValueError, KeyError, TypeError):
+        if not has_finished(folder):  # it is written again when the job resumes
+            return None
+        return "ledger.json is missing" if not file.exists() else "ledger.json is not valid"
+    now = _checksums(base, _signature(base))
+    is_same = bool(carried) and all(now.get(name) == value for name, value in carried.items())
+    return None if is_same else f"it was made from other weights than {base.name} has now"
+
+
+@cache
+def _checksums(base: Path, _state: Signature) -> dict[str, str]:
+    with open_weights(base / "bundle" / WEIGHTS) as file:
+        return {name: checksum(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118 - no mapping
