@@ -296,6 +296,16 @@ def test_a_job_that_was_stopped_and_is_damaged_is_finished_all_the_same(
     assert tell(read_study(out))["cells"] == tell(read_study(finished_study))["cells"]
 
 
+def test_a_damaged_bundle_is_no_arm(finished_study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copytree(job(finished_study, BASE) / "bundle", tmp_path / "mine")
+    flip("model.safetensors")(tmp_path / "mine")
+    data = write_data(tmp_path / "files")["data"]
+    given = ["--train", data["train"], "--test", data["test"], "--out", str(tmp_path / "out")]
+    assert run(["study", *given, "--arms", str(tmp_path / "mine")]) == 2
+    assert "model.safetensors is damaged: its SHA-256" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize(
     ("name", "content"),
     [("prepared.json", b"{"), ("prepared.json", b"[]"), ("test.jsonl", b""), ("train.jsonl", b'{"text": "a", "la')],

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from headswap.core.errors import InputError, SettingError, absent, did_you_mean
+from headswap.core.errors import InputError, SettingError, absent, did_you_mean, raise_problems
 from headswap.core.files import read_json
 from headswap.core.installed_bases import OWN_BASE, PREFIX, base_folder, is_boxed
+from headswap.core.manifest import MANIFEST, manifest_problems
 from headswap.core.settings import Recipe, load_recipe, read_toml
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.pretraining.config import PretrainRecipe
@@ -102,13 +103,7 @@ def _arm(name: str) -> Arm:
     if path.suffix == ".toml":
         return _from_recipe(path)
     if path.is_dir():
-        from headswap.bundle.bundle import CONFIG, find_bundle  # brings torch
-
-        if (head := read_json(find_bundle(path) / CONFIG).get("head")) != "lm":
-            raise InputError(
-                f"The arm {name} has been fine-tuned already (head: {head}), and a study cannot know on which labels. "
-                "Give the base that it was made from."
-            )
+        _check_base(name, path)
         return Arm(_own_name(path.resolve().name, "bundle"), "bundle", bundle=str(path.resolve()))
     if path.exists() or "/" in name:
         raise InputError(f"The arm {absent(path)}" if not path.exists() else f"The arm {name} is no bundle folder.")
@@ -116,6 +111,22 @@ def _arm(name: str) -> Arm:
         f"'{name}' is not an arm.{did_you_mean(name, NAMED)} Arms are {', '.join(NAMED)}, "
         "box:NAME, a bundle folder, or a recipe."
     )
+
+
+def _check_base(name: str, path: Path) -> None:
+    """Refuse a bundle that is fine-tuned or damaged before anything is trained."""
+    from headswap.bundle.bundle import CARD, CONFIG, find_bundle
+
+    folder = find_bundle(path)
+    if (folder / MANIFEST).exists():
+        raise_problems(manifest_problems(folder, leave=(CARD,)), hint=f"Restore the arm {name} from a copy.")
+    config = read_json(folder / CONFIG)
+    head = config.get("head") if isinstance(config, dict) else None
+    if head != "lm":
+        raise InputError(
+            f"The arm {name} has been fine-tuned already (head: {head}), and a study cannot know on which labels. "
+            "Give the base that it was made from."
+        )
 
 
 def _own_name(name: str, kind: str) -> str:
