@@ -217,7 +217,7 @@ def test_near_duplicates_inside_a_set_are_counted() -> None:
 def test_labels_that_train_never_saw_and_one_class_are_problems() -> None:
     test = [Example("something else", "maybe", "test.csv", 9)]
     (finding,) = examine_data(None, {"train": clean(30), "test": test}).problems
-    assert "test.csv, line 9: the label 'maybe' of the test set was never seen in train" in finding.message
+    assert "test.csv, line 9: the label 'maybe' of the test set does not occur in train" in finding.message
     one_class = [Example(f"text {number}", "yes", "set.csv", number) for number in range(9)]
     assert "one class only" in examine_data(None, {"train": one_class}).problems[0].message
 

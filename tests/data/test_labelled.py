@@ -168,7 +168,7 @@ def test_each_label_never_seen_in_train_is_named_once_with_its_line() -> None:
         check_labels(examples_of(["pos", "Pos", "mixed", "Pos"]), ["neg", "pos"], role="test")
     said = str(raised.value).splitlines()
     assert len(said) == 2
-    assert said[0].startswith("train.csv, line 3: the label 'Pos' of the test set was never seen in train (2 examples")
+    assert said[0].startswith("train.csv, line 3: the label 'Pos' of the test set does not occur in train (2 examples")
     assert said[0].endswith("labels in train: 'neg', 'pos'). Did you mean 'pos'?")
     assert said[1].startswith("train.csv, line 4: the label 'mixed'")
 

@@ -85,7 +85,7 @@ def test_tags_with_and_without_prefixes_are_not_mixed() -> None:
 
 
 def test_a_tag_that_train_has_not_is_named() -> None:
-    with pytest.raises(InputError, match=r"line 3: the tag 'B-GPE' of the test set was never seen in train"):
+    with pytest.raises(InputError, match=r"line 3: the tag 'B-GPE' of the test set does not occur in train"):
         check_tags([example("B-GPE O")], ["B-PER", "I-PER", "O"], role="test")
 
 

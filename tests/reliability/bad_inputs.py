@@ -209,7 +209,7 @@ def two_sets(role: str) -> Callable[[Path, Good], list[str]]:
 
 for _role in ("test", "validation"):
     CASES.append(Case(f"{_role} label that train has not", two_sets(_role),
-                      ("other.csv, line 2", f"the label 'positive' of the {_role} set was never seen in train",
+                      ("other.csv, line 2", f"the label 'positive' of the {_role} set does not occur in train",
                        "labels in train: 'neg', 'pos'")))  # fmt: skip
 
 

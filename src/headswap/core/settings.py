@@ -46,6 +46,16 @@ class Recipe(Settings):
             temporary.write_bytes(tomli_w.dumps(self.model_dump(mode="json", exclude_none=True)).encode())
 
 
+def flattened(recipe: Recipe) -> dict[str, Any]:
+    """All settings of a recipe as JSON values, by `section.name`; values outside of sections are left out."""
+    return {
+        f"{section}.{name}": value
+        for section, values in recipe.model_dump(mode="json").items()
+        if isinstance(values, dict)
+        for name, value in values.items()
+    }
+
+
 S = TypeVar("S", bound=Settings)
 R = TypeVar("R", bound=Recipe)
 

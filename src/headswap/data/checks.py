@@ -210,7 +210,7 @@ def shortcuts(role: str, examples: Sequence[Labelled]) -> list[Finding]:
     ]  # fmt: skip
 
 
-def say_findings(findings: Iterable[Finding], log: Any) -> None:
+def log_findings(findings: Iterable[Finding], log: Any) -> None:
     """One log line for each finding."""
     for finding in findings:
         say = log.info if finding.level == "note" else log.warning

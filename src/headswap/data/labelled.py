@@ -13,12 +13,13 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from headswap.core.errors import InputError, SettingError, absent, counted, did_you_mean, listed, raise_problems
+from headswap.core.errors import InputError, SettingError, absent, listed, raise_problems
 from headswap.data.columns import COLUMN_EXTENSIONS, Problems, Row, kind_of, label_of, read_rows, text_problem
 from headswap.data.hub_sets import PREFIX, hub_rows
 from headswap.data.named_sets import is_named, list_datasets, read_named_examples
 from headswap.data.open_text import extension_of, read_lines
 from headswap.data.records import Example
+from headswap.data.seen_labels import check_seen
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 FEWEST_NUMBERS = 10  # different ones; fewer may well be classes, such as stars
@@ -131,19 +132,13 @@ def label_names(train: Sequence[Example]) -> list[str]:
 
 
 def check_labels(examples: Sequence[Example], labels: Sequence[str], *, role: str) -> None:
-    """Raise if an example has a label that train has not; every such label is named once, with its first line."""
-    known = set(labels)
-    unseen: dict[str, list[Example]] = {}
-    for example in examples:
-        if example.label not in known:
-            unseen.setdefault(example.label, []).append(example)
-    raise_problems(
-        [
-            f"{found[0].source}, line {found[0].line}: the label '{label}' of the {role} set was never seen in train "
-            f"({counted(len(found), 'example')}; labels in train: {listed(labels)}).{did_you_mean(label, labels)}"
-            for label, found in unseen.items()
-        ],
-        hint=_number_hint([*labels, *unseen]),
+    """Raise if the label of an example is not among `labels`, the labels of train."""
+    check_seen(
+        examples,
+        labels,
+        role=role,
+        labels_of=lambda example: (example.label,),
+        hint=lambda unseen: _number_hint([*labels, *unseen]),
     )
 
 

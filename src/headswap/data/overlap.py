@@ -30,7 +30,7 @@ _MIXERS = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9],
 
 
 @dataclass(frozen=True)
-class Finding:
+class OverlapMatch:
     """One text of a set and the text of the other set that it repeats."""
 
     from_row: int
@@ -56,7 +56,7 @@ class Overlap:
     """Rows of `from_set`, counted from 0, whose text stands in `to_set`."""
     near: list[int] = field(default_factory=list)
     """Rows, none of them in `exact`, that are near to a text of `to_set`."""
-    examples: list[Finding] = field(default_factory=list)
+    examples: list[OverlapMatch] = field(default_factory=list)
 
     @property
     def rows(self) -> list[int]:
@@ -197,7 +197,7 @@ def _note(overlap: Overlap, row: int, mark: _Print, index: _Index) -> None:
     rows = overlap.exact if alike >= 1.0 else overlap.near
     rows.append(row)
     if len(rows) <= MOST_EXAMPLES:
-        overlap.examples.append(Finding(row, to_row, alike, mark.beginning, index.prints[to_row].beginning))
+        overlap.examples.append(OverlapMatch(row, to_row, alike, mark.beginning, index.prints[to_row].beginning))
 
 
 def _runs(plain: str) -> np.ndarray:

@@ -5,8 +5,11 @@ example has a `text` and a `label` as strings, by which sets are compared; what 
 read is left to documents.py, labelled.py, tagged.py, questions.py and datasets.py.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
+
+PAIR_SEPARATOR = "\x1d"
+"""Between the two texts of a pair where they are compared or hashed as one string."""
 
 
 class Labelled(Protocol):
@@ -108,7 +111,12 @@ class SpanExample:
         return "\n".join(f"{answer.start} {answer.text}" for answer in self.answers)
 
 
-def whole_text(example: Labelled) -> str:
-    """All that is read of an example, the second text of a pair too."""
+def whole_text(example: Labelled, *, separator: str = PAIR_SEPARATOR) -> str:
+    """The text of an example; for a pair, both texts with `separator` between them."""
     second = getattr(example, "text_pair", None)
-    return example.text if second is None else f"{example.text}\x1d{second}"
+    return example.text if second is None else f"{example.text}{separator}{second}"
+
+
+def pair_as_text(example: Example, *, separator: str = PAIR_SEPARATOR) -> Example:
+    """The example with both texts of a pair joined in `text`, for models that read one text."""
+    return replace(example, text=whole_text(example, separator=separator))

@@ -6,12 +6,11 @@ plain ones (NOUN, VERB). How entities are counted is left to training/entities.p
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from headswap.core.errors import InputError, SettingError, counted, did_you_mean, listed, raise_problems
+from headswap.core.errors import InputError, SettingError, counted, listed
 from headswap.data.columns import COLUMN_EXTENSIONS, Problems, Row, kind_of, label_of, read_rows, text_problem
 from headswap.data.config import ColumnSettings
 from headswap.data.hub_sets import PREFIX, hub_rows
@@ -19,6 +18,7 @@ from headswap.data.labelled import one_file
 from headswap.data.named_sets import is_named
 from headswap.data.open_text import extension_of, read_lines
 from headswap.data.records import TaggedExample
+from headswap.data.seen_labels import check_seen
 
 CONLL_EXTENSIONS = frozenset({".conll", ".iob", ".iob2", ".bio"})
 OUTSIDE = "O"
@@ -77,17 +77,8 @@ def tag_names(train: Sequence[TaggedExample]) -> list[str]:
 
 
 def check_tags(examples: Sequence[TaggedExample], tags: Sequence[str], *, role: str) -> None:
-    """Raise if a tag was never seen in train; each is named once, with its first sentence."""
-    known = set(tags)
-    found = Counter(tag for example in examples for tag in example.tags if tag not in known)
-    where = {tag: next(e for e in examples if tag in e.tags) for tag in found}
-    raise_problems(
-        [
-            f"{where[tag].source}, line {where[tag].line}: the tag '{tag}' of the {role} set was never seen in train "
-            f"({counted(count, 'word')}; tags in train: {listed(tags)}).{did_you_mean(tag, tags)}"
-            for tag, count in found.items()
-        ]
-    )
+    """Raise if a tag of an example is not among `tags`, the tags of train."""
+    check_seen(examples, tags, role=role, labels_of=lambda example: example.tags, noun="tag", unit="word")
 
 
 def _rows(rows: Iterator[Row], source: str, unit: str, problems: Problems) -> Iterator[TaggedExample]:
