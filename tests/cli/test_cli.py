@@ -455,7 +455,7 @@ def test_a_tokenizer_is_replaced_only_when_asked(
     given = ("tokenizer", shared / "corpus.txt", "--out", tmp_path / "tokenizer.json")
     call(capsys, *given, "--vocab-size=270")
     before = (tmp_path / "tokenizer.json").read_bytes()
-    assert "exists already" in call_wrong(capsys, *given, "--vocab-size=280")
+    assert "already exists" in call_wrong(capsys, *given, "--vocab-size=280")
     assert (tmp_path / "tokenizer.json").read_bytes() == before
     call(capsys, *given, "--vocab-size=280", "--overwrite")
     assert (tmp_path / "tokenizer.json").read_bytes() != before
@@ -476,7 +476,7 @@ def test_a_store_is_replaced_only_when_asked(capsys: pytest.CaptureFixture[str],
     before = call_json(capsys, "store", shared / "corpus.txt", *rest)["num_documents"]
     (tmp_path / "less.txt").write_text("a good film\n")
     said = call_wrong(capsys, "store", tmp_path / "less.txt", *rest)
-    assert "exists already. Choose another name, or replace it with --overwrite." in said
+    assert "already exists. Choose another name, or replace it with --overwrite." in said
     assert TokenStore.open(tmp_path / "store").num_documents == before
     assert call_json(capsys, "store", tmp_path / "less.txt", *rest, "--overwrite")["num_documents"] == 1
     assert TokenStore.open(tmp_path / "store").num_documents == 1

@@ -29,10 +29,12 @@ def test_an_entry_point_may_be_a_function(box: Box, tokenizer: Tokenizer, tmp_pa
 
 
 def test_a_missing_base_is_told_what_is_there_and_how_to_get_it(box: Box, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"no base 'letters' in the box\. None is installed\. .*headswap-base-letters"):
+    with pytest.raises(
+        InputError, match=r"base 'letters' is not installed\. No base is installed\. .*headswap-base-letters"
+    ):
         base_folder("box:letters")
     box.offer("letters", str(tmp_path))
-    with pytest.raises(InputError, match=r"Installed are 'letters'\. Did you mean 'letters'\?"):
+    with pytest.raises(InputError, match=r"Installed bases: 'letters'\. Did you mean 'letters'\?"):
         base_folder("box:leters")
     with pytest.raises(InputError, match=r"pip install \./bases/reviews-en"):
         base_folder("box:reviews-en")
@@ -41,13 +43,13 @@ def test_a_missing_base_is_told_what_is_there_and_how_to_get_it(box: Box, tmp_pa
 @pytest.mark.parametrize(
     ("code", "words"),
     [
-        ("raise RuntimeError('no disk')", "ended in RuntimeError: no disk"),
-        ("import a_module_that_is_not_there", "ended in ModuleNotFoundError"),
-        ("raise SystemExit(3)", "ended in SystemExit: 3"),
-        ("OTHER = 1", "ended in AttributeError"),
-        ("BUNDLE = 7", "gives 7, not the whole path of a folder"),
-        ("BUNDLE = 'here'", "gives 'here', not the whole path of a folder"),
-        ("BUNDLE = '/not/anywhere'", r"came without its weights: /not/anywhere does not exist"),
+        ("raise RuntimeError('no disk')", "raised RuntimeError: no disk"),
+        ("import a_module_that_is_not_there", "raised ModuleNotFoundError"),
+        ("raise SystemExit(3)", "raised SystemExit: 3"),
+        ("OTHER = 1", "raised AttributeError"),
+        ("BUNDLE = 7", "returns 7, not an absolute path"),
+        ("BUNDLE = 'here'", "returns 'here', not an absolute path"),
+        ("BUNDLE = '/not/anywhere'", r"has no weights: /not/anywhere does not exist"),
         (
             "from headswap.core.errors import InputError\ndef BUNDLE():\n    raise InputError('Fetch it first.')",
             r"cannot be used\. Fetch it first\.",
@@ -65,7 +67,7 @@ def test_a_broken_package_ends_in_a_sentence_that_names_it(box: Box, code: str, 
 
 def test_a_folder_without_a_bundle_is_told(box: Box, tmp_path: Path) -> None:
     box.offer("empty", str(tmp_path))
-    with pytest.raises(InputError, match=r"is no bundle: it has no config\.json"):
+    with pytest.raises(InputError, match=r"is not a bundle \(it has no config\.json\)"):
         base_folder("box:empty")
 
 
@@ -92,7 +94,7 @@ def test_two_packages_with_one_name_are_not_chosen_between(box: Box, tokenizer: 
     folder = tiny_base(tmp_path / "made", tokenizer)
     box.offer("letters", str(folder), package="one")
     box.offer("letters", str(folder), package="two")
-    with pytest.raises(InputError, match="Several packages offer a base 'letters': 'one', 'two'"):
+    with pytest.raises(InputError, match="Several packages provide a base 'letters': 'one', 'two'"):
         base_folder("box:letters")
 
 
@@ -114,7 +116,7 @@ def test_the_list_says_what_a_base_is(
     assert run(["bases", "--json"]) == 0
     absent, letters = json.loads(capsys.readouterr().out)["bases"]
     assert absent["name"] == "absent"
-    assert "came without its weights" in absent["problem"]
+    assert "has no weights" in absent["problem"]
     assert (letters["name"], letters["package"], letters["version"]) == ("letters", "headswap-base-letters", "1.2")
     assert (letters["objective"], letters["num_hidden_layers"], letters["hidden_size"]) == ("causal", 2, 32)
     assert (letters["tokens"], letters["held_out_loss"], letters["problem"]) == (2_000_000, 5.5, None)

@@ -80,9 +80,9 @@ def test_a_lock_file_that_headswap_did_not_write_is_refused(tmp_path: Path) -> N
     file = tmp_path / "run" / LOCK_FILE
     file.parent.mkdir()
     makers = {
-        "other names": lambda: os.link(precious, file),
-        "something else than a lock": lambda: file.write_text("mine"),
-        "is no file": file.mkdir,
+        "has hard links": lambda: os.link(precious, file),
+        "other content than a lock file": lambda: file.write_text("mine"),
+        "is not a regular file": file.mkdir,
     }
     for words, make in makers.items():
         make()
@@ -90,7 +90,7 @@ def test_a_lock_file_that_headswap_did_not_write_is_refused(tmp_path: Path) -> N
             FolderLock(file.parent).take()
         file.rmdir() if file.is_dir() else file.unlink()
     os.mkfifo(file)
-    with pytest.raises(SettingError, match="is no file"):
+    with pytest.raises(SettingError, match="is not a regular file"):
         FolderLock(file.parent).take()
     assert precious.read_text() == "mine"
 

@@ -440,7 +440,9 @@ def _(folder: Path, good: Good) -> list[str]:
     return ["pretrain", "corpus.txt", "--out=shelf", "--overwrite"]
 
 
-@case("an output folder that holds the corpus", "--out shelf holds shelf/corpus.txt", "Choose another folder")
+@case(
+    "an output folder that holds the corpus", "--out shelf contains the input shelf/corpus.txt", "Choose another folder"
+)
 def _(folder: Path, good: Good) -> list[str]:
     (folder / "shelf").mkdir()
     good.copy("corpus.txt", folder / "shelf")
@@ -750,7 +752,7 @@ argv("a tokenizer in place of another file", "tokenizer", "corpus.txt", "--out=t
 argv("a tokenizer of an unknown kind", "tokenizer", "corpus.txt", "--out=t.json", "--kind=bytes", files="corpus.txt",
      says=("--kind", '"bpe"'))  # fmt: skip
 argv("a store that is there already", "store", "corpus.txt", "--tokenizer=store", "--out=store",
-     files="corpus.txt store", says=("--out store exists already", "Choose another name"))  # fmt: skip
+     files="corpus.txt store", says=("--out store already exists", "Choose another name"))  # fmt: skip
 argv("a store without a tokenizer", "store", "corpus.txt", "--out=new", files="corpus.txt", says=("--tokenizer",))
 argv("a store of an empty corpus", "store", "empty.txt", "--tokenizer=store", "--out=new", files="store",
      says=("empty.txt does not exist",))  # fmt: skip
@@ -802,7 +804,7 @@ argv("embedding half a character", "embed", "base", "a\udcffb", files="base", sa
 argv("merging a model without adapters", "merge", "bundle", "--out=out", files="bundle",
      says=("bundle has no adapters", "nothing to merge"))  # fmt: skip
 argv("merging into a folder that is there", "merge", "bundle", "--out=base", files="bundle base",
-     says=("--out base exists already", "Choose another name"))  # fmt: skip
+     says=("--out base already exists", "Choose another name"))  # fmt: skip
 setting("a share of masks above one", "--objective=masked --mlm-probability=1.5", "--mlm-probability", "less than")
 setting("a share of masks for the next token", "--mlm-probability=0.2", "mlm_probability")
 

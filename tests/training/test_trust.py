@@ -68,7 +68,7 @@ def test_a_finished_run_says_so_only_to_the_same_settings_data_and_verb(
 
 def test_a_run_never_removes_what_it_reads(base: hs.Run, train: Path) -> None:
     for flags in ({"overwrite": True}, {}):
-        with pytest.raises(SettingError, match="which is read"):
+        with pytest.raises(SettingError, match="the input"):
             hs.finetune(base, train=train, out=base.path, **flags)
     assert base.model.bundle.model is not None
 
