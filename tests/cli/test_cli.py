@@ -417,7 +417,7 @@ def test_predict_never_reads_one_file_of_several(
     for name in ("a.txt", "b.txt"):
         (tmp_path / name).write_text("a good film\n")
     said = call_wrong(capsys, "predict", shared / "classifier", "--file", tmp_path / "*.txt")
-    assert "stands for 2 files" in said
+    assert "matches 2 files" in said
 
 
 @pytest.mark.parametrize("text", ["", "  "])

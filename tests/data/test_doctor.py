@@ -54,7 +54,7 @@ def test_one_text_with_two_labels_is_a_problem() -> None:
     examples.append(Example(examples[4].text, "no" if examples[4].label == "yes" else "yes", "set.csv", 99))
     (finding,) = found(cheap_findings("train", examples), "label conflicts")
     assert finding.level == "problem"
-    assert "line 6 says 'yes', line 99 says 'no'" in finding.message
+    assert "line 6: 'yes', line 99: 'no'" in finding.message
     assert finding.details["lines"] == [[6, 99]]
 
 
@@ -71,7 +71,7 @@ def test_pairs_conflict_only_where_both_texts_are_the_same() -> None:
 def test_sorted_labels_are_noticed_and_shuffled_ones_are_not() -> None:
     examples = clean(90)
     (finding,) = found(cheap_findings("train", sorted(examples, key=lambda one: one.label)), "sorted labels")
-    assert "1 changes of label in 90 texts" in finding.message
+    assert "1 label changes in 90 texts" in finding.message
     assert found(cheap_findings("train", examples), "sorted labels") == []
 
 
@@ -90,14 +90,14 @@ def test_a_word_that_gives_the_label_away_is_named() -> None:
         for one in clean(100)
     ]
     (finding,) = shortcuts("train", examples)
-    assert "the word 'xpos' gives the label away: it stands in 100% of the texts labelled 'yes'" in finding.message
+    assert "the word 'xpos' predicts the label: it occurs in 100% of the texts labelled 'yes'" in finding.message
     assert finding.details["precision"] == 1.0
 
 
 def test_texts_that_were_decoded_wrongly_are_counted() -> None:
     examples = [*clean(30), Example("cafÃ© au lait", "yes", "set.csv", 40), Example("na\ufffdve", "no", "set.csv", 41)]
     (finding,) = found(cheap_findings("train", examples), "encoding")
-    assert finding.message.startswith("2 of 32 texts show damage")
+    assert finding.message.startswith("2 of 32 texts contain signs")
     assert found(cheap_findings("train", [*clean(30), Example("café Âme ñ", "yes", "s", 1)]), "encoding") == []
 
 
@@ -132,7 +132,7 @@ def test_tags_are_counted_one_by_one_and_a_sequence_of_them_is_no_class() -> Non
     assert describe((one.text for one in examples), examples).as_json()["tags"] == {"B-PER": 25, "O": 75}
     examples.append(TaggedExample(examples[3].tokens, ("O", "O"), "set.jsonl", 51))
     (finding,) = cheap_findings("train", examples, is_train=True)
-    assert "1 text with other tags elsewhere (lines 4 and 51)" in finding.message
+    assert "1 text with different tags (lines 4 and 51)" in finding.message
     assert "B-PER" not in json.dumps(finding.as_json())
 
 
@@ -160,7 +160,7 @@ def test_texts_without_a_label_are_called_so() -> None:
     assert "94% of the texts have no label" in finding.message
     conflict = [*clean(9), Example("a b", "yes", "set.csv", 90), Example("a b", "", "set.csv", 91)]
     (finding,) = found(cheap_findings("train", conflict), "label conflicts")
-    assert "line 90 says 'yes', line 91 says no label" in finding.message
+    assert "line 90: 'yes', line 91: no label" in finding.message
 
 
 def test_the_description_has_known_numbers(tokenizer: Tokenizer) -> None:
@@ -219,13 +219,13 @@ def test_labels_that_train_never_saw_and_one_class_are_problems() -> None:
     (finding,) = examine_data(None, {"train": clean(30), "test": test}).problems
     assert "test.csv, line 9: the label 'maybe' of the test set does not occur in train" in finding.message
     one_class = [Example(f"text {number}", "yes", "set.csv", number) for number in range(9)]
-    assert "one class only" in examine_data(None, {"train": one_class}).problems[0].message
+    assert "only one class" in examine_data(None, {"train": one_class}).problems[0].message
 
 
 def test_a_set_that_cannot_be_read_is_a_problem_and_the_others_are_looked_at() -> None:
     diagnosis = examine_data(None, {"train": clean(30), "test": InputError("test.csv, line 3: the text is blank.")})
     (finding,) = diagnosis.problems
-    assert finding.sentence() == "test: it cannot be read. test.csv, line 3: the text is blank."
+    assert finding.sentence() == "test: cannot be read. test.csv, line 3: the text is blank."
     assert "train" in diagnosis.sets
 
 
@@ -291,7 +291,7 @@ def test_a_file_that_is_broken_is_a_problem_of_its_set(tmp_path: Path, capsys: p
     (tmp_path / "test.jsonl").write_bytes(b'{"text": "\xe9t\xe9", "label": "yes"}\n')
     code, out = doctor(capsys, "--train", train, "--test", tmp_path / "test.jsonl")
     assert code == 1
-    assert "PROBLEM  test: it cannot be read." in out
+    assert "PROBLEM  test: cannot be read." in out
     assert "line 1: byte 0xE9 is not UTF-8 text" in out
 
 

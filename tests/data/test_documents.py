@@ -90,8 +90,8 @@ def test_the_choice_of_the_unit_is_logged_once_for_many_files(tmp_path: Path, ca
     read(tmp_path)
     logged = messages(caplog)
     assert len(logged) == 2
-    assert "a.txt: one document a line" in logged[0]
-    assert "d.txt: one document a paragraph" in logged[1]
+    assert "a.txt: reading one document per line" in logged[0]
+    assert "d.txt: reading one document per paragraph" in logged[1]
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
@@ -199,9 +199,9 @@ def test_compressed_files_read_like_plain_ones(tmp_path: Path, suffix: str) -> N
 def test_a_compressed_file_that_was_cut_off_is_an_error(tmp_path: Path, suffix: str) -> None:
     file = tmp_path / f"a.txt.{suffix}"
     file.write_bytes(COMPRESSORS[suffix](b"".join(b"line %d\n" % number for number in range(50_000)))[:-20])
-    assert f"{file} is not whole" in problem(file)
+    assert f"{file} is not complete" in problem(file)
     file.write_bytes(b"this was never compressed\n")
-    assert f"{file} is not whole" in problem(file)
+    assert f"{file} is not complete" in problem(file)
 
 
 def test_zstd_without_its_package_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,7 +242,7 @@ def test_line_delimited_json_may_be_called_json_and_other_json_is_refused(tmp_pa
     assert texts(file) == ["a", "b"]
     for content in ('[{"text": "a"}]', '[\n  {"text": "a"}\n]', '{\n  "text": "a"\n}'):
         file.write_text(content)
-        assert "write one object a line" in problem(file)
+        assert "write one object per line" in problem(file)
 
 
 def test_all_broken_rows_of_a_file_are_named_at_once(tmp_path: Path) -> None:
@@ -260,12 +260,12 @@ def test_all_broken_rows_of_a_file_are_named_at_once(tmp_path: Path) -> None:
     said = problem(file).splitlines()
     assert len(said) == 7
     assert said[0].startswith(f"{file}, line 2: not valid JSON")
-    assert f"{file}, line 3: a list where a JSON object" in said[1]
+    assert f"{file}, line 3: a list, but a JSON object" in said[1]
     assert f"{file}, line 4 has no column 'text' (columns: 'body', 'id')" in said[2]
     assert said[3] == f"{file}, line 5: the text is null, not a string."
     assert said[4] == f"{file}, line 6: the text is a number, not a string."
-    assert said[5] == f"{file}, line 7: the text holds a NUL character."
-    assert "line 8: the text holds U+D83D" in said[6]
+    assert said[5] == f"{file}, line 7: the text contains a NUL character."
+    assert "line 8: the text contains U+D83D" in said[6]
 
 
 def test_the_search_for_problems_ends_after_ten(tmp_path: Path) -> None:
@@ -292,7 +292,7 @@ def test_empty_texts_of_rows_are_passed_over_and_counted(tmp_path: Path, caplog:
     file = tmp_path / "a.csv"
     file.write_text('text,id\n"",1\na,2\n" ",3\n')
     assert texts(file) == ["a"]
-    assert messages(caplog) == [f"{file}: passed over 2 rows with an empty text."]
+    assert messages(caplog) == [f"{file}: skipped 2 rows with a blank text."]
 
 
 @SAME_FOLDER
@@ -333,8 +333,8 @@ def test_csv_rows_of_another_width_are_named_with_their_line(tmp_path: Path) -> 
     file = tmp_path / "a.csv"
     file.write_text("text,id\na,1\nb\nc,2,3\n")
     assert problem(file).splitlines() == [
-        f"{file}, line 3: 1 fields where the header has 2.",
-        f"{file}, line 4: 3 fields where the header has 2. A field that holds the delimiter stands in double quotes. "
+        f"{file}, line 3: 1 fields, but the header has 2.",
+        f"{file}, line 4: 3 fields, but the header has 2. Put a field that contains the delimiter in double quotes. "
         "Correct these lines, or remove them.",
     ]
 
@@ -342,7 +342,7 @@ def test_csv_rows_of_another_width_are_named_with_their_line(tmp_path: Path) -> 
 @pytest.mark.parametrize("content", ['text,id\na,1\n"b,2\nc,3\n', 'text,id\na,1\n"b" c,2\n'])
 def test_broken_csv_quoting_is_named_with_its_line(tmp_path: Path, content: str) -> None:
     (tmp_path / "a.csv").write_text(content)
-    assert f"{tmp_path / 'a.csv'}, line 3: broken quoting" in problem(tmp_path / "a.csv")
+    assert f"{tmp_path / 'a.csv'}, line 3: invalid quoting" in problem(tmp_path / "a.csv")
 
 
 def test_a_quote_in_tsv_never_joins_rows_in_silence(tmp_path: Path) -> None:
@@ -350,7 +350,7 @@ def test_a_quote_in_tsv_never_joins_rows_in_silence(tmp_path: Path) -> None:
     file.write_text('text\tid\nplain "quoted" words\t1\n"both"\t2\n')
     assert texts(file) == ['plain "quoted" words', "both"]
     file.write_text('text\tid\n"so it begins\t1\nand ends"\t2\n')
-    assert f"{file}, line 2: a quoted field runs over tabs and lines" in problem(file)
+    assert f"{file}, line 2: a quoted field contains tabs and line ends" in problem(file)
 
 
 def test_parquet_reads_like_the_others(tmp_path: Path) -> None:
@@ -389,7 +389,7 @@ def test_a_folder_gives_its_text_files_sorted_without_hidden_ones(
         "a/z.jsonl",
         "b.txt",
     ]
-    assert messages(caplog) == [f"{tmp_path}: passed over 2 files whose extension is not that of text."]
+    assert messages(caplog) == [f"{tmp_path}: skipped 2 files without a known text extension."]
 
 
 def test_globs_find_files_and_no_file_is_read_twice(tmp_path: Path) -> None:
@@ -409,7 +409,7 @@ def test_all_sources_that_are_not_there_are_named_at_once_before_anything_is_rea
     said = str(raised.value).splitlines()
     assert said[0] == f"{tmp_path}/no.txt does not exist."
     assert said[1] == f"No file matches {tmp_path}/*.csv."
-    assert said[2].startswith(f"The folder {tmp_path}/empty holds no text files (.csv")
+    assert said[2].startswith(f"The folder {tmp_path}/empty contains no text files (.csv")
     assert said[3] == "moveis does not exist. Did you mean 'movies'?"
 
 
@@ -426,8 +426,8 @@ def test_an_unknown_extension_is_read_as_text_with_one_logged_line(
         "d.spm",
     ]
     assert messages(caplog) == [
-        f"{tmp_path / 'a.raw'}: read as plain text, for '.raw' is not a known extension.",
-        f"{tmp_path / 'c'}: read as plain text, for it has no extension.",
+        f"{tmp_path / 'a.raw'}: read as plain text, because '.raw' is not a known extension.",
+        f"{tmp_path / 'c'}: read as plain text, because it has no extension.",
     ]
 
 

@@ -91,7 +91,7 @@ def test_every_blank_or_unusable_row_is_named(tmp_path: Path) -> None:
 def test_fields_that_something_else_parts_are_told(tmp_path: Path, sign: str) -> None:
     (tmp_path / "a.csv").write_text(f"text{sign}label\na film{sign}good\n")
     said = problem(tmp_path / "a.csv")
-    assert f"its fields seem to be parted by {sign!r}" in said
+    assert f"its fields seem to be separated by {sign!r}" in said
     assert "--text-column" not in said
     assert "\n" not in said
 
@@ -117,7 +117,9 @@ def test_text_and_label_files_of_different_lengths_are_told_with_both_counts(tmp
         said = problem(tmp_path / text, tmp_path / label).replace(" lines", "")
         assert f"{tmp_path / 'a.txt'} has 3" in said
         assert f"{tmp_path / 'a.label'} has 2" in said
-        assert said.endswith("every text needs its label, so the two files must have as many."), "no line is wrong"
+        assert said.endswith("Every text needs one label, so both files must have the same number of."), (
+            "no line is wrong"
+        )
 
 
 def test_labels_that_look_like_numbers_bring_regression_to_mind() -> None:
@@ -158,7 +160,7 @@ def test_wrong_use_of_files_is_told(tmp_path: Path) -> None:
 
 def test_label_names_are_sorted_and_at_least_two() -> None:
     assert label_names(examples_of("bacab")) == ["a", "b", "c"]
-    with pytest.raises(InputError, match=r"train.csv has one class only \('a'\)"):
+    with pytest.raises(InputError, match=r"train.csv has only one class \('a'\)"):
         label_names(examples_of("aaa"))
 
 
@@ -216,7 +218,7 @@ def test_a_subset_of_uneven_classes_has_their_shares_to_one_example(size: int) -
 
 
 def test_more_examples_than_there_are_is_an_error() -> None:
-    with pytest.raises(SettingError, match=r"1,200 examples were asked for; train\.csv has 2"):
+    with pytest.raises(SettingError, match=r"1,200 examples are requested, but train\.csv has 2"):
         stratified_subset(examples_of("ab"), 1200, 0)
 
 
@@ -269,8 +271,8 @@ def test_labels_that_are_none_are_named(tmp_path: Path) -> None:
     with pytest.raises(InputError) as raised:
         several(tmp_path / "a.jsonl")
     said = str(raised.value).splitlines()
-    assert said[0].endswith("line 1: the label is null; write [] or an empty string where there is none.")
-    assert "line 2: the labels [{}] hold something" in said[1]
+    assert said[0].endswith("line 1: the label is null; write [] or an empty string for a text without labels.")
+    assert "line 2: the labels [{}] contain a value" in said[1]
 
 
 def test_numbers_are_read_and_what_is_none_is_named(tmp_path: Path) -> None:

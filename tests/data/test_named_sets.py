@@ -96,7 +96,7 @@ def test_named_sets_stand_where_files_do(name: str, tmp_path: Path) -> None:
     assert documents[1:] == list(read_named_documents(name))
     test = read_labelled(f"{name}/test", text_column="text", label_column="label")
     assert test == read_named_examples(f"{name}:imdb/test")
-    with pytest.raises(InputError, match="has its labels"):
+    with pytest.raises(InputError, match="and has labels"):
         read_labelled(name, text_column="text", label_column="label", label_file="a.label")
 
 
@@ -145,7 +145,7 @@ def test_a_path_of_the_same_name_goes_first(
         document.text for document in read_documents(["movies", "movies/a.txt"], ReadSettings(documents="line"))
     ] == ["mine"]
     assert [record.message for record in caplog.records] == [
-        "movies: the file or folder of this name is used, not the data set."
+        "movies: using the file or folder of this name, not the data set."
     ]
 
 
@@ -160,7 +160,7 @@ def test_a_path_of_the_same_name_goes_first(
         ("movies/tset", r"movies has no split 'tset' \(splits: 'train', 'test'\).* Did you mean 'test'\?"),
         ("movies/reviews.csv", r"and there is no file movies/reviews.csv"),
         ("chitchta", r"no data set 'chitchta'\. Did you mean 'chitchat'\?"),
-        ("hf:", r"names no data set"),
+        ("hf:", r"has no name of a data set"),
     ],
 )
 def test_an_unknown_variant_or_split_is_told(source: str, said: str) -> None:
@@ -212,7 +212,7 @@ def test_a_local_folder_is_read_through_the_library_with_its_class_names(folder:
 
 def test_problems_of_a_library_set_are_sentences(folder: str) -> None:
     for source, columns, said in (
-        (f"{folder}#test", {}, "row 2: it has no label"),
+        (f"{folder}#test", {}, "row 2: the label is missing"),
         (folder, {"label_column": "stars"}, r"has no column 'stars' \(columns: 'text', 'label'\)"),
         (folder, {"text_column": "label", "label_column": "text"}, None),
         (f"{folder}#nope", {}, "cannot be loaded: Unknown split"),
@@ -262,7 +262,7 @@ def test_tags_questions_and_several_labels_are_read_through_the_library_as_well(
     source = f"hf:{tmp_path / 'labels'}"
     (example,) = read_labelled(source, text_column="text", label_column="label", parse=several_labels(","))
     assert example.labels == ("a", "b")
-    with pytest.raises(SettingError, match="movies has one label a text, so its task is classify"):
+    with pytest.raises(SettingError, match="movies has one label per text"):
         read_tagged("movies", ColumnSettings())
 
 
@@ -273,7 +273,7 @@ def test_a_hub_out_of_reach_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         raise ConnectionError("Couldn't reach 'owner/name' on the Hub (LocalEntryNotFoundError)")
 
     monkeypatch.setattr(library, "load_dataset", unreachable)
-    with pytest.raises(InputError, match="hf:owner/name cannot be fetched: the Hugging Face Hub is out of reach"):
+    with pytest.raises(InputError, match="hf:owner/name cannot be downloaded: the Hugging Face Hub is unreachable"):
         read_named_examples("hf:owner/name")
 
 

@@ -106,5 +106,5 @@ def test_json_names_the_sets_and_leaves_texts_out_on_request() -> None:
 
 
 def test_a_set_that_is_not_there_is_named() -> None:
-    with pytest.raises(SettingError, match="'tset' is not among the sets"):
+    with pytest.raises(SettingError, match="'tset' is not one of the sets"):
         find_overlap({"train": [], "test": []}, pairs=[("train", "tset")])

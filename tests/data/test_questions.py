@@ -55,18 +55,18 @@ def test_squads_own_file_is_read(tmp_path: Path) -> None:
     found = read(write(tmp_path / "squad.json", content))
     assert [(one.question, one.answers) for one in found] == [("Where?", (Answer("Rome", 14),)), ("When?", ())]
     content["data"][0]["paragraphs"][0].pop("context")  # type: ignore[index]
-    assert "is not laid out as SQuAD is: 'context' where" in problem(write(tmp_path / "squad.json", content))
+    assert "does not have the structure of SQuAD: 'context'" in problem(write(tmp_path / "squad.json", content))
 
 
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (row([{"text": "Rome", "answer_start": 13}]), "line 1: the answer 'Rome' does not stand at character 13 of the "
-                                                      "context (' Rom' does)."),
-        (row([{"text": "Rome", "answer_start": -5}]), "does not stand at character -5"),
+        (row([{"text": "Rome", "answer_start": 13}]), "line 1: the answer 'Rome' is not at character 13 of the "
+                                                      "context (' Rom' is)."),
+        (row([{"text": "Rome", "answer_start": -5}]), "is not at character -5"),
         (row([{"text": "Rome"}]), "line 1: the answers are not a list of"),
         (row({"text": ["Rome"], "answer_start": []}), "line 1: the answers are not {"),
-        (row([{"text": " ", "answer_start": 4}]), "line 1: an answer is blank; an unanswerable question has []."),
+        (row([{"text": " ", "answer_start": 4}]), "line 1: an answer is blank; write [] for an unanswerable question."),
         (row([{"text": "Rome", "answer_start": "14"}]), "answer_start is a string, not a whole number"),
         (row(None), "line 1: the answers are null"),
         (row([], context=" "), "line 1: the context is blank."),

@@ -46,9 +46,8 @@ def test_tabs_part_columns_that_hold_blanks(tmp_path: Path) -> None:
 def test_broken_conll_lines_are_named(tmp_path: Path) -> None:
     (tmp_path / "a.conll").write_text("Anna B-PER\nStone\n\nRome LOC B-LOC\n")
     assert problem(tmp_path / "a.conll").splitlines() == [
-        f"{tmp_path / 'a.conll'}, line 2: 1 columns where the lines before have 2.",
-        f"{tmp_path / 'a.conll'}, line 4: 3 columns where the lines before have 2. "
-        "Correct these lines, or remove them.",
+        f"{tmp_path / 'a.conll'}, line 2: 1 columns, but the lines before have 2.",
+        f"{tmp_path / 'a.conll'}, line 4: 3 columns, but the lines before have 2. Correct these lines, or remove them.",
     ]
     (tmp_path / "b.conll").write_text("Anna\nStone\n")
     assert "line 1: 1 columns; a word and its tag need at least 2" in problem(tmp_path / "b.conll")
@@ -57,7 +56,7 @@ def test_broken_conll_lines_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "words"),
     [
-        ('{"tokens": ["a", "b"], "tags": ["O"]}', "line 1: 2 words and 1 tag; every word needs its tag."),
+        ('{"tokens": ["a", "b"], "tags": ["O"]}', "line 1: 2 words and 1 tag; every word needs one tag."),
         ('{"tokens": "a b", "tags": ["O"]}', "line 1: the tokens are a string, not a list."),
         ('{"tokens": ["a", " "], "tags": ["O", "O"]}', "line 1: word 2 is blank."),
         ('{"tokens": [], "tags": []}', "line 1: the sentence has no words."),

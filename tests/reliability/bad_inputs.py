@@ -88,26 +88,28 @@ def labelled(name: str, file: str, content: bytes | str, *says: str, flags: tupl
     CASES.append(Case(name, make, says))
 
 
-labelled("empty csv", "train.csv", "", "train.csv is empty: it holds no example")
-labelled("csv of a header alone", "train.csv", "text,label\n", "train.csv is empty: it holds no example")
+labelled("empty csv", "train.csv", "", "train.csv is empty: it contains no example")
+labelled("csv of a header alone", "train.csv", "text,label\n", "train.csv is empty: it contains no example")
 labelled("csv without a label column", "train.csv", "text,stars\na b,3\n", "train.csv has no column 'label'",
          "Pass --label-column stars")  # fmt: skip
 labelled("csv without a text column", "train.csv", "body,label\na b,x\n", "train.csv has no column 'text'",
          "Pass --text-column body")  # fmt: skip
 labelled("csv with a misspelt column", "train.csv", "text,lable,id\na b,x,1\n", "has no column 'label'",
          "Did you mean 'lable'?")  # fmt: skip
-labelled("csv parted by semicolons", "train.csv", "text;label\na b;x\n", "seem to be parted by ';'", "Convert it")
-labelled("tsv parted by commas", "train.tsv", "text,label\na b,x\n", "train.tsv has no column 'text'", "--text-column")
+labelled("csv separated by semicolons", "train.csv", "text;label\na b;x\n", "seem to be separated by ';'", "Convert it")
+labelled(
+    "tsv separated by commas", "train.tsv", "text,label\na b,x\n", "train.tsv has no column 'text'", "--text-column"
+)
 labelled("csv in Latin-1", "train.csv", CSV.encode() + "été,pos\n".encode("latin-1"), "train.csv, line 6",
          "byte 0xE9 is not UTF-8", "iconv")  # fmt: skip
 labelled("csv with a NUL byte", "train.csv", CSV + "a\0b,pos\n", "train.csv, line 6: a NUL byte", "iconv")
 labelled("csv in UTF-16 without a mark", "train.csv", CSV.encode("utf-16-le"), "train.csv, line 1: a NUL byte", "iconv")
-labelled("csv with a missing field", "train.csv", CSV + "alone\n", "train.csv, line 6: 1 fields where the header has 2")
+labelled("csv with a missing field", "train.csv", CSV + "alone\n", "train.csv, line 6: 1 fields, but the header has 2")
 labelled("csv with a field too many", "train.csv", CSV + "a,b,c\n", "train.csv, line 6: 3 fields", "in double quotes")
-labelled("csv with a quote never closed", "train.csv", CSV + '"open,pos\n', "train.csv, line 6: broken quoting",
+labelled("csv with a quote never closed", "train.csv", CSV + '"open,pos\n', "train.csv, line 6: invalid quoting",
          "must end with one")  # fmt: skip
 labelled(
-    "csv with text behind a quote", "train.csv", CSV + '"a"b,pos\n', "train.csv, line 6: broken quoting", "doubled"
+    "csv with text behind a quote", "train.csv", CSV + '"a"b,pos\n', "train.csv, line 6: invalid quoting", "doubled"
 )
 labelled("csv with the column twice", "train.csv", "text,text,label\na,b,x\n", "has the column 'text' twice", "Rename")
 labelled(
@@ -124,16 +126,16 @@ labelled(
     "train.csv, line 6: the label is blank",
     "Correct this line, or remove it",
 )
-labelled("csv of one class", "train.csv", "text,label\na,x\nb,x\n", "train.csv has one class only ('x')",
+labelled("csv of one class", "train.csv", "text,label\na,x\nb,x\n", "train.csv has only one class ('x')",
          "at least two classes")  # fmt: skip
 labelled("several problems at once", "train.csv", CSV + " ,pos\na b,\nx\n", "line 6: the text is blank",
          "line 7: the label is blank", "line 8: 1 fields")  # fmt: skip
 labelled("jsonl that breaks off", "train.jsonl", '{"text": "a", "label": "x"}\n{"text": "b", "la',
          "train.jsonl, line 2", "not valid JSON")  # fmt: skip
 labelled("jsonl that is one list", "train.jsonl", '[{"text": "a", "label": "x"}]', "train.jsonl, line 1",
-         "write one object a line")  # fmt: skip
+         "write one object per line")  # fmt: skip
 labelled("jsonl that is one pretty object", "train.json", '{\n "text": "a",\n "label": "x"\n}\n', "train.json, line 1",
-         "write one object a line")  # fmt: skip
+         "write one object per line")  # fmt: skip
 labelled("jsonl of a bare number", "train.jsonl", "3\n", "train.jsonl, line 1", "object")
 labelled("jsonl without the label on a line", "train.jsonl", '{"text": "a", "label": "x"}\n{"text": "b"}\n',
          "train.jsonl, line 2", "'label'")  # fmt: skip
@@ -149,21 +151,23 @@ labelled("jsonl with the same labels everywhere", "train.jsonl", '{"text": "a", 
 labelled("jsonl with an object as label", "train.jsonl", '{"text": "a", "label": {}}\n', "line 1", "label is an object")
 labelled("jsonl with NaN as label", "train.jsonl", '{"text": "a", "label": NaN}\n', "line 1", "finite number")
 labelled("jsonl with half a surrogate pair", "train.jsonl", '{"text": "\\ud800", "label": "x"}\n', "line 1", "U+D800",
-         "half of a character")  # fmt: skip
+         "half of a surrogate pair")  # fmt: skip
 labelled("jsonl with an escaped NUL", "train.jsonl", '{"text": "a\\u0000", "label": "x"}\n', "line 1", "NUL character")
 labelled("jsonl nested too deeply", "train.jsonl", '{"text": ' + "[" * 100_000 + "\n", "train.jsonl, line 1", "nested")
 labelled("jsonl with a number too long", "train.jsonl", '{"text": "a", "label": ' + "9" * 5000 + "}\n", "line 1")
 labelled("jsonl with a repeated key", "train.jsonl", '{"text": "a", "text": "b", "label": "x"}\n', "line 1", "twice")
-labelled("gzip that is none", "train.csv.gz", CSV, "train.csv.gz is not whole gzip data", "compress it again")
-labelled("gzip that was cut off", "train.csv.gz", gzip.compress(CSV.encode())[:-12], "train.csv.gz is not whole gzip",
-         "It may have been cut off")  # fmt: skip
+labelled("gzip that is none", "train.csv.gz", CSV, "train.csv.gz is not complete gzip data", "compress it again")
+labelled("gzip that was cut off", "train.csv.gz", gzip.compress(CSV.encode())[:-12], "train.csv.gz is not complete gzip",
+         "It may be truncated")  # fmt: skip
 labelled("gzip with a wrong checksum", "train.csv.gz", gzip.compress(CSV.encode())[:-8] + b"\0" * 8,
-         "train.csv.gz is not whole gzip data")  # fmt: skip
-labelled("xz that was cut off", "train.csv.xz", lzma.compress(CSV.encode())[:-12], "train.csv.xz is not whole xz data")
-labelled("zstandard that is none", "train.csv.zst", CSV, "train.csv.zst is not whole zstd data")
+         "train.csv.gz is not complete gzip data")  # fmt: skip
+labelled(
+    "xz that was cut off", "train.csv.xz", lzma.compress(CSV.encode())[:-12], "train.csv.xz is not complete xz data"
+)
+labelled("zstandard that is none", "train.csv.zst", CSV, "train.csv.zst is not complete zstd data")
 BOMB = gzip.compress(b"text,label\n" + (b"a" * 996 + b",b\n") * 100_000, 9)
-labelled("a decompression bomb", "train.csv.gz", BOMB, "train.csv.gz unpacks to more",
-         "Unpack it yourself")  # fmt: skip
+labelled("a decompression bomb", "train.csv.gz", BOMB, "train.csv.gz decompresses to more",
+         "decompress it yourself")  # fmt: skip
 labelled("parquet that is none", "train.parquet", "PAR1 not really PAR1", "train.parquet is not valid parquet")
 labelled(
     "plain text without labels", "train.txt", "a\nb\n", "train.txt is plain text and has no labels", "--label-file"
@@ -184,7 +188,7 @@ labelled(
 )
 
 
-@case("label file shorter than the text", "train.txt has 3 lines and labels.txt has 2", "every text needs its label")
+@case("label file shorter than the text", "train.txt has 3 lines and labels.txt has 2", "Every text needs one label")
 def _(folder: Path, good: Good) -> list[str]:
     (folder / "train.txt").write_text("a\nb\nc\n")
     (folder / "labels.txt").write_text("x\ny\n")
@@ -213,7 +217,7 @@ for _role in ("test", "validation"):
                        "labels in train: 'neg', 'pos'")))  # fmt: skip
 
 
-@case("a folder as training set", "shelf is a folder", "A labelled set is one file")
+@case("a folder as training set", "shelf is a folder", "a labelled set is one file")
 def _(folder: Path, good: Good) -> list[str]:
     (folder / "shelf").mkdir()
     return ["finetune", "--base=scratch", "--train=shelf", "--out=out"]
@@ -266,11 +270,11 @@ corpus("corpus csv without a text column", "corpus.csv", "body,id\na b,1\n", "co
        "Pass --text-column")  # fmt: skip
 corpus("corpus jsonl with a number as text", "corpus.jsonl", '{"text": 1}\n', "corpus.jsonl, line 1", "not a string")
 corpus("corpus gzip that was cut off", "corpus.txt.gz", gzip.compress(b"the film was fine\n" * 99)[:-9],
-       "corpus.txt.gz is not whole gzip data", "cut off")  # fmt: skip
+       "corpus.txt.gz is not complete gzip data", "truncated")  # fmt: skip
 corpus("a text column for plain text", "corpus.txt", "fine\n", "text_column is 'body'", "Leave it out",
        flags=("--text-column=body",))  # fmt: skip
 corpus("a line without end in a small file", "corpus.txt.xz", lzma.compress(b"a" * (80 << 20)), "corpus.txt.xz",
-       "unpacks to more")  # fmt: skip
+       "decompresses to more")  # fmt: skip
 argv("a corpus that is not there", "pretrain", "corpsu.txt", "--out=out", files="corpus.txt",
      says=("corpsu.txt does not exist", "Did you mean 'corpus.txt'?"))  # fmt: skip
 argv("one shard that is not there", "pretrain", "corpus.txt", "part-2.txt", "--out=out", files="corpus.txt",
@@ -288,7 +292,7 @@ argv("a tokenizer for a token store", "pretrain", "store", "--out=out", "--vocab
      says=("vocab_size cannot be set", "a tokenizer of its own"))  # fmt: skip
 
 
-@case("a folder without text files", "The folder shelf holds no text files", ".txt")
+@case("a folder without text files", "The folder shelf contains no text files", ".txt")
 def _(folder: Path, good: Good) -> list[str]:
     (folder / "shelf").mkdir()
     (folder / "shelf" / "picture.png").write_bytes(b"\x89PNG")

@@ -1,7 +1,7 @@
-"""What a corpus holds, as a hash: the part of a cache key that makes it content-addressed.
+"""Content hashes of a corpus, used in the keys of the cache.
 
-What a file holds is hashed once for each (path, size, time of change) and remembered in the cache folder. What is kept
-under such keys is left to cache.py.
+The SHA-256 of a file is computed once per (path, size, modification time) and stored in the cache folder. The cache
+itself is in tokens/cache.py.
 """
 
 import hashlib
