@@ -16,7 +16,7 @@ from headswap.tokens.tokenizer import Tokenizer
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def test_a_name_becomes_the_folder_of_its_package(box: Box, tokenizer: Tokenizer, tmp_path: Path) -> None:
+def test_a_name_maps_to_the_folder_of_its_package(box: Box, tokenizer: Tokenizer, tmp_path: Path) -> None:
     folder = tiny_base(tmp_path / "made", tokenizer)
     box.offer("letters", str(folder))
     assert base_folder("box:letters") == checked_base("box:letters") == folder
@@ -28,7 +28,7 @@ def test_an_entry_point_may_be_a_function(box: Box, tokenizer: Tokenizer, tmp_pa
     assert base_folder("box:letters") == folder
 
 
-def test_a_missing_base_is_told_what_is_there_and_how_to_get_it(box: Box, tmp_path: Path) -> None:
+def test_a_missing_base_is_reported_with_the_installed_ones_and_how_to_get_it(box: Box, tmp_path: Path) -> None:
     with pytest.raises(
         InputError, match=r"base 'letters' is not installed\. No base is installed\. .*headswap-base-letters"
     ):
@@ -56,7 +56,7 @@ def test_a_missing_base_is_told_what_is_there_and_how_to_get_it(box: Box, tmp_pa
         ),
     ],
 )
-def test_a_broken_package_ends_in_a_sentence_that_names_it(box: Box, code: str, words: str) -> None:
+def test_a_broken_package_is_reported_with_its_name(box: Box, code: str, words: str) -> None:
     box.offer("broken", None, code=code)
     with pytest.raises(InputError, match=words) as problem:
         base_folder("box:broken")
@@ -65,7 +65,7 @@ def test_a_broken_package_ends_in_a_sentence_that_names_it(box: Box, code: str, 
     assert [entry.problem for entry in list_bases()] == [str(problem.value)], "the list goes on in spite of it"
 
 
-def test_a_folder_without_a_bundle_is_told(box: Box, tmp_path: Path) -> None:
+def test_a_folder_without_a_bundle_is_reported(box: Box, tmp_path: Path) -> None:
     box.offer("empty", str(tmp_path))
     with pytest.raises(InputError, match=r"is not a bundle \(it has no config\.json\)"):
         base_folder("box:empty")
@@ -90,7 +90,7 @@ def test_a_base_without_checksums_is_refused(box: Box, tokenizer: Tokenizer, tmp
         checked_base("box:letters")
 
 
-def test_two_packages_with_one_name_are_not_chosen_between(box: Box, tokenizer: Tokenizer, tmp_path: Path) -> None:
+def test_two_packages_with_the_same_base_are_an_error(box: Box, tokenizer: Tokenizer, tmp_path: Path) -> None:
     folder = tiny_base(tmp_path / "made", tokenizer)
     box.offer("letters", str(folder), package="one")
     box.offer("letters", str(folder), package="two")
@@ -98,7 +98,7 @@ def test_two_packages_with_one_name_are_not_chosen_between(box: Box, tokenizer: 
         base_folder("box:letters")
 
 
-def test_a_folder_of_that_name_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_of_the_same_name_takes_precedence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert is_boxed("box:letters")
     (tmp_path / "box:letters").mkdir()
@@ -108,7 +108,7 @@ def test_a_folder_of_that_name_goes_first(tmp_path: Path, monkeypatch: pytest.Mo
 # headswap bases
 
 
-def test_the_list_says_what_a_base_is(
+def test_the_list_describes_each_base(
     box: Box, tokenizer: Tokenizer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     box.offer("letters", str(tiny_base(tmp_path / "made", tokenizer)))
@@ -127,7 +127,7 @@ def test_the_list_says_what_a_base_is(
     assert "cannot be used: The base 'absent'" in table
 
 
-def test_an_empty_box_says_so(box: Box, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_list_is_reported(box: Box, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["bases"]) == 0
     out, err = capsys.readouterr()
     assert out == ""

@@ -21,7 +21,7 @@ sys.stdin.read()
 """
 
 
-def test_a_second_one_is_refused_and_told_who_has_it(tmp_path: Path) -> None:
+def test_a_second_lock_is_refused_with_the_holder(tmp_path: Path) -> None:
     first, second = FolderLock(tmp_path), FolderLock(tmp_path)
     first.take()
     for attempt in (second.take, second.check):
@@ -33,7 +33,7 @@ def test_a_second_one_is_refused_and_told_who_has_it(tmp_path: Path) -> None:
     second.release()
 
 
-def test_looking_writes_nothing(tmp_path: Path) -> None:
+def test_checking_writes_nothing(tmp_path: Path) -> None:
     FolderLock(tmp_path).check()
     assert list(tmp_path.iterdir()) == []
     (tmp_path / LOCK_FILE).write_text("left by a killed process")
@@ -95,7 +95,7 @@ def test_a_lock_file_that_headswap_did_not_write_is_refused(tmp_path: Path) -> N
     assert precious.read_text() == "mine"
 
 
-def test_what_a_killed_process_left_is_taken_over(tmp_path: Path) -> None:
+def test_a_lock_file_left_by_a_killed_process_is_reused(tmp_path: Path) -> None:
     for content in ("", '{"process": 1, "host": "pluto"}'):
         (tmp_path / LOCK_FILE).write_text(content)
         lock = FolderLock(tmp_path)

@@ -40,13 +40,13 @@ def row(answers: Any, context: str = CONTEXT) -> dict[str, Any]:
         [{"text": "Rome", "answer_start": 14}, {"text": "in Rome", "answer_start": 11}],
     ],
 )
-def test_both_ways_of_writing_answers_are_read(tmp_path: Path, answers: Any) -> None:
+def test_both_formats_of_answers_are_read(tmp_path: Path, answers: Any) -> None:
     found = read(write(tmp_path / "a.jsonl", row(answers)))
     assert found[0].answers == (Answer("Rome", 14), Answer("in Rome", 11))
     assert (found[0].question, found[0].context, found[0].line) == ("Where?", CONTEXT, 1)
 
 
-def test_squads_own_file_is_read(tmp_path: Path) -> None:
+def test_nested_json_of_squad_is_read(tmp_path: Path) -> None:
     qas = [
         {"id": "1", "question": "Where?", "answers": [{"text": "Rome", "answer_start": 14}] * 3},
         {"id": "2", "question": "When?", "is_impossible": True, "answers": [], "plausible_answers": [{}]},
@@ -73,5 +73,5 @@ def test_squads_own_file_is_read(tmp_path: Path) -> None:
         ({"question": "x", "context": "y"}, "has no column 'answers' (columns: 'question', 'context')."),
     ],
 )  # fmt: skip
-def test_broken_rows_are_named(tmp_path: Path, value: dict[str, Any], words: str) -> None:
+def test_invalid_rows_are_reported(tmp_path: Path, value: dict[str, Any], words: str) -> None:
     assert words in problem(write(tmp_path / "a.jsonl", value))

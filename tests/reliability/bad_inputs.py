@@ -157,7 +157,7 @@ labelled("jsonl nested too deeply", "train.jsonl", '{"text": ' + "[" * 100_000 +
 labelled("jsonl with a number too long", "train.jsonl", '{"text": "a", "label": ' + "9" * 5000 + "}\n", "line 1")
 labelled("jsonl with a repeated key", "train.jsonl", '{"text": "a", "text": "b", "label": "x"}\n', "line 1", "twice")
 labelled("gzip that is none", "train.csv.gz", CSV, "train.csv.gz is not complete gzip data", "compress it again")
-labelled("gzip that was cut off", "train.csv.gz", gzip.compress(CSV.encode())[:-12], "train.csv.gz is not complete gzip",
+labelled("truncated gzip", "train.csv.gz", gzip.compress(CSV.encode())[:-12], "train.csv.gz is not complete gzip",
          "It may be truncated")  # fmt: skip
 labelled("gzip with a wrong checksum", "train.csv.gz", gzip.compress(CSV.encode())[:-8] + b"\0" * 8,
          "train.csv.gz is not complete gzip data")  # fmt: skip

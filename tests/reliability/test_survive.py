@@ -247,7 +247,7 @@ def test_no_memory_names_the_settings_that_keep_the_results(files: Path, monkeyp
         torch.testing.assert_close(tensor, load_file(whole.path / "bundle" / "model.safetensors")[name])
 
 
-def test_no_memory_for_one_row_says_what_else_helps(tmp_path: Path) -> None:
+def test_out_of_memory_with_one_row_suggests_other_settings(tmp_path: Path) -> None:
     from headswap.training.config import TrainingSettings
 
     told = out_of_memory(tmp_path, TrainingSettings(batch_size=8, gradient_accumulation_steps=4), processes=2)
@@ -369,7 +369,7 @@ def test_a_gradient_that_breaks_alone_is_noticed(files: Path, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("value", ["skip", "skip:0", "skip:-1", "skip:two", "go on", ""])
-def test_a_bound_that_is_none_is_refused(files: Path, value: str) -> None:
+def test_an_invalid_bound_is_refused(files: Path, value: str) -> None:
     with pytest.raises(SettingError, match=r"on_nan = .* is not allowed.*stop, or skip:N"):
         pretrain(files, "run", on_nan=value)
 
@@ -464,7 +464,7 @@ def test_a_length_that_would_have_changed_the_steps_done_is_refused_with_the_rea
     assert steps_kept(run) == [10, 15]
 
 
-def test_steps_are_not_added_where_the_old_end_may_have_been_chosen(files: Path) -> None:
+def test_steps_are_not_added_if_the_old_last_step_may_be_the_best(files: Path) -> None:
     limit = {"num_train_epochs": None, "max_steps": 25}
     finetune(files, "run", **CONSTANT, **limit)
     with pytest.raises(SettingError, match="step 25 was scored because the run ended there"):
@@ -531,7 +531,7 @@ def test_scores_that_are_not_finite_end_the_run_before_they_are_saved(
     assert not (files / "run" / "result.json").exists()
 
 
-def test_deterministic_kernels_can_be_asked_for_on_a_cpu_too(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deterministic_kernels_can_be_requested_on_a_cpu(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     whole = pretrain(files, "whole")
