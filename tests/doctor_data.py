@@ -13,7 +13,7 @@ PLACES = ["in Oslo", "at home", "by the sea", "on a train", "under a tree", "in 
 
 
 def clean(count: int, *, start: int = 0) -> list[Example]:
-    """Texts that are all different, with labels that no single word gives away."""
+    """Different texts, with labels that no single word predicts."""
     rows = []
     for number in range(start, start + count):
         name, verb, place = NAMES[number % 10], VERBS[number // 10 % 8], PLACES[number // 80 % 8]

@@ -1,4 +1,4 @@
-"""What is said of a name that does not exist, and of several inputs at once."""
+"""Error messages: missing files, suggestions, and problems of several inputs."""
 
 from pathlib import Path
 
@@ -15,7 +15,9 @@ def test_a_missing_file_is_reported_with_a_similar_name(tmp_path: Path) -> None:
         absent(tmp_path / "review.txt")
         == f"{tmp_path}/review.txt does not exist. Did you mean '{tmp_path}/reviews.txt'?"
     )
-    assert absent(tmp_path / "preview.csv") == f"{tmp_path}/preview.csv does not exist.", "a faint likeness is no hint"
+    assert absent(tmp_path / "preview.csv") == f"{tmp_path}/preview.csv does not exist.", (
+        "a name that is only slightly similar is not suggested"
+    )
     assert absent(tmp_path / "zz") == f"{tmp_path}/zz does not exist."
     assert absent(tmp_path / "moveis", names=["movies"]).endswith("Did you mean 'movies'?")
 
@@ -28,8 +30,8 @@ def test_one_word_of_a_setting_is_enough_for_a_suggestion() -> None:
     names = ["num_train_epochs", "hidden_size", "batch_size", "seed"]
     assert did_you_mean("epochs", names) == " Did you mean 'num_train_epochs'?"
     assert did_you_mean("size", names) == " Did you mean 'hidden_size' or 'batch_size'?"
-    assert did_you_mean("sed", names) == " Did you mean 'seed'?", "what is alike comes first"
-    assert did_you_mean("epo", names) == "", "a part is a whole word"
+    assert did_you_mean("sed", names) == " Did you mean 'seed'?", "similar names take precedence"
+    assert did_you_mean("epo", names) == "", "only whole words match"
     with pytest.raises(SettingError, match=r"epochs is not a setting\. Did you mean 'num_train_epochs'\?"):
         sort_into_sections({"epochs": 3}, FinetuneRecipe)
 

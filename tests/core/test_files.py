@@ -1,4 +1,4 @@
-"""Files that are whole or not there."""
+"""Atomic files and folders: complete or absent."""
 
 import json
 import os
@@ -103,7 +103,7 @@ def test_the_hash_of_a_file_is_sha256(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_replaced_in_one_stroke_where_the_system_can(tmp_path: Path) -> None:
-    """Between the two names there is no moment at which neither holds a folder."""
+    """Both names refer to a folder at any moment."""
     (tmp_path / "new").mkdir()
     (tmp_path / "old").mkdir()
     (tmp_path / "new" / "a").write_text("new")
@@ -144,7 +144,7 @@ def test_without_that_stroke_a_kill_between_two_renames_loses_nothing(
 
 
 def test_a_discarded_folder_is_never_partial_under_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A kill while it is removed leaves nothing under its name."""
+    """A process killed during the removal leaves nothing under the name of the folder."""
     (tmp_path / "step-1").mkdir()
     (tmp_path / "step-1" / "a").write_text("a")
     monkeypatch.setattr(files, "remove_folder", lambda path: None)
@@ -175,7 +175,7 @@ def test_only_a_folder_that_headswap_set_aside_is_put_back_or_removed(tmp_path: 
 
 
 def test_a_temporary_name_of_another_process_is_never_reused(tmp_path: Path) -> None:
-    """Process numbers come again, in containers and on shared disks: what has such a name is left."""
+    """Process numbers are reused, in containers and on shared disks: files with such a name are kept."""
     (tmp_path / "real").write_text("mine")
     (tmp_path / f".tmp-{os.getpid()}-file").symlink_to(tmp_path / "real")
     (tmp_path / f".tmp-{os.getpid()}-folder").mkdir()

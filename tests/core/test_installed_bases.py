@@ -1,4 +1,4 @@
-"""Installed bases: a name becomes a checked folder, and whatever is wrong with one is a sentence that names it."""
+"""Installed bases: names, checksums, the list, and errors of broken packages."""
 
 import json
 import subprocess
@@ -62,7 +62,7 @@ def test_a_broken_package_is_reported_with_its_name(box: Box, code: str, words: 
         base_folder("box:broken")
     assert "The base 'broken' of headswap-base-broken" in str(problem.value)
     assert str(problem.value).endswith((".", "?"))
-    assert [entry.problem for entry in list_bases()] == [str(problem.value)], "the list goes on in spite of it"
+    assert [entry.problem for entry in list_bases()] == [str(problem.value)], "it is listed with its problem"
 
 
 def test_a_folder_without_a_bundle_is_reported(box: Box, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""One process at a time; a dead one holds nothing."""
+"""The lock of a folder: one process at a time, released when the process ends."""
 
 import os
 import signal
@@ -28,7 +28,7 @@ def test_a_second_lock_is_refused_with_the_holder(tmp_path: Path) -> None:
         with pytest.raises(SettingError, match=rf"in use \(process {os.getpid()} on .*choose another"):
             attempt()
     first.release()
-    assert list(tmp_path.iterdir()) == [], "no file is left behind"
+    assert list(tmp_path.iterdir()) == [], "the lock file is removed"
     second.take()
     second.release()
 
@@ -74,7 +74,7 @@ def test_a_lock_file_that_is_a_link_is_refused_and_not_followed(tmp_path: Path, 
 
 
 def test_a_lock_file_that_headswap_did_not_write_is_refused(tmp_path: Path) -> None:
-    """A hard link to another file, a text of the user, a folder, a pipe."""
+    """A hard link, a text file, a folder, a pipe."""
     precious = tmp_path / "precious.txt"
     precious.write_text("mine")
     file = tmp_path / "run" / LOCK_FILE

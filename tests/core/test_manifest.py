@@ -1,4 +1,4 @@
-"""The manifest names every file that is missing, cut short or changed."""
+"""The manifest reports every file that is missing, truncated or changed."""
 
 import json
 from pathlib import Path

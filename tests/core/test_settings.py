@@ -1,4 +1,4 @@
-"""Strict settings: one home, flags over recipe, every problem worded and told at once."""
+"""Strict settings: flags override the recipe, and all problems are reported at once."""
 
 from pathlib import Path
 
@@ -75,9 +75,9 @@ def test_flags_override_the_recipe_and_keep_the_rest(tmp_path: Path) -> None:
     recipe = load_recipe(PretrainRecipe, file, {"training": PretrainTraining(seed=8), "model": None})
     assert (recipe.training.seed, recipe.training.batch_size) == (8, 3)
     as_default = load_recipe(PretrainRecipe, file, {"training": PretrainTraining(seed=42)})
-    assert as_default.training.seed == 42, "a flag that repeats the default wins too"
+    assert as_default.training.seed == 42, "a flag with the default value also overrides"
     untouched = load_recipe(PretrainRecipe, file, {"training": PretrainTraining()})
-    assert untouched.training.seed == 7, "a default that nobody gave does not"
+    assert untouched.training.seed == 7, "a default that was not given does not override"
 
 
 @pytest.mark.parametrize("kind", RECIPES)

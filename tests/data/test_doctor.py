@@ -1,4 +1,4 @@
-"""The data doctor finds what was put there, names it, and is silent where nothing is wrong."""
+"""The data doctor: descriptions, findings between sets, and the verb."""
 
 import json
 from pathlib import Path
@@ -29,7 +29,7 @@ def answered(number: int, answer: str) -> SpanExample:
 
 
 def test_answers_are_not_taken_for_classes() -> None:
-    """Few answers, in runs, some of them rare, and one that a word gives away: as labels each would be told."""
+    """Few answers, sorted, some of them rare, one predicted by a word: as labels they would have findings."""
     examples = [answered(number, ["oslo", "rome", "paris"][number // 20]) for number in range(58)]
     examples += [answered(2, "rome"), answered(60, "a secret")]
     assert cheap_findings("train", examples, is_train=True) == []
@@ -199,7 +199,7 @@ def test_an_invalid_file_is_a_problem_of_its_set(tmp_path: Path, capsys: pytest.
 
 
 def test_other_tasks_are_checked_by_their_own_rules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Lists of labels are several labels, and a number that train has not is no mistake of a regression."""
+    """Lists of labels are several labels; in a regression, a number that is not in train is valid."""
     rows = [{"text": one.text, "label": [one.label, "all"]} for one in clean(40)]
     (tmp_path / "multi.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     code, out = doctor(capsys, "--train", tmp_path / "multi.jsonl")
@@ -215,4 +215,4 @@ def test_other_tasks_are_checked_by_their_own_rules(tmp_path: Path, capsys: pyte
     assert "5 tags (B-LOC 80, B-PER 80, " in out
     sets = ("--train", tmp_path / "train.jsonl", "--test", tmp_path / "test.jsonl")
     assert doctor(capsys, *sets, "--task", "regress")[0] == 0
-    assert doctor(capsys, *sets)[0] == 1, "as classes they are labels that train never saw"
+    assert doctor(capsys, *sets)[0] == 1, "as classes, the labels of test are not in train"

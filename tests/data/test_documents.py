@@ -1,4 +1,4 @@
-"""What a corpus is read as, and what is said of one that cannot be read."""
+"""A corpus: document units, files, folders, globs, standard input, and errors."""
 
 import io
 import logging

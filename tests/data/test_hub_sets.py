@@ -29,7 +29,7 @@ def test_hub_names_are_parsed() -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A data set of local files, with the library's cache out of the way."""
+    """A data set of local files; the cache of the library is in a temporary folder."""
     library = pytest.importorskip("datasets", reason="pip install 'headswap[hf]'")
     monkeypatch.setattr(library.config, "HF_DATASETS_CACHE", tmp_path / "cache")
     features = library.Features({"text": library.Value("string"), "label": library.ClassLabel(names=["neg", "pos"])})

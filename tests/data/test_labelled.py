@@ -1,4 +1,4 @@
-"""Labelled sets, their labels, and choices that keep the shares of the classes."""
+"""Labelled sets: columns, label files, several labels, numbers, pairs, and errors."""
 
 from pathlib import Path
 
@@ -112,7 +112,7 @@ def test_text_and_label_files_of_different_lengths_are_reported_with_both_counts
         assert f"{tmp_path / 'a.txt'} has 3" in said
         assert f"{tmp_path / 'a.label'} has 2" in said
         assert said.endswith("Every text needs one label, so both files must have the same number of."), (
-            "no line is wrong"
+            "no line is to be corrected"
         )
 
 
@@ -126,7 +126,7 @@ def test_labels_that_look_like_numbers_suggest_regression() -> None:
     for unseen, labels in ((["6"], "12345"), (["x12"], [f"x{at}" for at in range(12)])):
         with pytest.raises(InputError) as raised:
             check_labels(examples_of(unseen), labels, role="test")
-        assert "look like numbers" not in str(raised.value), "stars and names are classes"
+        assert "look like numbers" not in str(raised.value), "stars and names are classes, not numbers"
 
 
 def test_blank_lines_of_text_and_label_files_are_reported(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Named data sets: what the packages hold, what a name may be, and what is said when something is missing."""
+"""Named data sets: valid names, precedence of files, content hashes."""
 
 import logging
 from pathlib import Path

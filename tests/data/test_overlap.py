@@ -1,4 +1,4 @@
-"""The contamination guard: what counts as the same text, what as near, and what is held in memory."""
+"""The overlap check: equal texts, near duplicates, and streaming."""
 
 from collections.abc import Iterator
 
@@ -38,7 +38,7 @@ def test_a_text_with_one_word_changed_is_near_and_not_exact() -> None:
     (found,) = find_overlap({"train": [" ".join(changed)], "test": [" ".join(words)]}, pairs=[("train", "test")])
     assert (found.exact, found.near, found.rows) == ([], [0], [0])
     (example,) = found.examples
-    assert example.similarity == pytest.approx(115 / 121)  # 118 runs of three, three of them changed
+    assert example.similarity == pytest.approx(115 / 121)  # 118 trigrams, three of them changed
     assert not example.is_exact
 
 
@@ -97,11 +97,11 @@ def test_a_from_set_is_read_once_as_a_stream() -> None:
 
 def test_json_has_the_names_of_the_sets_and_optionally_no_texts() -> None:
     (found,) = find_overlap({"train": ["a b c"], "test": ["a b c"]}, pairs=[("train", "test")])
-    told = found.as_json()
-    assert {name: told[name] for name in ("from", "to", "exact_rows", "near_rows", "rows")} == {
+    content = found.as_json()
+    assert {name: content[name] for name in ("from", "to", "exact_rows", "near_rows", "rows")} == {
         "from": "train", "to": "test", "exact_rows": 1, "near_rows": 0, "rows": 1,
     }  # fmt: skip
-    assert told["examples"][0]["from_text"] == "a b c"
+    assert content["examples"][0]["from_text"] == "a b c"
     assert "a b c" not in str(found.as_json(with_texts=False))
 
 

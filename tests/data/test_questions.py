@@ -1,4 +1,4 @@
-"""Questions with answers: flattened rows, SQuAD's own file, and what is said of broken ones."""
+"""Questions with answers: rows, nested JSON of SQuAD, and errors."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Tagged sets: rows and .conll files, and what is said of broken ones."""
+"""Tagged sets: rows, .conll files, tags, and errors."""
 
 from pathlib import Path
 

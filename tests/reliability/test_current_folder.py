@@ -1,4 +1,4 @@
-"""Python files in the current folder are data: nothing that headswap starts imports them."""
+"""No process that headswap starts imports Python files of the current folder."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ INSTALLED = ("torch", "numpy", "pydantic", "tokenizers", "safetensors", "cyclopt
 
 @pytest.fixture
 def traps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder: a Python file for every module of the standard library, which leaves a mark and raises."""
+    """The current folder, with a file per module of the standard library that writes its name to `mark` and raises."""
     folder = tmp_path / "traps"
     folder.mkdir()
     for name in (*sys.stdlib_module_names, *INSTALLED):
@@ -62,7 +62,7 @@ def test_the_jobs_of_a_study_import_nothing_from_the_current_folder(traps: Path)
 
 
 def imported_by_python_m(folder: Path) -> list[str]:
-    """What `python -m` imports before the module that it is to run, with the current folder first on sys.path."""
+    """The modules that `python -m` imports before its module, with the current folder first on sys.path."""
     folder.mkdir()
     (folder / "first.py").write_text("import sys\nprint(*sys.modules)", encoding="utf-8")
     line = [sys.executable, "-m", "first"]

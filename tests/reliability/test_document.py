@@ -1,4 +1,4 @@
-"""docs/reliability.md names tests that exist, and counts that a run wrote."""
+"""docs/reliability.md: the tests it names exist, and its counts were written by a run."""
 
 import re
 from pathlib import Path
