@@ -14,11 +14,11 @@ def main(what: str, step: int, argv: list[str]) -> None:
     """Run the command with the hooks installed."""
     from headswap.cli.main import main as headswap
     from headswap.pretraining.corpus import RowBatches
-    from headswap.training.run_folder import Run
+    from headswap.training.run_folder import RunFolder
 
-    append, micro_batches = Run.append_metrics, RowBatches.micro_batches
+    append, micro_batches = RunFolder.append_metrics, RowBatches.micro_batches
 
-    def held(self: Run, line: dict[str, Any]) -> None:
+    def held(self: RunFolder, line: dict[str, Any]) -> None:
         append(self, line)
         if line["step"] >= step:
             report(f"at {line['step']}")
@@ -31,7 +31,7 @@ def main(what: str, step: int, argv: list[str]) -> None:
         return micro_batches(self, at, count=count)
 
     if what == "hold":
-        Run.append_metrics = held  # type: ignore[method-assign]
+        RunFolder.append_metrics = held  # type: ignore[method-assign]
     elif os.environ["RANK"] == "1":
         RowBatches.micro_batches = dying  # type: ignore[method-assign]
     report(f"process {os.getpid()}")

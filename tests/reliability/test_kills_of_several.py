@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from headswap.core.current_folder import HOME
 from headswap.training import checkpoint as checkpoints
 from reliability.runs import SHAPE, as_flags, differences, write_files
 
@@ -28,14 +29,16 @@ class Pair:
     def __init__(self, folder: Path) -> None:
         self.folder, self.files = folder, write_files(folder / "files")
         self.environment = os.environ | {
-            "OMP_NUM_THREADS": "1", "PYTHONPATH": str(TESTS), "HEADSWAP_CACHE": str(folder / "cache"),
+            "OMP_NUM_THREADS": "1",
+            "PYTHONPATH": os.pathsep.join([str(TESTS), HOME]),
+            "HEADSWAP_CACHE": str(folder / "cache"),
         }  # fmt: skip
 
     def command(self, out: str) -> list[str]:
         return [
             "pretrain", str(self.files / "corpus.txt"), f"--out={self.folder / out}", *as_flags(SHAPE),
-            "--max-steps=24", "--batch-size=8", "--eval-steps=8", "--logging-steps=1", "--save-steps=5", "--held-out-fraction=0.05",
-            "--quiet",
+            "--max-steps=24", "--batch-size=8", "--eval-steps=8", "--logging-steps=1", "--save-steps=5",
+            "--held-out-fraction=0.05", "--quiet",
         ]  # fmt: skip
 
     def finish(self, out: str, *more: str) -> Path:

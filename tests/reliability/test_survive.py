@@ -24,6 +24,7 @@ from headswap.tokens.train_tokenizer import train_tokenizer
 from headswap.training import checkpoint as checkpoints
 from headswap.training.failures import out_of_memory
 from headswap.training.observer import Observer
+from headswap.training.run_folder import RunFolder
 from headswap.training.runner import StoppedError
 from reliability.runs import Crash, differences, finetune, pretrain, write_files
 
@@ -207,16 +208,16 @@ def test_a_disk_that_takes_no_more_ends_in_a_sentence_and_loses_no_checkpoint(
 
 def test_a_full_disk_while_the_metrics_are_written_is_told_alike(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = pretrain(files, "whole")
-    append = hs.Run.append_metrics
+    append = RunFolder.append_metrics
 
-    def full(self: hs.Run, line: dict[str, Any]) -> None:
+    def full(self: RunFolder, line: dict[str, Any]) -> None:
         if line["step"] >= 12:
             with (self.path / "metrics.jsonl").open("a") as file:
                 file.write('{"step": 12, "tra')
             raise OSError(errno.ENOSPC, "No space left on device")
         append(self, line)
 
-    monkeypatch.setattr(hs.Run, "append_metrics", full)
+    monkeypatch.setattr(RunFolder, "append_metrics", full)
     with pytest.raises(RunError, match=r"No space left on device.*step-00000010.*--resume") as caught:
         pretrain(files, "run")
     assert caught.value.exit_code == 1
@@ -395,12 +396,12 @@ def test_a_second_run_into_a_folder_in_use_is_refused(files: Path) -> None:
 
 def test_of_two_runs_that_begin_at_once_the_second_is_refused(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both find the folder empty; the lock and a second check decide."""
-    import headswap.pretraining.pretrain as module
+    import headswap.training.runner as module
 
     whole = pretrain(files, "whole")
     open_run = module.open_run
 
-    def opened(*arguments: Any, **settings: Any) -> hs.Run:
+    def opened(*arguments: Any, **settings: Any) -> RunFolder:
         run = open_run(*arguments, **settings)
         monkeypatch.setattr(module, "open_run", open_run)
         pretrain(files, "run")  # another run is faster
@@ -518,7 +519,7 @@ def test_an_overwrite_that_is_killed_leaves_nothing_that_could_be_mixed_up(
     monkeypatch.undo()
     with pytest.raises(SettingError, match=r"training\.seed was 42 and is now 5"):
         pretrain(files, "run", resume=True, seed=5)
-    assert pretrain(files, "run", overwrite=True, seed=5).is_finished
+    assert RunFolder(pretrain(files, "run", overwrite=True, seed=5).path).is_finished
 
 
 def test_scores_that_are_not_finite_end_the_run_before_they_are_saved(

@@ -95,6 +95,11 @@ class Hooks:
         setattr(owner, name, hooked)
 
 
+def step_of_line(_: object, line: dict[str, Any]) -> object:
+    """The step of a line of metrics."""
+    return line["step"]
+
+
 def install(hooks: Hooks) -> None:
     """Install the hooks on everything that writes."""
     import headswap.core.files
@@ -109,7 +114,7 @@ def install(hooks: Hooks) -> None:
     hooks.before(shutil, "rmtree", "removal")
     hooks.before(headswap.core.files, "exchange", "folder replaced")
     hooks.after(headswap.core.files, "exchange", "folder replaced")
-    hooks.after(headswap.training.run_folder.Run, "append_metrics", "line of metrics", lambda _, line: line["step"])
+    hooks.after(headswap.training.run_folder.RunFolder, "append_metrics", "line of metrics", step_of_line)
     hooks.after(headswap.tokens.store_writer.StoreWriter, "add", "token store growing")
     hooks.halfway(headswap.model.weights, "save_file")
     hooks.halfway(headswap.training.checkpoint, "save_file")
