@@ -37,7 +37,7 @@ def test_the_package_offers_the_base_that_the_arm_box_asks_for(monkeypatch: pyte
 
 def test_a_copy_without_weights_says_so(box: Box) -> None:
     box.offer("reviews-en", None, code=(PACKAGE / "__init__.py").read_text(encoding="utf-8"))
-    with pytest.raises(InputError, match=r"came without its weights: .*bundle does not exist"):
+    with pytest.raises(InputError, match=r"has no weights: .*bundle does not exist"):
         base_folder("box:reviews-en")
 
 

@@ -175,7 +175,7 @@ def test_packing_replaces_neither_its_run_nor_foreign_files(
     before = sha256_of_file(run / "bundle" / "model.safetensors")
     (tmp_path / "link").symlink_to(run, target_is_directory=True)
     for out in (run, tmp_path / "link"):
-        with pytest.raises(SettingError, match="which is read"):
+        with pytest.raises(SettingError, match="the input"):
             pack(run, out, about=ABOUT, sentences=LINES)
     assert sha256_of_file(run / "bundle" / "model.safetensors") == before
     package = Path(shutil.copytree(packed.out, tmp_path / "package"))

@@ -9,7 +9,6 @@ import hashlib
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -18,7 +17,7 @@ import numpy as np
 from headswap.baselines.classify import MOST_FOLDS, MOST_ROWS_TO_TURN, SOLVER, TOLERANCE, baselines, kept_scores, turned
 from headswap.data.config import TaskName
 from headswap.data.content_hash import cache_folder
-from headswap.data.records import Example, Labelled, SpanExample, TaggedExample
+from headswap.data.records import Example, Labelled, SpanExample, TaggedExample, pair_as_text, whole_text
 from headswap.data.tagged import OUTSIDE
 from headswap.metrics.entities import tagging_metrics
 from headswap.metrics.multilabel import best_thresholds, multilabel_metrics, present_labels
@@ -36,12 +35,12 @@ Scores = dict[str, Any]
 def task_baselines(task: TaskName, train: Sequence[Any], test: Sequence[Any]) -> Scores:
     """The baselines of a task; the same examples are scored once and then found in the cache."""
     if task == "classify":
-        return baselines([_joined(example) for example in train], [_joined(example) for example in test])
+        return baselines(*([pair_as_text(example, separator="\n") for example in part] for part in (train, test)))
     digest = hashlib.sha256(f"baselines {task} {VERSION}".encode())
     for examples in (train, test):
         digest.update(b"\x00set\x00")
         for example in examples:
-            digest.update(f"{_all_text(example)}\x1f{example.label}\x1e".encode())
+            digest.update(f"{_text(example)}\x1f{example.label}\x1e".encode())
     file = cache_folder() / "baselines" / f"{digest.hexdigest()[:32]}.json"
     return kept_scores(file, lambda: {name: score(train, test) for name, score in OTHERS[task].items()})
 
@@ -152,8 +151,8 @@ def _tfidf(train: Sequence[Example], test: Sequence[Example]) -> tuple[Any, Any]
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     vectors = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"(?u)\b\w+\b")
-    features = vectors.fit_transform([_all_text(example) for example in train])
-    unseen = vectors.transform([_all_text(example) for example in test])
+    features = vectors.fit_transform([_text(example) for example in train])
+    unseen = vectors.transform([_text(example) for example in test])
     return turned(features, unseen) if len(train) <= MOST_ROWS_TO_TURN else (features, unseen)
 
 
@@ -161,18 +160,13 @@ def _labels(train: Sequence[Example]) -> list[str]:
     return sorted({name for example in train for name in example.labels})
 
 
+def _text(example: Labelled) -> str:
+    """The text, or both texts of a pair: a linear model sees their words in one bag."""
+    return whole_text(example, separator="\n")
+
+
 def _first(counts: Counter[str]) -> str:
     return min(counts, key=lambda name: (-counts[name], name))
-
-
-def _all_text(example: Labelled) -> str:
-    """The text, of a pair both: a linear model sees their words in one bag."""
-    second = getattr(example, "text_pair", None)
-    return example.text if second is None else f"{example.text}\n{second}"
-
-
-def _joined(example: Example) -> Example:
-    return example if example.text_pair is None else replace(example, text=_all_text(example))
 
 
 OTHERS: dict[str, dict[str, Callable[[Sequence[Any], Sequence[Any]], Scores]]] = {

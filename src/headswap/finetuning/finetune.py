@@ -16,7 +16,7 @@ from headswap.bundle.bundle import Bundle
 from headswap.bundle.task_state import TaskState
 from headswap.core.errors import SettingError
 from headswap.core.settings import Settings, load_recipe
-from headswap.data.checks import findings_of, say_findings
+from headswap.data.checks import findings_of, log_findings
 from headswap.defaults import FinetuningFacts, resolve_finetuning, resolve_start
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.finetuning.layer_rates import count, freeze, group_rates, report_trainable
@@ -252,7 +252,7 @@ class _Finetuning:
         splits.warn_of_overlap()
         if self.task.head != "classify" and self.start.model.shape.direction == "causal":
             log.info("This base reads from left to right, so each word is judged without what follows it.")
-        say_findings(findings_of({"train": splits.train, "validation": splits.validation, "test": splits.test}), log)
+        log_findings(findings_of({"train": splits.train, "validation": splits.validation, "test": splits.test}), log)
         log.info("Ledger: %s.", self.start.ledger.sentence())
         log.info(
             "%s%d train, %d validation, %d test; %.1f %% of the training tokens cut off at %d a %s.",

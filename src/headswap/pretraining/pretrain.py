@@ -18,7 +18,7 @@ from headswap.bundle.bundle import TOKENS_TRAINED, Bundle
 from headswap.core.errors import SettingError, counted
 from headswap.core.random_streams import Draws
 from headswap.core.settings import Settings, load_recipe
-from headswap.data.checks import say_findings
+from headswap.data.checks import log_findings
 from headswap.data.content_hash import spooled
 from headswap.defaults import PretrainingFacts, resolve_pretraining
 from headswap.inference.generate.config import SamplingSettings
@@ -136,7 +136,7 @@ class _Pretraining:
         )
         self._report_inputs(steps)
         if self.processes.is_first:
-            say_findings(corpus_findings(self.store, self.tokenizer, num_parameters=num_parameters(model)), log)
+            log_findings(corpus_findings(self.store, self.tokenizer, num_parameters=num_parameters(model)), log)
         tokens = steps * parts.rows.num_tokens / parts.steps_per_epoch
         if pays_off(model, self.machine, tokens=tokens, minutes=training.max_minutes):
             compile_layers(model, self.machine.device)

@@ -15,7 +15,7 @@ from typing import Any
 
 from headswap.core.errors import Collected, HeadswapError, InputError, SettingError, counted
 from headswap.core.files import read_json, write_json
-from headswap.data.checks import findings_of, say_findings
+from headswap.data.checks import findings_of, log_findings
 from headswap.data.config import ReadSettings
 from headswap.data.content_hash import corpus_hash
 from headswap.data.documents import read_documents
@@ -162,7 +162,7 @@ class _Preparation:
 
     def work(self) -> Prepared:
         sets = self._read()
-        say_findings(findings_of(sets), log)
+        log_findings(findings_of(sets), log)
         overlap = self._guard(sets)
         drop = {name: set[int]() for name in ("train", "validation", "corpus")}
         leaks = [found for found in overlap if (found.from_set, found.to_set) in LEAKS and found.rows]

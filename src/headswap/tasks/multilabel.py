@@ -10,10 +10,11 @@ import torch.nn.functional as F
 
 from headswap.batches.labelled_rows import EncodedSet
 from headswap.bundle.bundle import Bundle
-from headswap.core.errors import InputError, counted, did_you_mean, listed, raise_problems
+from headswap.core.errors import InputError, listed
 from headswap.data.config import ColumnSettings
 from headswap.data.labelled import several_labels
 from headswap.data.records import Example
+from headswap.data.seen_labels import check_seen
 from headswap.metrics.multilabel import THRESHOLD, best_thresholds, multilabel_metrics, present_labels
 from headswap.objectives.supervised import MultiLabelObjective
 from headswap.tasks.config import TaskSettings
@@ -50,21 +51,13 @@ class MultiLabelTask(TextTask):
         return tuple(names)
 
     def check(self, examples: Sequence[Example], labels: Sequence[str], *, role: str) -> None:
-        """A label that train has not is an error."""
-        known = set(labels)
-        unseen: dict[str, list[Example]] = {}
-        for example in examples:
-            for name in example.labels:
-                if name not in known:
-                    unseen.setdefault(name, []).append(example)
-        raise_problems(
-            [
-                f"{found[0].source}, line {found[0].line}: the label '{name}' of the {role} set was never seen in "
-                f"train ({counted(len(found), 'example')}; labels in train: {listed(labels)})."
-                f"{did_you_mean(name, labels)}"
-                for name, found in unseen.items()
-            ],
-            hint=_separator_hint(list(unseen), known),
+        """Raise if a label of an example does not occur in train."""
+        check_seen(
+            examples,
+            labels,
+            role=role,
+            labels_of=lambda example: example.labels,
+            hint=lambda unseen: _separator_hint(unseen, set(labels)),
         )
 
     def targets(self, examples: Sequence[Example], bundle: Bundle) -> np.ndarray:

@@ -11,7 +11,7 @@ from typing import Any
 
 from headswap.core.errors import InputError, SettingError
 from headswap.core.files import read_json
-from headswap.core.settings import Recipe, load_recipe, read_toml
+from headswap.core.settings import Recipe, flattened, load_recipe, read_toml
 from headswap.training.checkpoint import find_checkpoints, step_of
 from headswap.training.config import TrainingSettings
 
@@ -92,7 +92,7 @@ def say_if_elsewhere(folder: Path, environment: dict[str, Any]) -> None:
 
 
 def _compare(folder: Path, saved: Recipe, recipe: Recipe, *, only_given: bool) -> bool:
-    before, now = _flat(saved), _flat(recipe)
+    before, now = flattened(saved), flattened(recipe)
     changed = [
         name for name in now if before.get(name) != now[name] and not (only_given and now[name] is None)
     ]  # fmt: skip
@@ -157,13 +157,3 @@ def _limit_objection(name: str, before: dict[str, Any], now: dict[str, Any], fol
 def _has_reached(folder: Path, step: int) -> bool:
     checkpoints = find_checkpoints(folder / "checkpoints")
     return bool(checkpoints) and step_of(checkpoints[-1]) >= step
-
-
-def _flat(recipe: Recipe) -> dict[str, Any]:
-    sections = recipe.model_dump(mode="json")
-    return {
-        f"{section}.{name}": value
-        for section, values in sections.items()
-        if isinstance(values, dict)
-        for name, value in values.items()
-    }
