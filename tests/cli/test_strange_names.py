@@ -12,13 +12,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from headswap.study.figures import draw_figures
 
 from headswap.cli.app import run
 from headswap.cli.display import start_messages
 from headswap.cli.main import main
 from headswap.cli.study_display import JobDisplay
-from headswap.core.files import TEMPORARY
+from headswap.core.ownership import TEMPORARY
+from headswap.study.chart_files import draw_figures
 from headswap.study.charts import Chart, Point, Series
 from study_fixture import SHAPE, write_unique
 
