@@ -417,7 +417,7 @@ argv("an empty folder as output", *TRAIN[:2], "--out=", says=("--out",), files="
 argv(
     "a vocabulary of nothing to count", "params", "--vocab-size=0", says=("--vocab-size 0 is not allowed", "at least 1")
 )
-argv("nothing to examine", "doctor", says=("Nothing is given to examine", "Name a bundle"))
+argv("nothing to examine", "doctor", says=("Nothing is given to check", "Pass a bundle"))
 argv("a key that the cache has not", "cache", "rm", "0123", says=("'0123' is not in the cache", "headswap cache"))
 
 
