@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from headswap.api.functions import section_of_setting
 from headswap.core.errors import SettingError
-from headswap.core.settings import Settings, load_recipe
+from headswap.core.settings import Settings, flattened, load_recipe
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.pretraining.config import PretrainRecipe, PretrainTraining
 
@@ -131,3 +131,10 @@ def test_a_recipe_of_another_verb_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="verb = 'finetune' is not allowed") as caught:
         load_recipe(PretrainRecipe, tmp_path / "recipe.toml")
     assert "\n" not in str(caught.value)
+
+
+def test_a_flattened_recipe_has_every_setting_by_section_and_name() -> None:
+    values = flattened(PretrainRecipe.model_validate({"training": {"seed": 7}, "corpus": {"corpus": ("a.txt",)}}))
+    assert (values["training.seed"], values["corpus.corpus"]) == (7, ["a.txt"])
+    assert values["training.max_minutes"] is None, "unset values are included"
+    assert "verb" not in values
