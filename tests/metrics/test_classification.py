@@ -1,4 +1,4 @@
-"""Measures with known answers, and against scikit-learn."""
+"""Metrics with known answers, and against scikit-learn."""
 
 import numpy as np
 import pytest
