@@ -11,8 +11,15 @@ from typing import Any
 
 import pytest
 
+from headswap.bundle.bundle import Bundle
+from headswap.bundle.task_state import TaskState
 from headswap.core.random_streams import numpy_stream
-from tiny import BAD, GOOD, NOUNS, sentences
+from headswap.data.config import ColumnSettings
+from headswap.data.records import Answer, Example, SpanExample, TaggedExample
+from headswap.model.text_model import build_model
+from headswap.tasks.registry import TASKS
+from headswap.tokens.tokenizer import Tokenizer
+from tiny import BAD, GOOD, NOUNS, sentences, tiny_model_shape
 
 FIRST = ["anna", "bela", "carl", "dora", "emil", "jordan", "paris"]
 LAST = ["stone", "river", "brook", "field"]
@@ -112,6 +119,46 @@ INPUTS = {
     "tag": ["mr jordan stone flew to jordan .", ["mr", "anna", "lived", "in", "new", "york", "."]],
     "span": [("where does anna live ?", "anna left rome . anna lives in port louis .")],
 }
+
+
+LABELS = {
+    "classify": ("neg", "pos"),
+    "multilabel": ("actor", "film", "scene", "story"),
+    "regress": ("value",),
+    "tag": ("B-LOC", "B-PER", "I-LOC", "I-PER", "O"),
+    "span": ("start", "end"),
+}
+
+
+def tiny_bundle(tokenizer: Tokenizer, task: str, *, preset: str = "small", **state: Any) -> Bundle:
+    """An untrained model of a task."""
+    shape = tiny_model_shape(preset, head=TASKS[task].head, vocab_size=tokenizer.vocab_size)
+    model = build_model(shape.changed(num_labels=len(LABELS[task])), seed=3)
+    return Bundle(model, tokenizer, LABELS[task], task=TaskState(task=task, **state))
+
+
+def examples_of(task: str, count: int, **given: Any) -> list[Any]:
+    """Rows of a grammar as examples."""
+    rows = ROWS[task](count, **given)
+    if task == "tag":
+        return [TaggedExample(tuple(r["tokens"]), tuple(r["tags"]), "x", n) for n, r in enumerate(rows)]
+    if task == "span":
+        return [
+            SpanExample(
+                row["question"],
+                row["context"],
+                tuple(map(Answer, row["answers"]["text"], row["answers"]["answer_start"])),
+                "x",
+                n,
+            )
+            for n, row in enumerate(rows)
+        ]
+    parse = TASKS[task].parse(ColumnSettings())
+    parsed = [parse(row["label"]) for row in rows]
+    return [
+        Example(row["text"], own.label, "x", n, None, own.labels, own.value)
+        for n, (row, own) in enumerate(zip(rows, parsed, strict=True))
+    ]
 
 
 def write_rows(file: Path, rows: Sequence[dict[str, Any]]) -> Path:

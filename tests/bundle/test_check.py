@@ -10,7 +10,7 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 from headswap.bundle.bundle import Bundle
-from headswap.bundle.check import LOOKS, examine_bundle
+from headswap.bundle.check import CHECKS, check_bundle
 from headswap.cli.app import run
 from headswap.core.manifest import write_manifest
 from headswap.data.records import Document
@@ -32,12 +32,12 @@ def folder(tokenizer: Tokenizer, tmp_path: Path) -> Path:
 
 
 def unsound(folder: Path) -> dict[str, str]:
-    return {check.name: check.message for check in examine_bundle(folder) if not check.is_sound}
+    return {check.name: check.message for check in check_bundle(folder) if not check.is_sound}
 
 
 def test_a_bundle_as_it_was_saved_is_sound(folder: Path) -> None:
-    checks = examine_bundle(folder)
-    assert [check.name for check in checks] == list(LOOKS)
+    checks = check_bundle(folder)
+    assert [check.name for check in checks] == list(CHECKS)
     assert all(check.is_sound for check in checks), checks
 
 
@@ -72,7 +72,11 @@ def other_tokenizer(folder: Path) -> None:
         (lambda folder: (folder / "x.bin").write_bytes(pickle.dumps(1)), "nothing foreign", r"x\.bin may be a pickle"),
         (lambda folder: os.symlink("/etc/passwd", folder / "notes"), "nothing foreign", "notes is a link"),
         (other_tokenizer, "tokenizer", "the model was trained with"),
-        (lambda folder: change_config(folder, label2id={"bad": 1, "good": 0, "middling": 2}), "labels", "both ways"),
+        (
+            lambda folder: change_config(folder, label2id={"bad": 1, "good": 0, "middling": 2}),
+            "labels",
+            "one number and back",
+        ),
         (spoil_weights, "weights", r"head\.output\.bias holds numbers that are not finite"),
         (nudge_weights, "golden outputs", "golden outputs differ"),
         (lambda folder: (folder / "golden.json").write_text("{}"), "golden outputs", "holds no golden outputs"),

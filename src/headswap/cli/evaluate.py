@@ -65,7 +65,7 @@ def evaluate(
     elif loaded.model.shape.head == "lm":
         _print(metrics)
     else:
-        print_evaluation(task.name, task.noun, metrics)
+        print_evaluation(task, metrics)
 
 
 def _refuse(what: str, flags: dict[str, object]) -> None:

@@ -1,7 +1,7 @@
 """Exact match and F1 of answers, computed as SQuAD's evaluation script does.
 
-Both sides are lower-cased; punctuation, the articles a, an, the and extra white space are removed. An answer is compared
-with each right answer and gets the best score. For a question without an answer only an empty answer is right.
+Both sides are lower-cased; punctuation, the articles a, an, the and extra white space are removed. An answer is
+compared with each right answer and gets the best score. For a question without an answer only an empty answer is right.
 """
 
 import re

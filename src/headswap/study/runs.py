@@ -23,6 +23,7 @@ from headswap.finetuning.prediction_file import Predictions, text_ids
 from headswap.study.arms import SCRATCH
 from headswap.study.config import StudyRecipe
 from headswap.study.folder import PLAN, RECIPE
+from headswap.tasks.registry import named_task
 
 FREE = {"training.seed", "data.num_train", "machine.threads", "machine.device"}
 """Settings in which runs of one arm may differ."""
@@ -194,7 +195,7 @@ def _finetune_recipe(path: Path) -> FinetuneRecipe:
     if not (path / "result.json").exists():
         raise InputError(f"{path} is not finished. Finish it with --resume first.")
     recipe = load_recipe(FinetuneRecipe, file)
-    if recipe.data.task not in (None, "classify"):
+    if not named_task(recipe.data.task).keeps_predictions:
         raise SettingError(f"{path} is a run of the task {recipe.data.task}; compare takes classifiers.")
     return recipe
 
