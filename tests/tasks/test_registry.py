@@ -21,6 +21,7 @@ from headswap.objectives.supervised import ClassificationObjective
 from headswap.tasks.config import TaskSettings
 from headswap.tasks.registry import TASKS, chosen_task, named_task
 from headswap.tasks.text_task import TextTask
+from new_names import allowed
 from task_data import ROWS, write_rows
 from tiny import sentences
 
@@ -91,20 +92,8 @@ class YesNoTask(TextTask):
 def yes_no(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The task is registered, and its name is allowed where settings name a task, as a change of TaskName does it."""
     monkeypatch.setitem(TASKS, "yesno", YesNoTask())  # type: ignore[arg-type]
-    fields = [TaskState.model_fields["task"], LabelledSettings.model_fields["task"]]
-    before = [field.annotation for field in fields]
-    try:
-        _set_annotations(fields, [NAMES, NAMES | None])
+    with allowed(NAMES | None, "task", [TaskState, LabelledSettings], [FinetuneRecipe]):
         yield
-    finally:
-        _set_annotations(fields, before)
-
-
-def _set_annotations(fields: list[Any], annotations: list[Any]) -> None:
-    for field, annotation in zip(fields, annotations, strict=True):
-        field.annotation = annotation
-    for settings in (TaskState, LabelledSettings, FinetuneRecipe):
-        settings.model_rebuild(force=True)
 
 
 @pytest.mark.usefixtures("yes_no")

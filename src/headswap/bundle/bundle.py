@@ -157,7 +157,7 @@ def find_bundle(path: Path) -> Path:
 
 
 def check_inside(folder: Path) -> None:
-    """Refuse a bundle whose files are links out of its folder: it could read files that its sender must not see."""
+    """Refuse a bundle whose files are links out of its folder: loading it would read files that are not part of it."""
     for name in (CONFIG, WEIGHTS, "tokenizer.json", GOLDEN):
         if (folder / name).is_symlink() and folder.resolve() not in (folder / name).resolve().parents:
             raise InputError(
