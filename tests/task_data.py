@@ -1,4 +1,4 @@
-"""Labelled sets of every task, drawn from small grammars whose answers are known.
+"""Labelled sets of every task, drawn from small grammars with known labels, and untrained models for them.
 
 `python tests/task_data.py FOLDER` writes them as files: what the commands of docs/tasks.md run on.
 """
@@ -28,7 +28,7 @@ GAMES = ["chess", "table tennis", "go"]
 
 
 def tagged(count: int, *, seed: int = 0) -> list[dict[str, Any]]:
-    """Persons and places; jordan and paris can be either, so that the words around them must be read."""
+    """Persons and places; jordan and paris can be both, so a model has to use the context."""
     stream = numpy_stream(seed, "test tags")
     rows = []
     for _ in range(count):
@@ -55,7 +55,7 @@ def tagged(count: int, *, seed: int = 0) -> list[dict[str, Any]]:
 
 
 def questions(count: int, *, seed: int = 0, unanswerable: float = 0.0, padding: int = 0) -> list[dict[str, Any]]:
-    """Where someone lives, among other places they have left; `padding` sentences make the context long."""
+    """Questions where someone lives; the context also names a former home. `padding` sentences make it longer."""
     stream = numpy_stream(seed, "test questions")
     rows = []
     for _ in range(count):
@@ -73,7 +73,7 @@ def questions(count: int, *, seed: int = 0, unanswerable: float = 0.0, padding: 
 
 
 def multilabelled(count: int, *, seed: int = 0) -> list[dict[str, Any]]:
-    """A text praises some things and finds fault with others: the labels are what is praised."""
+    """Texts that praise some things and criticise others; the labels are the praised things."""
     stream = numpy_stream(seed, "test labels")
     rows = []
     for _ in range(count):
@@ -88,7 +88,7 @@ def multilabelled(count: int, *, seed: int = 0) -> list[dict[str, Any]]:
 
 
 def valued(count: int, *, seed: int = 0) -> list[dict[str, Any]]:
-    """A price: so much for every good thing that is said, less for every bad one."""
+    """Prices: 50 more for every good word, 20 less for every bad one."""
     stream = numpy_stream(seed, "test values")
     rows = []
     for _ in range(count):
@@ -99,7 +99,7 @@ def valued(count: int, *, seed: int = 0) -> list[dict[str, Any]]:
 
 
 def paired(count: int, *, seed: int = 0) -> list[dict[str, Any]]:
-    """Two sentences, each for or against; the second one alone has the label, so the two must be told apart."""
+    """Two sentences, each positive or negative; the label is that of the second, so a model has to separate them."""
     first, second = sentences(2 * count, seed=seed), sentences(2 * count, seed=seed + 1_000)
     order = numpy_stream(seed, "test pairs").permutation(2 * count)[:count]
     pairs = [(first[number][0], *second[int(other)]) for number, other in enumerate(order)]
@@ -168,7 +168,7 @@ def write_rows(file: Path, rows: Sequence[dict[str, Any]]) -> Path:
 
 
 def assert_close(found: Any, expected: Any) -> None:
-    """Equal but for the last digits of numbers: where tensors lie in memory may change how they are summed."""
+    """Equal except for the last digits of numbers: the memory layout of tensors can change the order of sums."""
     if isinstance(expected, dict):
         assert found.keys() == expected.keys()
         for name in expected:

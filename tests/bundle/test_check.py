@@ -1,4 +1,4 @@
-"""The bundle doctor: every kind of damage is found by its check, and a sound bundle passes all."""
+"""The check of a bundle: every kind of damage is found, and a sound bundle passes all checks."""
 
 import json
 import os
@@ -87,12 +87,12 @@ def test_damage_is_found_by_its_check(folder: Path, damage: Callable[[Path], obj
 
     damage(folder)
     if check not in ("files", "nothing foreign"):
-        write_manifest(folder)  # whoever did it signed it: the other checks must still see it
+        write_manifest(folder)  # the manifest is updated, so only the other checks can find the damage
         assert "files" not in unsound(folder)
     assert re.search(words, unsound(folder)[check])
 
 
-def test_the_verb_tells_bundles_and_stores_apart_and_leaves_with_1(
+def test_doctor_checks_bundles_and_stores_and_exits_with_1_on_damage(
     folder: Path, tokenizer: Tokenizer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["doctor", str(folder)]) == 0

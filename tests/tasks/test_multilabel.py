@@ -41,6 +41,6 @@ def test_metrics_and_predictions_use_the_thresholds_of_the_bundle(tokenizer: Tok
         bundle = tiny_bundle(tokenizer, "multilabel", thresholds=limits)  # untrained: every score is near one half
         encoded = task.encode(examples, bundle)
         outputs = outputs_of(bundle.model, encoded.rows)
-        assert {len(answer.labels) for answer in task.predictions(outputs, encoded, bundle)} == {given}
+        assert {len(prediction.labels) for prediction in task.predictions(outputs, encoded, bundle)} == {given}
         hits = sum(len(set(example.labels) & set(("film",) if given == 1 else bundle.labels)) for example in examples)
         assert task.evaluate(outputs, encoded, bundle)["precision"] == pytest.approx(hits / (10 * given))

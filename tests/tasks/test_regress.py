@@ -31,7 +31,9 @@ def test_targets_are_standardised_and_predictions_are_not(tokenizer: Tokenizer) 
     encoded = task.encode(examples, bundle)
     targets = np.concatenate([row.target_value for row in encoded.rows])
     assert (targets.mean(), targets.std()) == (pytest.approx(0, abs=1e-5), pytest.approx(1, abs=1e-5))
-    answers = task.predictions(list(targets[:, None]), encoded, bundle)
-    assert [answer.value for answer in answers] == pytest.approx([example.value for example in examples], rel=1e-5)
+    found = task.predictions(list(targets[:, None]), encoded, bundle)
+    assert [prediction.value for prediction in found] == pytest.approx(
+        [example.value for example in examples], rel=1e-5
+    )
     with pytest.raises(InputError, match="all labels are 3"):
         task.initial_state(state, [Example("x", "3", "a.csv", 1, None, (), 3.0)] * 2)

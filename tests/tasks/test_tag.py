@@ -66,7 +66,7 @@ def test_in_windows_of_long_sentences_every_word_is_scored_once(tokenizer: Token
         for place, word in zip(row.wanted, row.words, strict=True):
             piece = tokenizer.decode(row.ids[place : place + 1]).strip()
             assert tokens[word].startswith(piece)
-    answer = TASKS["tag"].predictions(outputs_of(bundle.model, encoded.rows), encoded, bundle)[0]
-    assert len(answer.tags) == len(tokens)
-    assert min(answer.scores) > 0, "each of them was scored"
+    prediction = TASKS["tag"].predictions(outputs_of(bundle.model, encoded.rows), encoded, bundle)[0]
+    assert len(prediction.tags) == len(tokens)
+    assert min(prediction.scores) > 0, "each of them was scored"
     assert encoded.notes == ("1 sentence longer than 16 tokens, read in windows",)

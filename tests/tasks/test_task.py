@@ -35,9 +35,9 @@ def test_scores_and_predictions_do_not_depend_on_the_batch(
     for first, second in zip(together, alone, strict=True):
         np.testing.assert_allclose(first, second, atol=1e-5)
     one = own.encode(examples[4:5], bundle)
-    answer = own.predictions(outputs_of(bundle.model, one.rows), one, bundle)[0].short
+    prediction = own.predictions(outputs_of(bundle.model, one.rows), one, bundle)[0].short
     same = own.predictions(together, encoded, bundle)[4].short
-    assert answer == (pytest.approx(same, rel=1e-4) if task == "regress" else same)
+    assert prediction == (pytest.approx(same, rel=1e-4) if task == "regress" else same)
     assert own.evaluate(together, encoded, bundle)["loss"] == pytest.approx(
         own.evaluate(alone, encoded, bundle)["loss"]
     )

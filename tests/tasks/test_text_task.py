@@ -30,9 +30,9 @@ def test_windows_of_a_text_are_averaged_and_nothing_is_cut_off(tokenizer: Tokeni
     assert all(row.target_value.tolist() == [1] for row in encoded.rows[:-1]), "a window has the label of its text"
     outputs = outputs_of(bundle.model, encoded.rows)
     windows = torch.softmax(torch.tensor(np.stack(outputs[:-1])), dim=1).mean(dim=0)
-    answers = task.predictions(outputs, encoded, bundle)
-    assert list(answers[0].scores.values()) == pytest.approx(windows.tolist(), abs=1e-6)
-    assert list(answers[1].scores.values()) == pytest.approx(torch.softmax(torch.tensor(outputs[-1]), 0).tolist())
+    found = task.predictions(outputs, encoded, bundle)
+    assert list(found[0].scores.values()) == pytest.approx(windows.tolist(), abs=1e-6)
+    assert list(found[1].scores.values()) == pytest.approx(torch.softmax(torch.tensor(outputs[-1]), 0).tolist())
 
 
 def test_pairs_are_separated_by_sep_and_have_segments_if_the_base_has_them(tokenizer: Tokenizer) -> None:
