@@ -7,7 +7,7 @@ import pytest
 
 from boxed import Box
 from headswap.bundle.bundle import Bundle
-from headswap.bundle.check import examine_bundle
+from headswap.bundle.check import check_bundle
 from headswap.core.errors import InputError
 from headswap.core.files import read_json
 from headswap.core.installed_bases import base_folder, list_bases
@@ -53,7 +53,7 @@ def test_the_studies_of_the_base_take_its_shape_and_its_tokenizer() -> None:
 
 @shipped
 def test_the_shipped_files_are_those_that_were_packed_and_fit_the_limit() -> None:
-    assert [check.message for check in examine_bundle(BUNDLE) if not check.is_sound] == []
+    assert [check.message for check in check_bundle(BUNDLE) if not check.is_sound] == []
     assert manifest_problems(RECORD) == []
     assert sum(file.stat().st_size for folder in (BUNDLE, RECORD) for file in folder.iterdir()) <= MOST_BYTES
 

@@ -1,4 +1,4 @@
-"""Measures with known answers, and against scikit-learn."""
+"""Metrics of classification, compared with known values and with scikit-learn."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def test_a_label_that_never_occurs_and_is_never_predicted_has_no_f1() -> None:
     assert found[0] == pytest.approx(6 / 7)
 
 
-def test_calibration_has_its_known_answer() -> None:
+def test_calibration_of_a_known_case() -> None:
     # Ten texts with .95, of which eight are right; ten with .65, of which five are right.
     probabilities = np.array([[0.95, 0.05]] * 10 + [[0.65, 0.35]] * 10)
     targets = np.array([0] * 8 + [1] * 2 + [0] * 5 + [1] * 5)
@@ -41,5 +41,5 @@ def test_calibration_has_its_known_answer() -> None:
     ]  # fmt: skip
 
 
-def test_certain_and_right_is_calibrated() -> None:
+def test_certain_and_right_predictions_have_no_calibration_error() -> None:
     assert calibration(np.array([[1.0, 0.0]] * 4), np.zeros(4, dtype=int))["ece"] == 0.0

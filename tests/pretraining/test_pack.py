@@ -10,7 +10,7 @@ from safetensors import safe_open
 import headswap as hs
 from boxed import Box
 from headswap.bundle.bundle import Bundle
-from headswap.bundle.check import examine_bundle
+from headswap.bundle.check import check_bundle
 from headswap.core.errors import HeadswapError, InputError, RunError, SettingError
 from headswap.core.files import read_json, sha256_of_file, write_json
 from headswap.core.manifest import manifest_problems
@@ -52,7 +52,7 @@ def copied(folder: Path, tmp_path: Path) -> Path:
 def test_the_weights_are_bf16_and_the_bundle_is_sound(packed: Packed) -> None:
     with safe_open(packed.out / "bundle" / "model.safetensors", framework="pt") as file:
         assert {file.get_slice(name).get_dtype() for name in file.keys()} == {"BF16"}  # noqa: SIM118 - no mapping
-    assert all(check.is_sound for check in examine_bundle(packed.out / "bundle"))
+    assert all(check.is_sound for check in check_bundle(packed.out / "bundle"))
     assert Bundle.load(packed.out / "bundle").verify() == [], "golden outputs are those of the rounded weights"
 
 

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headswap.bundle.bundle import Bundle
-from headswap.bundle.check import examine_bundle
+from headswap.bundle.check import check_bundle
 from headswap.core.errors import HeadswapError, InputError
 from headswap.core.files import read_json
 from headswap.data import open_text
@@ -78,7 +78,7 @@ def test_a_bundle_with_any_bytes_changed_is_loaded_or_refused(
     except HeadswapError as problem:
         assert "damaged" in str(problem), "the message has the name of the folder"
     is_same = (copy / name).read_bytes() == (bundle / name).read_bytes()
-    checks = examine_bundle(copy)
+    checks = check_bundle(copy)
     assert all(check.is_sound for check in checks) == is_same, "the doctor finds every change"
 
 

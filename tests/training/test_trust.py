@@ -170,9 +170,9 @@ def test_predicting_in_bf16_says_what_it_moved(
     with caplog.at_level(logging.INFO, logger="headswap"):
         half = predict_texts(run.model.bundle, texts, precision="bf16")
     full = predict_texts(run.model.bundle, texts)
-    said = [record.getMessage() for record in caplog.records if "moves the model's raw outputs" in record.getMessage()]
+    said = [record.getMessage() for record in caplog.records if "bf16 changes the raw outputs" in record.getMessage()]
     assert len(said) == 1
-    assert said[0].startswith("bf16 moves the model's raw outputs for the first 3 by at most ")
+    assert said[0].startswith("On the first 3 rows bf16 changes the raw outputs by at most ")
     gap = max(abs(one.scores["pos"] - other.scores["pos"]) for one, other in zip(half, full, strict=True))
     assert 0 < gap < 0.01
 

@@ -80,7 +80,7 @@ def doctor(
 def _check_folder(name: str) -> dict[str, Any]:
     from pathlib import Path
 
-    from headswap.bundle.check import Check, examine_bundle
+    from headswap.bundle.check import Check, check_bundle
     from headswap.core.errors import HeadswapError, SettingError
     from headswap.data.columns import COLUMN_EXTENSIONS
     from headswap.data.open_text import extension_of
@@ -91,7 +91,7 @@ def _check_folder(name: str) -> dict[str, Any]:
         flag = "train" if extension_of(Path(name)) in COLUMN_EXTENSIONS | CONLL_EXTENSIONS else "corpus"
         raise SettingError(f"{name} is a file, neither a bundle nor a token store. To check data pass --{flag} {name}.")
     if not is_store(name):
-        return {"bundle": name, "checks": [check.as_json() for check in examine_bundle(name)]}
+        return {"bundle": name, "checks": [check.as_json() for check in check_bundle(name)]}
     try:
         store = TokenStore.open(Path(name))
         store.verify()
@@ -133,15 +133,15 @@ def _check_texts(
 def _labelled(data: LabelledSettings) -> tuple[Any, dict[str, Any]]:
     """The task that the first set implies; each set, or the error that prevents reading it."""
     from headswap.core.errors import InputError
-    from headswap.tasks.registry import TASKS, chosen_task
+    from headswap.tasks.registry import chosen_task, named_task
 
     files = {role: getattr(data, role) for role in ROLES if getattr(data, role) is not None}
-    task = TASKS[data.task or "classify"]
+    task = named_task(data.task)
     if files:
         try:
             task = chosen_task(data.changed(train=next(iter(files.values()))))
         except InputError:
-            task = TASKS[data.task or "classify"]  # the error is found again when the file is read
+            task = named_task(data.task)  # the error is found again when the file is read
     task.check_columns(data)
     label_files = {"train": data.label_file, "validation": data.validation_label_file, "test": data.test_label_file}
     labelled: dict[str, Any] = {}

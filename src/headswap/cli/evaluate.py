@@ -67,7 +67,7 @@ def evaluate(
     elif loaded.model.shape.head == "lm":
         _print_language_model(metrics)
     else:
-        print_evaluation(task.name, task.noun, metrics)
+        print_evaluation(task, metrics)
 
 
 def _refuse(what: str, flags: dict[str, object]) -> None:

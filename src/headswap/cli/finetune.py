@@ -38,7 +38,7 @@ def finetune(
     from headswap.cli.scores import print_comparison
     from headswap.cli.training_verb import run_verb
     from headswap.finetuning.finetune import finetune as finetune_run
-    from headswap.tasks.registry import TASKS
+    from headswap.tasks.registry import named_task
 
     sections = {
         "data": data,
@@ -53,13 +53,12 @@ def finetune(
     if run is None:
         return
     result = run.result
-    task = TASKS[result.get("task", "classify")]
+    task = named_task(result.get("task"))
     if flags.json:
         print_json({"run": str(run.path), **result})
     elif result.get("test"):
         scores = {f"headswap ({model_name(result['base'])})": result["test"], **result.get("baselines", {})}
-        print_comparison(task.name, task.noun, scores)
+        print_comparison(task, scores)
     if not flags.quiet:
-        example = "'a context' --question 'your question'" if task.name == "span" else "'your text'"
         bundle = shlex.quote(str(run.path))
-        console.print(f"The {task.product} is in {run.path}. Next: headswap predict {bundle} {example}")
+        console.print(f"The {task.product} is in {run.path}. Next: headswap predict {bundle} {task.example_arguments}")

@@ -96,8 +96,11 @@ class _Finetuning:
             max_answer_length=training.max_answer_length,
             reads_pairs=recipe.data.text_pair_column is not None,
         )
-        state = self.task.begin(state, splits.train)
-        self.bundle = Bundle(start.model, start.tokenizer, splits.labels, start.objective, card, task=state)
+        state = self.task.initial_state(state, splits.train)
+        self.bundle = Bundle(
+            start.model, start.tokenizer, splits.labels, start.objective, card, task=state,
+            problem_type=self.task.problem_type,
+        )  # fmt: skip
         self.train, self.validation = self._encoded(splits.train), self._encoded(splits.validation)
         self.steps_per_epoch = steps_per_epoch(len(self.train.rows), training.batch_size)
         self.recipe, self.total_steps = resolve_finetuning(recipe.changed(training=training), self._facts())
@@ -155,7 +158,7 @@ class _Finetuning:
         if progress.best_step is not None:
             load_weights_in_place(bundle.model, best_folder(self.run.path / "checkpoints", progress))
         if len(self.validation):
-            bundle = self.task.choose(self._outputs(bundle, self.validation), self.validation, bundle)
+            bundle = self.task.choose_thresholds(self._outputs(bundle, self.validation), self.validation, bundle)
         chosen_step = progress.best_step or progress.step
         chosen = next(line for line in reversed(progress.history) if line["step"] == chosen_step)
         if progress.best_step is not None:
@@ -185,7 +188,7 @@ class _Finetuning:
                     labelled = [*self.splits.train, *self.splits.validation]
                     result["baselines"] = task_baselines(self.task.name, labelled, self.splits.test)
             elif self.latest:
-                self.task.warn(self.latest, role="validation" if len(self.validation) else "train")
+                self.task.warn_of_problems(self.latest, role="validation" if len(self.validation) else "train")
             bundle.save(self.run.path / "bundle")
             asked = self.validation if len(self.validation) else self.train
             result["reload_check"] = check_reload(reader, bundle, self.run.path / "bundle", asked.rows)
@@ -203,9 +206,9 @@ class _Finetuning:
         prefix, examples = ("eval", self.validation) if len(self.validation) else ("train", self.train)
         outputs, bundle = self._outputs(self.bundle, examples), self.bundle
         if prefix == "eval":
-            bundle = self.task.choose(outputs, examples, bundle)
-        self.latest = self.task.measure(outputs, examples, bundle)
-        names = (*self.task.shown, "loss") if prefix == "eval" else self.task.shown
+            bundle = self.task.choose_thresholds(outputs, examples, bundle)
+        self.latest = self.task.evaluate(outputs, examples, bundle)
+        names = (*self.task.logged_metrics, "loss") if prefix == "eval" else self.task.logged_metrics
         wanted = self.recipe.training.metric_for_best_model
         if prefix == "eval" and wanted and wanted not in names:
             names = (wanted, *names)
@@ -214,16 +217,16 @@ class _Finetuning:
     def _score(self, metrics: dict[str, Any]) -> list[float]:
         """Higher is better."""
         assert self.recipe.training.metric_for_best_model is not None
-        return self.task.score(metrics, self.recipe.training.metric_for_best_model)
+        return self.task.selection_score(metrics, self.recipe.training.metric_for_best_model)
 
     def _test(self, bundle: Bundle) -> dict[str, Any]:
         test = self._encoded(self.splits.test)
         outputs = self._outputs(bundle, test)
-        metrics = self.task.measure(outputs, test, bundle, is_final=True)
-        self.task.warn(metrics, role="test")
+        metrics = self.task.evaluate(outputs, test, bundle, is_final=True)
+        self.task.warn_of_problems(metrics, role="test")
         self._say_how_it_was_read("test", test)
-        if self.task.name == "classify":
-            answers = self.task.answers(outputs, test, bundle)
+        if self.task.keeps_predictions:
+            answers = self.task.predictions(outputs, test, bundle)
             predictions_of(answers, self.splits.test, bundle.labels).save(self.run.path)
         return metrics | {"truncated_share": test.truncated_share}
 
@@ -250,13 +253,13 @@ class _Finetuning:
                 "No validation set is given: %d training examples are held out to choose on.", len(splits.validation)
             )
         splits.warn_of_overlap()
-        if self.task.head != "classify" and self.start.model.shape.direction == "causal":
+        if self.task.is_per_token and self.start.model.shape.direction == "causal":
             log.info("This base reads from left to right, so each word is judged without what follows it.")
         log_findings(findings_of({"train": splits.train, "validation": splits.validation, "test": splits.test}), log)
         log.info("Ledger: %s.", self.start.ledger.sentence())
         log.info(
             "%s%d train, %d validation, %d test; %.1f %% of the training tokens cut off at %d a %s.",
-            "" if self.task.name in ("regress", "span") else f"{len(splits.labels)} labels, ",
+            f"{len(splits.labels)} labels, " if self.task.lists_labels else "",
             len(splits.train), len(splits.validation), len(splits.test), 100 * cut, self.max_length, self.task.noun,
         )  # fmt: skip
         self._say_how_it_was_read("train", self.train)

@@ -54,7 +54,7 @@ class StartingPoint:
                 if text
             )
             tokenizer = train_tokenizer(documents, recipe.tokenizer)
-        if splits.task.name == "span" or recipe.data.text_pair_column is not None:
+        if splits.task.needs_sep(recipe.data):
             tokenizer = tokenizer.with_mask_and_sep()
         start = recipe.model
         assert start.preset is not None

@@ -19,7 +19,7 @@ import torch
 
 from headswap.bundle.bundle import LAYOUT as BUNDLE
 from headswap.bundle.bundle import Bundle
-from headswap.bundle.check import examine_bundle
+from headswap.bundle.check import check_bundle
 from headswap.core.errors import InputError, RunError, SettingError, listed
 from headswap.core.files import atomic_folder, read_json, sha256_of_file, write_json
 from headswap.core.manifest import write_manifest, written_names
@@ -93,7 +93,7 @@ def pack(
     with TemporaryDirectory() as name:  # what is refused replaces nothing
         bundle_folder, record = Path(name) / "bundle", Path(name) / "record"
         rounded.save(bundle_folder, dtype=torch.bfloat16)
-        if unsound := [check.message for check in examine_bundle(bundle_folder) if not check.is_sound]:
+        if unsound := [check.message for check in check_bundle(bundle_folder) if not check.is_sound]:
             raise RunError(f"What was packed from {run} is not sound: {' '.join(unsound)}")
         reference = _write_record(run, record, Bundle.load(bundle_folder), sentences, beside)
         num_bytes = sum(file.stat().st_size for part in (bundle_folder, record) for file in part.iterdir())
@@ -133,7 +133,7 @@ def _checked(run: Path) -> tuple[PretrainRecipe, dict[str, Any]]:
         raise SettingError(f"{run} is a run of headswap {verb}; a base that is shipped comes from headswap pretrain.")
     if not RunFolder(run).is_finished:
         raise InputError(f"{run} has not finished. Finish it with --resume first.")
-    if unsound := [check.message for check in examine_bundle(run) if not check.is_sound]:
+    if unsound := [check.message for check in check_bundle(run) if not check.is_sound]:
         raise InputError(f"{run} is not sound: {' '.join(unsound)}")
     result = RunFolder(run).result
     if result["loss"] is None:

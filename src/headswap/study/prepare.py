@@ -106,9 +106,9 @@ def _checked(recipe: StudyRecipe) -> StudyRecipe:
         raise SettingError("No training set is given. Name a data set, or pass --train FILE.")
     if data.num_train is not None:
         raise SettingError("num_train is for finetune; in a study it is the budgets that say how many labels are used.")
-    task = chosen_task(data).name
-    if task != "classify" or data.text_pair_column is not None:
-        what = "pairs of texts" if data.text_pair_column is not None else f"the task {task}"
+    task = chosen_task(data)
+    if not task.keeps_predictions or data.text_pair_column is not None:
+        what = "pairs of texts" if data.text_pair_column is not None else f"the task {task.name}"
         raise SettingError(
             f"A study compares classifiers of single texts; {data.train} is for {what}. "
             "Fine-tune with several seeds instead (headswap finetune)."

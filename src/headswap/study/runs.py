@@ -27,6 +27,7 @@ from headswap.study.config import StudyRecipe
 from headswap.study.folder import PLAN, RECIPE
 from headswap.study.outputs import damage, has_finished
 from headswap.study.records import CELL, damage_sentence, read_plan, read_prepared, record_of, record_sentence
+from headswap.tasks.registry import named_task
 from headswap.training.run_folder import METRICS, RunFolder, read_metrics
 
 FREE = {"training.seed", "data.num_train", "machine.threads", "machine.device"}
@@ -237,7 +238,7 @@ def _finetune_recipe(path: Path) -> FinetuneRecipe:
     if not (path / "result.json").exists():
         raise InputError(f"{path} is not finished. Finish it with --resume first.")
     recipe = load_recipe(FinetuneRecipe, file)
-    if recipe.data.task not in (None, "classify"):
+    if not named_task(recipe.data.task).keeps_predictions:
         raise SettingError(f"{path} is a run of the task {recipe.data.task}; compare takes classifiers.")
     if recipe.data.test is None and "test" not in RunFolder(path).result:
         raise InputError(f"{path} was not scored on a test set. Run the fine-tuning again with --test FILE.")
