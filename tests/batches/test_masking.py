@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from headswap.batches.config import MaskingSettings
-from headswap.batches.masking import Masked, Masker, Places, places_of
+from headswap.batches.masking import CorpusTokens, MaskedTokens, Masker, joined_tokens
 from headswap.core.errors import SettingError
 from headswap.core.random_streams import Draws
 from headswap.data.records import Document
@@ -26,12 +26,12 @@ def kind(request: pytest.FixtureRequest) -> Tokenizer:
     )
 
 
-def places(tokenizer: Tokenizer, text: str = TEXT, *, document: int = 0) -> Places:
+def places(tokenizer: Tokenizer, text: str = TEXT, *, document: int = 0) -> CorpusTokens:
     ids, starts = tokenizer.word_starts(text)
-    return places_of([(ids.astype(np.int64), document, 1, starts)])
+    return joined_tokens([(ids.astype(np.int64), document, 1, starts)])
 
 
-def mask(tokenizer: Tokenizer, where: Places, *, step: int = 0, **settings: object) -> Masked:
+def mask(tokenizer: Tokenizer, where: CorpusTokens, *, step: int = 0, **settings: object) -> MaskedTokens:
     return Masker(tokenizer, MaskingSettings.model_validate(settings))(where, Draws(7, "mask", step))
 
 
@@ -73,7 +73,7 @@ def test_two_shares_that_are_more_than_everything_are_refused() -> None:
 
 def test_special_tokens_are_never_chosen_and_never_put_in(tokenizer: Tokenizer) -> None:
     ids = np.tile(np.arange(tokenizer.vocab_size), 40)
-    where = places_of([(ids, 0, 0, np.ones(len(ids), dtype=bool))])
+    where = joined_tokens([(ids, 0, 0, np.ones(len(ids), dtype=bool))])
     for unit in ("token", "word", "span"):
         found = mask(tokenizer, where, mlm_probability=0.9, mask_unit=unit, mask_replace_prob=0, random_replace_prob=1)
         specials = sorted(tokenizer.special_ids)
@@ -123,7 +123,7 @@ def test_a_mask_depends_on_place_step_and_seed_but_not_on_the_batch(tokenizer: T
     first, second = places(tokenizer, document=3), places(tokenizer, document=9)
     alone = mask(tokenizer, second)
     parts = [(part.ids, int(part.documents[0]), 1, part.word_starts) for part in (first, second)]
-    together = mask(tokenizer, places_of(parts))
+    together = mask(tokenizer, joined_tokens(parts))
     assert (together.ids[len(first.ids) :] == alone.ids).all()
     assert mask(tokenizer, first).target_index.tolist() != alone.target_index.tolist()
     assert mask(tokenizer, second, step=1).target_index.tolist() != alone.target_index.tolist()

@@ -33,16 +33,16 @@ def test_half_of_the_pairs_follow_each_other_and_half_come_from_another_document
     true = total = 0
     for step in range(400):
         for pair in rows.pieces_of(range(len(rows)), Draws(1, "mask", step)):
-            assert (pair.first.document == pair.second.document) == pair.is_true
+            assert (pair.first.document == pair.second.document) == pair.is_original
             assert len(pair.first.ids) + len(pair.second.ids) + 2 <= 32
             assert len(pair.second.ids) > 0
-            if pair.is_true:
+            if pair.is_original:
                 assert pair.second.start == pair.first.start + len(pair.first.ids)
             # Every segment begins with a sentence: its first token is not the one before it.
             for part in (pair.first, pair.second):
                 body = rows.store.document(part.document)
                 assert part.start == 0 or body[part.start] != body[part.start - 1]
-            true, total = true + pair.is_true, total + 1
+            true, total = true + pair.is_original, total + 1
     assert abs(true - total / 2) < 4 * (total / 4) ** 0.5
 
 
@@ -65,8 +65,8 @@ def test_swapped_segments_are_the_same_two() -> None:
     for step in range(50):
         for pair in rows.pieces_of(range(len(rows)), Draws(1, "mask", step)):
             assert pair.first.document == pair.second.document
-            assert (pair.first.start < pair.second.start) == pair.is_true
-            found.add(pair.is_true)
+            assert (pair.first.start < pair.second.start) == pair.is_original
+            found.add(pair.is_original)
     assert found == {True, False}
 
 

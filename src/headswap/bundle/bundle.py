@@ -25,8 +25,8 @@ from headswap.core.manifest import MANIFEST, write_manifest
 from headswap.core.ownership import Layout
 from headswap.core.settings import validate
 from headswap.model.golden import GOLDEN_TOLERANCE, golden_outputs
-from headswap.model.parameter_count import account_of
-from headswap.model.text_model import ModelShape, TextModel, lay_out
+from headswap.model.parameter_count import count_parameters
+from headswap.model.text_model import ModelShape, TextModel, build_empty
 from headswap.model.weights import load_weights, open_weights, save_model
 from headswap.tokens.lab_tokenizer import MODEL_FILE
 from headswap.tokens.tokenizer import Tokenizer
@@ -130,7 +130,7 @@ class Bundle:
                 f"{tokenizer.fingerprint}, the model's is {config.get('tokenizer_fingerprint')}). Restore the original."
             )
         check_size(shape, folder)
-        model = lay_out(shape)
+        model = build_empty(shape)
         load_weights(model, folder / WEIGHTS, device=device)
         labels = tuple(config["id2label"][str(index)] for index in range(shape.num_labels or 0))
         masking = validate(MaskingSettings, config.get("masking", {}), origin=str(folder / CONFIG))
@@ -190,7 +190,7 @@ def check_size(shape: ModelShape, folder: Path) -> None:
 def card_text(bundle: Bundle) -> str:
     """The model card; it holds settings and figures, never a user's texts."""
     shape = bundle.model.shape
-    account = account_of(bundle.model)
+    counts = count_parameters(bundle.model)
     verb, task = VERBS[shape.direction if shape.head == "lm" else shape.head]
     lines = [
         "---",
@@ -202,7 +202,7 @@ def card_text(bundle: Bundle) -> str:
         "",
         f"- {shape.base.num_hidden_layers} layers of {shape.base.hidden_size}, {shape.direction} attention, vocabulary "
         f"{shape.base.vocab_size:,}, at most {shape.base.max_position_embeddings} tokens",
-        f"- {account.total:,} parameters ({account.parts[0].count:,} of them in the embedding)",
+        f"- {counts.total:,} parameters ({counts.parts[0].count:,} of them in the embedding)",
         f"- tokenizer fingerprint `{bundle.tokenizer.fingerprint}`",
     ]
     if shape.head != "lm":

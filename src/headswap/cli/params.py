@@ -7,7 +7,7 @@ from headswap.finetuning.config import AdaptationSettings
 from headswap.model.shape import PRESET_VOCAB_SIZES, HeadName, HeadShape, ModelSettings
 
 if TYPE_CHECKING:
-    from headswap.model.parameter_count import Account
+    from headswap.model.parameter_count import ParameterCount
     from headswap.model.text_model import ModelShape
 
 
@@ -45,7 +45,7 @@ def params(
     from headswap.cli.display import print_json, print_table
     from headswap.core.errors import SettingError
     from headswap.finetuning.layer_rates import freeze
-    from headswap.model.parameter_count import account_of, account_of_shape
+    from headswap.model.parameter_count import count_parameters, count_parameters_of_shape
     from headswap.model.text_model import ModelShape
 
     if bundle is not None:
@@ -55,7 +55,7 @@ def params(
         loaded = Bundle.load(bundle).model
         if loaded.shape.lora is not None:  # what was trained in it, and would be again
             freeze(loaded, AdaptationSettings(trainable="lora"))
-        account, title = account_of(loaded), bundle
+        account, title = count_parameters(loaded), bundle
     else:
         settings = model or ModelSettings()
         for name, value, least in (
@@ -74,7 +74,7 @@ def params(
         if head != "none":
             labels = None if head == "lm" else 2 if head == "span" else num_labels or 2
             whole = ModelShape(base=shape, head=head, num_labels=labels, classifier=head_shape or HeadShape())
-        account = _adapted(whole, adaptation) if whole and adaptation else account_of_shape(shape, whole)
+        account = _adapted(whole, adaptation) if whole and adaptation else count_parameters_of_shape(shape, whole)
         title = (
             f"{settings.preset}, vocabulary {shape.vocab_size:,}, {'base alone' if head == 'none' else f'{head} head'}"
         )
@@ -89,12 +89,12 @@ def params(
     print_table(title, ("part", "formula", "parameters"), rows)
 
 
-def _adapted(shape: "ModelShape", adaptation: AdaptationSettings) -> "Account":
-    """The account of a model of which only a part moves."""
+def _adapted(shape: "ModelShape", adaptation: AdaptationSettings) -> "ParameterCount":
+    """The parameter count of a model of which only a part moves."""
     from headswap.finetuning.layer_rates import freeze
-    from headswap.model.parameter_count import account_of
-    from headswap.model.text_model import lay_out
+    from headswap.model.parameter_count import count_parameters
+    from headswap.model.text_model import build_empty
 
-    model = lay_out(shape.changed(lora=adaptation.lora()))
+    model = build_empty(shape.changed(lora=adaptation.lora()))
     freeze(model, adaptation)
-    return account_of(model)
+    return count_parameters(model)

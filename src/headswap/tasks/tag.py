@@ -20,7 +20,7 @@ from headswap.data.config import ColumnSettings
 from headswap.data.records import TaggedExample
 from headswap.data.tagged import OUTSIDE, check_tags, read_tagged, split_words, tag_names
 from headswap.metrics.entities import entities_of, tagging_metrics
-from headswap.objectives.supervised import TaggingObjective
+from headswap.objectives.supervised import ClassificationObjective
 from headswap.tasks.classify import balanced_weights
 from headswap.tasks.config import TaskSettings
 from headswap.tasks.predictions import Entity, TagsPrediction
@@ -101,12 +101,12 @@ class TagTask(Task):
             rows.append(replace(row, target_index=row.wanted, target_value=values))
         return replace(encoded, rows=rows)
 
-    def objective(self, training: TaskSettings, encoded: EncodedSet, labels: Sequence[str]) -> TaggingObjective:
+    def objective(self, training: TaskSettings, encoded: EncodedSet, labels: Sequence[str]) -> ClassificationObjective:
         """Cross entropy, weighted and smoothed as asked."""
         weights = None
         if training.class_weight == "balanced":
             weights = balanced_weights(np.concatenate([row.target_value for row in encoded.rows]), len(labels))
-        return TaggingObjective(label_smoothing=training.label_smoothing_factor, class_weights=weights)
+        return ClassificationObjective(label_smoothing=training.label_smoothing_factor, class_weights=weights)
 
     def measure(
         self, outputs: Sequence[np.ndarray], encoded: EncodedSet, bundle: Bundle, *, is_final: bool = False
