@@ -26,6 +26,7 @@ def test_each_sequence_is_pooled_separately() -> None:
         "max": [[3.0, 5.0], [7.0, 4.0]],
         "mean+max": [[2.0, 3.0, 3.0, 5.0], [3.0, 5 / 3, 7.0, 4.0]],
         "weighted-mean": [[7 / 3, 7 / 3], [16 / 6, 2.0]],
+        "later": [[7 / 3, 7 / 3], [16 / 6, 2.0]],
     }
     for pooling, values in expected.items():
         torch.testing.assert_close(pool(hidden, torch.tensor([2, 3]), pooling), torch.tensor(values))

@@ -6,11 +6,12 @@ Shapes: N tokens, B sequences, D hidden width.
 import torch
 from torch import Tensor
 
-from headswap.model.shape import Pooling
+from headswap.model.shape import FORMER_POOLINGS, Pooling
 
 
 def pool(hidden_ND: Tensor, lengths_B: Tensor, pooling: Pooling) -> Tensor:
     """One vector per sequence, B x P."""
+    pooling = FORMER_POOLINGS.get(pooling, pooling)
     ends_B = torch.cumsum(lengths_B, 0)
     if pooling == "last":
         return hidden_ND[ends_B - 1]
