@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headswap.model.shape import DEFAULT_PRESET, FITTED_DROPOUT, Direction, HeadShape, Pooling
+from headswap.model.shape import DEFAULT_PRESET, FITTED_DROPOUT, FORMER_POOLINGS, Direction, HeadShape, Pooling
 
 if TYPE_CHECKING:
     from headswap.finetuning.config import FinetuneRecipe, HeadSettings
@@ -32,7 +32,7 @@ FINETUNE_EPOCHS = (3, 20)
 FINETUNE_PATIENCE = 5
 DROPOUT_FROM_EPOCHS = ((10.0, 0.2), (4.0, 0.1))
 """(epochs, dropout): dropout of a causal base that sees its corpus more often than that."""
-POOLINGS: dict[Direction, Pooling] = {"causal": "later", "bidirectional": "mean"}
+POOLINGS: dict[Direction, Pooling] = {"causal": "weighted-mean", "bidirectional": "mean"}
 """In a causal model later tokens have seen more context, so they get more weight; elsewhere all tokens are equal."""
 LAYER_LR_DECAY, HEAD_LR_FACTOR = 0.8, 10.0
 """Learning rates fall by 0.8 per layer downwards; the new head gets 10 times the rate of the top layer."""
@@ -183,7 +183,9 @@ def values_behind_pretraining() -> list[float]:
 def values_behind_finetuning() -> list[float | str]:
     """The same for a fine-tuning."""
     rates = [FINETUNE_RATE_AT_256, SCRATCH_RATE_AT_256, UNDERTRAINED_RATE_AT_256, LEAST_TOKENS_PER_PARAMETER]
-    return [*rates, FINETUNE_STEPS, *FINETUNE_EPOCHS, FINETUNE_PATIENCE, *POOLINGS.values(), MOST_GRADUAL]
+    first_names = {now: former for former, now in FORMER_POOLINGS.items()}  # job ids of older studies stay the same
+    poolings = [first_names.get(pooling, pooling) for pooling in POOLINGS.values()]
+    return [*rates, FINETUNE_STEPS, *FINETUNE_EPOCHS, FINETUNE_PATIENCE, *poolings, MOST_GRADUAL]
 
 
 def _two_digits(value: float) -> float:

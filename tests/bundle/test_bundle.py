@@ -105,7 +105,7 @@ def misshape(state: dict[str, torch.Tensor]) -> None:
     [
         (drop, "head.output.bias is missing"),
         (add, "head.extra has no place"),
-        (misshape, r"head.output.bias has shape \(7,\), wanted is \(3,\)"),
+        (misshape, r"head.output.bias has shape \(7,\), expected is \(3,\)"),
     ],
 )
 def test_tensors_that_do_not_fit_are_named(saved: Path, damage: Callable[..., None], words: str) -> None:

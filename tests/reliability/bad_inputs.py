@@ -290,7 +290,7 @@ argv("a corpus of one token", "pretrain", "corpus.txt", "--out=corpus.txt", file
 argv("a token store beside a file", "pretrain", "store", "corpus.txt", "--out=out", files="store corpus.txt",
      says=("store is a token store", "Give it alone"))  # fmt: skip
 argv("a token store read by columns", "pretrain", "store", "--out=out", "--text-column=body", files="store",
-     says=("text_column cannot be set", "whose texts are read already"))  # fmt: skip
+     says=("text_column cannot be set", "whose texts are already tokenized"))  # fmt: skip
 argv("a tokenizer for a token store", "pretrain", "store", "--out=out", "--vocab-size=400", files="store",
      says=("vocab_size cannot be set", "a tokenizer of its own"))  # fmt: skip
 
@@ -354,10 +354,10 @@ damaged_store("store with an array outside its folder", "store", REBUILD)(
         store / "store.json", arrays=json.loads((store / "store.json").read_text())["arrays"]
         | {"../../secret": {"dtype": "|u1", "length": 3, "sha256": ""}})
 )  # fmt: skip
-damaged_store("store without its tokenizer", "store holds no tokenizer", "Give a tokenizer.json")(
+damaged_store("store without its tokenizer", "store contains no tokenizer", "Give a tokenizer.json")(
     lambda store: (store / "tokenizer.json").unlink()
 )
-damaged_store("store whose counts do not fit", "do not fit what store.json says", REBUILD)(
+damaged_store("store whose counts do not fit", "do not match store.json", REBUILD)(
     lambda store: edit_json(store / "store.json", num_documents=3)
 )
 

@@ -201,7 +201,7 @@ def test_what_is_cut_off_is_said(base: hs.Run, train: Path, tmp_path: Path, capl
     classifier.model.predict(["the film was lovely " * 50])
     assert "tokens were cut off" in caplog.text
     base.model.generate("the film was lovely " * 50, max_new_tokens=1)
-    assert "the model reads the last 32 of them" in caplog.text
+    assert "the model uses the last 32 of them" in caplog.text
 
 
 def test_sampling_flags_without_a_temperature_are_refused(base: hs.Run) -> None:

@@ -27,7 +27,7 @@ from headswap.core.manifest import MANIFEST, write_manifest
 from headswap.core.ownership import Layout
 from headswap.core.settings import validate
 from headswap.model.golden import GOLDEN_TOLERANCE, golden_outputs
-from headswap.model.text_model import ModelShape, TextModel, lay_out
+from headswap.model.text_model import ModelShape, TextModel, build_empty
 from headswap.model.weights import load_weights, open_weights, save_model
 from headswap.tokens.lab_tokenizer import MODEL_FILE
 from headswap.tokens.tokenizer import Tokenizer
@@ -121,7 +121,7 @@ class Bundle:
                 f"{tokenizer.fingerprint}, the model's is {config.get('tokenizer_fingerprint')}). Restore the original."
             )
         check_size(shape, folder)
-        model = lay_out(shape)
+        model = build_empty(shape)
         load_weights(model, folder / WEIGHTS, device=device)
         labels = tuple(config["id2label"][str(index)] for index in range(shape.num_labels or 0))
         masking = validate(MaskingSettings, config.get("masking", {}), origin=str(folder / CONFIG))

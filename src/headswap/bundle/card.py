@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from headswap.bundle.uses import use_of
 from headswap.core.installed_bases import PREFIX
-from headswap.model.parameter_count import account_of
+from headswap.model.parameter_count import count_parameters
 
 if TYPE_CHECKING:
     from headswap.bundle.bundle import Bundle
@@ -39,7 +39,7 @@ print(model.{verb}({call}))
 def card_text(bundle: "Bundle") -> str:
     """The whole card, in Markdown."""
     shape = bundle.model.shape
-    account = account_of(bundle.model)
+    counts = count_parameters(bundle.model)
     use = use_of(shape, reads_pairs=bundle.task.reads_pairs)
     lines = [
         "---",
@@ -51,7 +51,7 @@ def card_text(bundle: "Bundle") -> str:
         "",
         f"- {shape.base.num_hidden_layers} layers of {shape.base.hidden_size}, {shape.direction} attention, vocabulary "
         f"{shape.base.vocab_size:,}, at most {shape.base.max_position_embeddings} tokens",
-        f"- {account.total:,} parameters ({account.parts[0].count:,} of them in the embedding)",
+        f"- {counts.total:,} parameters ({counts.parts[0].count:,} of them in the embedding)",
         f"- tokenizer fingerprint `{bundle.tokenizer.fingerprint}`",
     ]
     if shape.head != "lm":

@@ -165,17 +165,17 @@ def _base(tokenizer: str | None, preset: Preset | None, vocab_size: int | None) 
 
     from headswap.bundle.bundle import CONFIG, Bundle
     from headswap.core.installed_bases import base_folder, is_boxed
-    from headswap.model.parameter_count import account_of, account_of_shape
+    from headswap.model.parameter_count import count_parameters, count_parameters_of_shape
     from headswap.model.shape import DEFAULT_PRESET, PRESET_VOCAB_SIZES, ModelSettings
 
     place = base_folder(tokenizer) if tokenizer and is_boxed(tokenizer) else Path(tokenizer or "")
     for folder in (place, place / "bundle") if tokenizer and preset is None else ():
         if (folder / CONFIG).is_file():
             bundle = Bundle.load(folder)
-            return bundle.max_length, account_of(bundle.model).total
+            return bundle.max_length, count_parameters(bundle.model).total
     name = preset or DEFAULT_PRESET
     shape = ModelSettings(preset=name).shape(vocab_size=vocab_size or PRESET_VOCAB_SIZES[name])
-    return shape.max_position_embeddings, account_of_shape(shape, None).total
+    return shape.max_position_embeddings, count_parameters_of_shape(shape, None).total
 
 
 def _print(report: dict[str, Any]) -> None:

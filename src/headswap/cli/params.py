@@ -11,7 +11,7 @@ from headswap.model.shape import PRESET_VOCAB_SIZES, HeadName, HeadShape, ModelS
 OfModel = Parameter(group=Group("Model"))
 
 if TYPE_CHECKING:
-    from headswap.model.parameter_count import Account
+    from headswap.model.parameter_count import ParameterCount
     from headswap.model.text_model import ModelShape
 
 
@@ -51,7 +51,7 @@ def params(
     from headswap.cli.display import model_name, print_json, print_table
     from headswap.core.errors import SettingError
     from headswap.finetuning.layer_rates import freeze
-    from headswap.model.parameter_count import account_of, account_of_shape
+    from headswap.model.parameter_count import count_parameters, count_parameters_of_shape
     from headswap.model.text_model import ModelShape
 
     if bundle is not None:
@@ -61,7 +61,7 @@ def params(
         loaded = Bundle.load(bundle).model
         if loaded.shape.lora is not None:  # the weights that were trained
             freeze(loaded, AdaptationSettings(trainable="lora"))
-        account, title = account_of(loaded), model_name(bundle)
+        account, title = count_parameters(loaded), model_name(bundle)
     else:
         settings = model or ModelSettings()
         for name, value, least in (
@@ -80,7 +80,7 @@ def params(
         if head != "none":
             labels = None if head == "lm" else 2 if head == "span" else num_labels or 2
             whole = ModelShape(base=shape, head=head, num_labels=labels, classifier=head_shape or HeadShape())
-        account = _adapted(whole, adaptation) if whole and adaptation else account_of_shape(shape, whole)
+        account = _adapted(whole, adaptation) if whole and adaptation else count_parameters_of_shape(shape, whole)
         title = (
             f"{settings.preset}, vocabulary {shape.vocab_size:,}, {'base alone' if head == 'none' else f'{head} head'}"
         )
@@ -95,12 +95,12 @@ def params(
     print_table(title, ("part", "formula", "parameters"), rows)
 
 
-def _adapted(shape: "ModelShape", adaptation: AdaptationSettings) -> "Account":
+def _adapted(shape: "ModelShape", adaptation: AdaptationSettings) -> "ParameterCount":
     """The parameter count of a model of which only a part is trained."""
     from headswap.finetuning.layer_rates import freeze
-    from headswap.model.parameter_count import account_of
-    from headswap.model.text_model import lay_out
+    from headswap.model.parameter_count import count_parameters
+    from headswap.model.text_model import build_empty
 
-    model = lay_out(shape.changed(lora=adaptation.lora()))
+    model = build_empty(shape.changed(lora=adaptation.lora()))
     freeze(model, adaptation)
-    return account_of(model)
+    return count_parameters(model)

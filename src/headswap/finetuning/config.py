@@ -31,9 +31,9 @@ class HeadSettings(HeadShape):
     """How the new head reads the base; what fits the base is left open."""
 
     pooling: Pooling | None = None  # type: ignore[assignment]
-    """How token vectors become one vector: last, mean, first, max, mean and max side by side, or later, a mean in which
-    a token weighs as much as its place, since it has read all before it. By default later where the base reads from
-    left to right, mean where it reads both ways. Heads that read token by token (tag, span) have no use for it."""
+    """How token vectors become one vector per sequence: last, mean, first, max, mean+max (both, concatenated), or
+    weighted-mean (position-weighted mean: token i has weight i, SGPT's weighted mean). Default: weighted-mean for
+    causal bases, mean for bidirectional ones. Heads that score every token (tag, span) do not use it."""
 
 
 class AdaptationSettings(Settings):

@@ -28,7 +28,7 @@ from headswap.core.ownership import Layout
 from headswap.core.settings import load_recipe, read_toml
 from headswap.inference.evaluate import score_language_model
 from headswap.inference.language_model import held_out_metrics
-from headswap.model.parameter_count import account_of
+from headswap.model.parameter_count import count_parameters
 from headswap.objectives.registry import make_objective
 from headswap.pretraining.config import PretrainRecipe
 from headswap.pretraining.corpus import split_documents
@@ -171,7 +171,7 @@ def _card(
     environment, data = read_json(run / "environment.json"), read_json(run / "data.json")
     bits = {"held-out bits per byte": round(after["bits_per_byte"], 4)} if "bits_per_byte" in after else {}
     return {
-        "parameters": account_of(bundle.model).total,
+        "parameters": count_parameters(bundle.model).total,
         "weights": "bf16 (computed with in fp32, or in bf16 where the machine is told to)",
         "sha256 of the token ids": data["corpus"],
         "tokens read": result["tokens"],
