@@ -12,7 +12,7 @@ import headswap as hs
 from headswap.cli.app import run
 from headswap.core.errors import InputError, SettingError
 from headswap.objectives.registry import PRETRAINING
-from headswap.pretraining.warnings import PlateauAlarm
+from headswap.pretraining.warnings import PlateauWarning
 from tiny import sentences
 
 TINY = {
@@ -137,11 +137,11 @@ def test_the_start_of_a_run_shows_masks_and_targets(
 ) -> None:
     settings = {**TINY, "max_steps": 1, "vocab_size": 280}
     hs.pretrain(shared / "corpus.txt", out=tmp_path / "masked", objective="masked", **settings)
-    shown = [record.getMessage() for record in caplog.records if "As the model sees it" in record.getMessage()]
+    shown = [record.getMessage() for record in caplog.records if "Example row with its targets" in record.getMessage()]
     assert any("<mask>[" in line for line in shown)
     caplog.clear()
     hs.pretrain(shared / "corpus.txt", out=tmp_path / "pairs", objective="masked+nsp", **settings)
-    shown = [record.getMessage() for record in caplog.records if "As the model sees it" in record.getMessage()]
+    shown = [record.getMessage() for record in caplog.records if "Example row with its targets" in record.getMessage()]
     assert "<sep>" in shown[0]
     assert " pair) <sos>" in shown[0]
     caplog.clear()
@@ -160,15 +160,15 @@ def test_a_plateau_at_the_unigram_entropy_is_said_once(
 
 @pytest.mark.parametrize(("loss", "place"), [(5.0, "at"), (4.9, "at"), (6.0, "above")])
 def test_where_a_plateau_is(caplog: pytest.LogCaptureFixture, loss: float, place: str) -> None:
-    PlateauAlarm(5.0, is_masked=False).look(loss, 50, 100, 1e-3)
+    PlateauWarning(5.0, is_masked=False).check(loss, 50, 100, 1e-3)
     assert f"is still {place} the unigram entropy 5.000" in caplog.text
 
 
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"mask_unit": "word"}, "the causal objective hides nothing"),
-        ({"objective": "masked+nsp", "layout": "documents"}, "a row is a pair"),
+        ({"mask_unit": "word"}, "no effect with the causal objective"),
+        ({"objective": "masked+nsp", "layout": "documents"}, "rows are pairs"),
         ({"objective": "masked+nsp", "type_vocab_size": 1}, "needs 2"),
     ],
 )

@@ -403,7 +403,7 @@ argv("no verb of this name", "pretrian", says=("'pretrian' is not a verb", "Did 
 argv("no folder to write", "pretrain", "corpus.txt", says=("--out", "headswap pretrain --help"), files="corpus.txt")
 argv("a word too much", "finetune", "extra", "--out=out", says=("'extra' is too much", "--help"))
 argv("a shape for a base that has one", "finetune", "--base=base", "--train=train.csv", "--out=out", "--hidden-size=16",
-     files="base train.csv", says=("hidden_size: a base that is carried over has its own", "Leave it out"))  # fmt: skip
+     files="base train.csv", says=("hidden_size: the base has its own", "Remove the setting"))  # fmt: skip
 argv("a longer text than the base reads", "finetune", "--base=base", "--train=train.csv", "--out=out",
      "--max-length=9999", files="base train.csv", says=("max_length is 9999", "the base reads at most 24"))  # fmt: skip
 argv("an empty folder as output", *TRAIN[:2], "--out=", says=("--out",), files="corpus.txt")
@@ -677,10 +677,10 @@ spoilt_run("another width and rate", "model.hidden_size was 16 and is now 32", "
            flags=("--hidden-size=32", "--learning-rate=0.5"))(nothing)  # fmt: skip
 spoilt_run("more steps under a schedule", "training.max_steps was 6 and is now 9", "cosine schedule",
            flags=("--max-steps=9",))(nothing)  # fmt: skip
-spoilt_run("another corpus", "The corpus", "changed since unfinished began", "Restore the files", may_fill_cache=True)(
-    lambda run: (run.parent / "corpus.txt").write_text("all of it is new\nall of it indeed\n" * 20)
-)
-spoilt_run("checkpoints without a recipe", "has checkpoints and no recipe.toml", "Restore it")(
+spoilt_run(
+    "another corpus", "The corpus", "changed since unfinished was started", "Restore the files", may_fill_cache=True
+)(lambda run: (run.parent / "corpus.txt").write_text("all of it is new\nall of it indeed\n" * 20))
+spoilt_run("checkpoints without a recipe", "has checkpoints and no recipe.toml", "Restore recipe.toml")(
     lambda run: (run / "recipe.toml").unlink()
 )
 spoilt_run("a recipe that was spoilt", "unfinished/recipe.toml is not valid TOML")(

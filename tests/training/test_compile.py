@@ -63,5 +63,5 @@ def test_without_a_compiler_the_run_goes_on_and_says_so(
     monkeypatch.setattr(torch, "compile", broken)
     with caplog.at_level(logging.INFO, logger="headswap"):
         compile_layers(model, torch.device("cpu"))
-    assert "No compiler works here (Failed to find C compiler.)" in caplog.text
+    assert "The compiler does not work on this machine (Failed to find C compiler.)" in caplog.text
     assert all(layer.compiled is None for layer in model.base.layers)

@@ -26,7 +26,7 @@ def test_precision_on_a_cpu(
 ) -> None:
     monkeypatch.setattr(machine_module, "has_native_bf16", lambda: has_bf16)
     machine = Machine(MachineSettings(device="cpu", threads=1, **settings))
-    machine.settle_precision(width)
+    machine.resolve_precision(width)
     assert machine.precision == precision
     Machine(MachineSettings(device="cpu", threads=1))  # fast kernels are allowed again
 
@@ -37,7 +37,7 @@ def test_a_cpu_trains_in_bf16_and_scores_in_fp32_and_says_so(
     monkeypatch.setattr(machine_module, "has_native_bf16", lambda: True)
     machine = Machine(MachineSettings(device="cpu", threads=1))
     with caplog.at_level(logging.INFO, logger="headswap"):
-        machine.settle_precision(256)
+        machine.resolve_precision(256)
     one = torch.ones(2, 2)
     with machine.autocast():
         assert (one @ one).dtype == torch.bfloat16

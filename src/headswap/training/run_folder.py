@@ -1,8 +1,8 @@
-"""The run folder: one training, one folder; one of the three parcels that cross rooms.
+"""The run folder: all files of one training run.
 
-`recipe.toml`, `environment.json`, `data.json` (what was read), `metrics.jsonl`, `ledger.json`, `checkpoints/`,
-`bundle/`, `predictions.npz` (of the test set), `result.json`. This file knows where things are, whether a run may start
-here, and how to read one.
+`recipe.toml`, `environment.json`, `data.json` (checksums of the inputs), `metrics.jsonl`, `ledger.json`,
+`checkpoints/`, `bundle/`, `predictions.npz` (of the test set), `result.json`. `open_run` checks whether a run may start
+or resume in a folder; `RunFolder` reads and writes the files.
 """
 
 import json
@@ -23,16 +23,17 @@ from headswap.core.ownership import Layout, check_replaceable, foreign_in, is_un
 from headswap.core.settings import Recipe
 from headswap.training.checkpoint import LAYOUT as CHECKPOINT
 from headswap.training.checkpoint import find_checkpoints
-from headswap.training.resume_rules import check_given, check_unchanged, read_record, say_if_elsewhere
+from headswap.training.resume_rules import check_given, check_unchanged, log_changed_environment, read_record
 
 log = logging.getLogger("headswap")
 OWN_FILES = {"recipe.toml", "environment.json", "data.json", "metrics.jsonl", "ledger.json", "result.json"}
 OWN_FILES |= {"predictions.npz"}
-REMOVED_LAST = "recipe.toml"  # what is left of a run that is half removed is still known as that run's
+REMOVED_LAST = "recipe.toml"
+"""While it is there, a half-removed run is still recognised as a run."""
 
 
 def _is_run(folder: Path) -> bool:
-    """Whether a folder is a run's: a recipe alone may be one that a user wrote."""
+    """Whether a folder is empty or holds a run; a folder with nothing but a recipe may be the user's."""
     names = set(_visible(folder))
     return not names or (REMOVED_LAST in names and len(names) > 1) or bool(find_checkpoints(folder / "checkpoints"))
 
@@ -66,20 +67,22 @@ class RunFolder:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the run came to its end."""
+        """Whether the run is complete."""
         is_complete = (self.path / "result.json").is_file()
         return is_complete and not self.replaces_another and not self.is_made_longer
 
     @property
     def result(self) -> dict[str, Any]:
-        """Final metrics, steps, tokens, seconds, tokens a second, peak memory."""
+        """Final metrics, steps, tokens, seconds, tokens per second, peak memory."""
         return read_json(self.path / "result.json")
 
     def metrics(self) -> list[dict[str, Any]]:
         """All lines of `metrics.jsonl`."""
         file = self.path / "metrics.jsonl"
         if not file.exists():
-            raise InputError(f"{self.path} has no metrics.jsonl, so it is not a run folder.")
+            raise InputError(
+                f"{self.path} has no metrics.jsonl, so it is not a run folder. Give the folder of a training run."
+            )
         return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
     def append_metrics(self, line: dict[str, Any]) -> None:
@@ -88,33 +91,35 @@ class RunFolder:
             file.write(json.dumps(line) + "\n")
 
     def flush_metrics(self) -> None:
-        """Make the lines written so far durable."""
+        """Flush the lines written so far to the disk."""
         with (self.path / "metrics.jsonl").open("ab") as file:
             os.fsync(file.fileno())
 
     def cut_metrics(self, last_step: int) -> None:
-        """Drop the lines after a step, so that a resumed run writes them again."""
+        """Remove the lines after a step; a resumed run writes them again."""
         file = self.path / "metrics.jsonl"
         lines = file.read_text(encoding="utf-8").splitlines(keepends=True) if file.exists() else []
-        kept = list(takewhile(_is_whole, lines))
+        kept = list(takewhile(_is_complete, lines))
         kept = [line for line in kept if json.loads(line)["step"] <= last_step]
         with atomic_file(file) as temporary:
             temporary.write_text("".join(kept), encoding="utf-8")
 
     def begin(self, recipe: Recipe, environment: dict[str, Any], data: dict[str, str]) -> None:
-        """Make the folder and lock it, once everything that can be checked beforehand has been."""
+        """Create and lock the folder and write recipe, environment and checksums; call it after all other checks."""
         self.path.mkdir(parents=True, exist_ok=True)
         self._lock.take()
         if self.replaces_another:
             self._clear()
             self.replaces_another = False
         elif not self.resumes and _visible(self.path):
-            raise SettingError(f"--out {self.path} is not empty any more: another run began there. Choose another.")
+            raise SettingError(
+                f"--out {self.path} is not empty any more: another run started there. Choose another folder."
+            )
         is_made_longer = check_unchanged(self.path, recipe)
         self.check_data(data)
-        say_if_elsewhere(self.path, environment)
+        log_changed_environment(self.path, environment)
         restore_folder(self.path / "bundle", BUNDLE)
-        for leftover in leftovers(self.path, LAYOUT):  # of a writer that was killed
+        for leftover in leftovers(self.path, LAYOUT):  # of a killed process
             remove_folder(leftover)
         if is_made_longer:
             (self.path / "result.json").unlink(missing_ok=True)
@@ -124,23 +129,23 @@ class RunFolder:
         self.write("data.json", data)
 
     def _clear(self) -> None:
-        """Remove the run that is replaced; what a kill leaves of it is never taken for a part of the new one."""
-        check_replaceable(self.path, LAYOUT)  # again: other processes may have written there in the meantime
+        """Remove the run that is replaced; what a kill leaves of it never becomes part of the new run."""
+        check_replaceable(self.path, LAYOUT)  # again, because other processes may have written there since
         for name in [*sorted(set(_visible(self.path)) - {REMOVED_LAST}), REMOVED_LAST]:
             discard_folder(self.path / name)
 
     def release(self) -> None:
-        """Let another process have the folder."""
+        """Release the lock of the folder."""
         self._lock.release()
 
     def check_data(self, data: dict[str, str]) -> None:
-        """Refuse to go on with other texts than the run began with; `data` maps what was read to its checksum."""
+        """Raise an error if an input changed since the run started; `data` maps each input to its checksum."""
         before = read_record(self.path / "data.json") or data
         changed = [name for name in data if before.get(name) != data[name]]
         if changed:
             raise SettingError(
-                f"The {' and the '.join(changed)} changed since {self.path} began, so it cannot be resumed. "
-                "Restore the files, or start anew with another --out or --overwrite."
+                f"The {' and the '.join(changed)} changed since {self.path} was started, so it cannot be resumed. "
+                "Restore the files, or start again with another --out or with --overwrite."
             )
 
     def write(self, name: str, value: Any) -> None:
@@ -156,10 +161,12 @@ def open_run(
     resume: bool = False,
     reads: Sequence[str] = (),
 ) -> RunFolder:
-    """The run to start or to go on with; refuses a folder that holds something else. Nothing is written yet."""
+    """The run to start or resume. Raises an error if the folder holds anything else; writes nothing."""
     run = RunFolder(out)
     if overwrite and resume:
-        raise SettingError("--overwrite and --resume are both given. Give one: replace the run, or go on with it.")
+        raise SettingError(
+            "--overwrite and --resume are both given. Use --overwrite to replace the run, or --resume to continue it."
+        )
     check_apart(run.path, reads)
     if run.path.is_file():
         raise SettingError(f"--out {run.path} is a file. Give a folder.")
@@ -167,13 +174,13 @@ def open_run(
     visible = _visible(run.path)
     if visible and not (overwrite or resume):
         raise SettingError(
-            f"--out {run.path} is not empty. Choose another folder, go on with --resume, "
-            "or replace the run with --overwrite."
+            f"--out {run.path} is not empty. Choose another folder, continue the run with --resume, "
+            "or replace it with --overwrite."
         )
     if overwrite:
         check_replaceable(run.path, LAYOUT)
     replaced = [name for name in foreign_in(run.path, LAYOUT) if name.startswith(("bundle/", "checkpoints/"))]
-    if resume and replaced:  # as the run resumes, its bundle and old checkpoints are replaced
+    if resume and replaced:  # a resumed run replaces its bundle and old checkpoints
         raise SettingError(
             f"--resume could remove {listed(replaced)} from {run.path}, which headswap did not write there. "
             "Move it away first."
@@ -186,13 +193,13 @@ def open_run(
 
 
 def _visible(path: Path) -> list[str]:
-    """What lies in a folder, leftovers of a killed process aside."""
+    """The names in a folder, without the lock and leftovers of killed processes."""
     names = sorted(entry.name for entry in path.iterdir()) if path.is_dir() else []
     return [name for name in names if name != LOCK_FILE and not is_unfinished(name)]
 
 
-def _is_whole(line: str) -> bool:
-    """Whether a line of metrics was written to its end."""
+def _is_complete(line: str) -> bool:
+    """Whether a line of metrics was written completely."""
     try:
         return line.endswith("\n") and isinstance(json.loads(line)["step"], int)
     except (ValueError, KeyError, TypeError):
