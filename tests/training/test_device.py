@@ -1,4 +1,4 @@
-"""Which number format is chosen, and what is scored in it."""
+"""The number format of training and of evaluation."""
 
 import logging
 
@@ -28,10 +28,10 @@ def test_precision_on_a_cpu(
     machine = Machine(MachineSettings(device="cpu", threads=1, **settings))
     machine.resolve_precision(width)
     assert machine.precision == precision
-    Machine(MachineSettings(device="cpu", threads=1))  # fast kernels are allowed again
+    Machine(MachineSettings(device="cpu", threads=1))  # allows fast kernels again
 
 
-def test_a_cpu_trains_in_bf16_and_scores_in_fp32_and_says_so(
+def test_a_cpu_trains_in_bf16_evaluates_in_fp32_and_logs_it(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(machine_module, "has_native_bf16", lambda: True)
@@ -47,7 +47,7 @@ def test_a_cpu_trains_in_bf16_and_scores_in_fp32_and_says_so(
     assert "bf16" in caplog.text
 
 
-def test_asked_for_bf16_scores_are_in_it_too() -> None:
+def test_with_precision_bf16_evaluation_is_in_bf16_too() -> None:
     machine = Machine(MachineSettings(device="cpu", threads=1, precision="bf16"))
     with machine.scoring():
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.bfloat16
