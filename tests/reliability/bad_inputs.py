@@ -395,7 +395,12 @@ setting("a width that the heads do not divide", "--hidden-size=30 --num-attentio
 setting("a vocabulary too small", "--vocab-size=10", "--vocab-size", "greater than or equal to 64")
 setting("two limits", "--max-steps=5 --max-minutes=1", "max_steps and max_minutes exclude each other", "Give one")
 setting("a bound for nan that is none", "--on-nan=skip:0", "--on-nan", "skip:N")
-setting("overwrite and resume", "--overwrite --resume", "--overwrite and --resume are both given", "Give one")
+setting(
+    "overwrite and resume",
+    "--overwrite --resume",
+    "--overwrite and --resume are both given",
+    "Use --overwrite to replace",
+)
 setting("a tokenizer that is not there", "--tokenizer=tok.json", "The tokenizer tok.json does not exist")
 setting("a tokenizer that is a text file", "--tokenizer=corpus.txt", "corpus.txt", "line 1")
 setting("settings of a tokenizer that is not trained", "--tokenizer=store --vocab-size=400", "vocab_size cannot be set")
