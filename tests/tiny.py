@@ -20,24 +20,21 @@ from headswap.model.text_model import ModelShape
 from headswap.objectives.objective import PretrainingObjective
 from headswap.objectives.registry import make_objective
 
-TINY = {
+TINY_LAYERS: dict[str, Any] = {
     "hidden_size": 32,
     "num_hidden_layers": 2,
     "num_attention_heads": 2,
     "intermediate_size": 48,
-    "max_position_embeddings": 40,
 }
-"""Values of a `BaseShape` that replace those of a preset."""
-TINY_SETTINGS: dict[str, Any] = {
-    "hidden_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "intermediate_size": 48,
-    "max_length": 40,
-    "batch_size": 8,
-    "device": "cpu",
-    "threads": 1,
-}
+TINY = {**TINY_LAYERS, "max_position_embeddings": 40}
+ONE_THREAD: dict[str, Any] = {"device": "cpu", "threads": 1}
+PRETRAIN: dict[str, Any] = {"preset": "lab", **TINY_LAYERS, **ONE_THREAD, "max_length": 24, "batch_size": 8}
+"""Settings of a tiny pre-training run; a limit is missing."""
+SCRATCH: dict[str, Any] = {
+    "base": "scratch", "preset": "lab", **TINY_LAYERS, **ONE_THREAD, "max_length": 24, "learning_rate": 3e-3,
+}  # fmt: skip
+"""Settings of a tiny fine-tuning run from scratch; the training set is missing."""
+TINY_SETTINGS: dict[str, Any] = {**TINY_LAYERS, **ONE_THREAD, "max_length": 40, "batch_size": 8}
 """The same shape as flat settings of `hs.pretrain`, on one thread of a CPU."""
 NUM_LABELS = {"classify": 3, "tag": 3, "span": 2}
 GOOD = ["fine", "lovely", "superb", "warm", "bright", "moving"]

@@ -80,7 +80,11 @@ def resolve_pretraining(
         return recipe
     dropout = pretraining_dropout(facts.epochs, is_causal=facts.is_causal)
     if dropout:
-        log.info("The corpus is read %.1f times, so dropout is %g (change it with --dropout).", facts.epochs, dropout)
+        log.info(
+            "The run has %.1f epochs over the corpus, so dropout is %g; change it with --dropout.",
+            facts.epochs,
+            dropout,
+        )
     return recipe.changed(model=recipe.model.changed(dropout=dropout))
 
 
@@ -138,9 +142,9 @@ def pretraining_rate(hidden_size: int) -> float:
 
 
 def pretraining_dropout(epochs: float, *, is_causal: bool) -> float:
-    """None while most of the text is new; some once the same text is read many times.
+    """0 for few epochs, more for many epochs over the same text.
 
-    A masked objective draws new masks each time, so it never reads the same text twice; dropout made it worse.
+    A masked objective draws new masks in every epoch, so its inputs never repeat; dropout made it worse.
     """
     return next((dropout for above, dropout in DROPOUT_FROM_EPOCHS if is_causal and epochs > above), 0.0)
 

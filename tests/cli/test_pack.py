@@ -88,4 +88,4 @@ def test_wrong_use_is_refused_before_anything_is_written(
 def test_folder_that_is_no_run_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     given = ("--out", tmp_path / "base", "--sentences", "reference.txt")
     assert "is not a run folder" in call_wrong(capsys, "pack", "run/bundle", *given)
-    assert "is read" in call_wrong(capsys, "pack", "run", "--out", "run", *given[2:], "--overwrite")
+    assert "the input" in call_wrong(capsys, "pack", "run", "--out", "run", *given[2:], "--overwrite")

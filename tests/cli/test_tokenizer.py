@@ -23,5 +23,5 @@ def test_tokenizer_never_replaces_its_corpus(capsys: pytest.CaptureFixture[str],
     corpus = tmp_path / "corpus.txt"
     corpus.write_bytes((shared / "corpus.txt").read_bytes())
     said = call_wrong(capsys, "tokenizer", corpus, "--out", corpus, "--vocab-size=270", "--overwrite")
-    assert "which is read" in said
+    assert "is the input" in said
     assert corpus.read_bytes() == (shared / "corpus.txt").read_bytes()

@@ -14,7 +14,7 @@ import headswap as hs
 from headswap.cli.app import run
 from headswap.core.errors import InputError, SettingError
 from headswap.objectives.registry import PRETRAINING
-from headswap.pretraining.warnings import PlateauAlarm
+from headswap.pretraining.warnings import PlateauWarning
 from tiny import NOUNS, TINY_SETTINGS, sentences
 
 SETTINGS = {**TINY_SETTINGS, "max_length": 48}
@@ -131,11 +131,11 @@ def test_a_run_logs_examples_of_inputs_and_targets(
 ) -> None:
     settings = {**SETTINGS, "max_steps": 1, "vocab_size": 280}
     hs.pretrain(shared / "corpus.txt", out=tmp_path / "masked", objective="masked", **settings)
-    shown = [record.getMessage() for record in caplog.records if "As the model sees it" in record.getMessage()]
+    shown = [record.getMessage() for record in caplog.records if "Example row with its targets" in record.getMessage()]
     assert any("<mask>[" in line for line in shown)
     caplog.clear()
     hs.pretrain(shared / "corpus.txt", out=tmp_path / "pairs", objective="masked+nsp", **settings)
-    shown = [record.getMessage() for record in caplog.records if "As the model sees it" in record.getMessage()]
+    shown = [record.getMessage() for record in caplog.records if "Example row with its targets" in record.getMessage()]
     assert "<sep>" in shown[0]
     assert " pair) <sos>" in shown[0]
     caplog.clear()
@@ -156,15 +156,15 @@ def test_a_plateau_at_the_unigram_entropy_is_one_warning(
 def test_the_warning_states_whether_the_loss_is_at_or_above_the_entropy(
     caplog: pytest.LogCaptureFixture, loss: float, place: str
 ) -> None:
-    PlateauAlarm(5.0, is_masked=False).look(loss, 50, 100, 1e-3)
+    PlateauWarning(5.0, is_masked=False).check(loss, 50, 100, 1e-3)
     assert f"is still {place} the unigram entropy 5.000" in caplog.text
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"mask_unit": "word"}, "the causal objective hides nothing"),
-        ({"objective": "masked+nsp", "layout": "documents"}, "a row is a pair"),
+        ({"mask_unit": "word"}, "no effect with the causal objective"),
+        ({"objective": "masked+nsp", "layout": "documents"}, "rows are pairs"),
         ({"objective": "masked+nsp", "type_vocab_size": 1}, "needs 2"),
     ],
 )

@@ -402,7 +402,12 @@ setting("a width that the heads do not divide", "--hidden-size=30 --num-attentio
 setting("a vocabulary too small", "--vocab-size=10", "--vocab-size", "greater than or equal to 64")
 setting("two limits", "--max-steps=5 --max-minutes=1", "max_steps and max_minutes exclude each other", "Give one")
 setting("an invalid bound for nan", "--on-nan=skip:0", "--on-nan", "skip:N")
-setting("overwrite and resume", "--overwrite --resume", "--overwrite and --resume are both given", "Give one")
+setting(
+    "overwrite and resume",
+    "--overwrite --resume",
+    "--overwrite and --resume are both given",
+    "Use --overwrite to replace",
+)
 setting("a tokenizer that does not exist", "--tokenizer=tok.json", "The tokenizer tok.json does not exist")
 setting("a tokenizer that is a text file", "--tokenizer=corpus.txt", "corpus.txt", "line 1")
 setting("settings of a tokenizer that is not trained", "--tokenizer=store --vocab-size=400", "vocab_size cannot be set")
@@ -410,7 +415,7 @@ argv("an unknown verb", "pretrian", says=("'pretrian' is not a verb", "Did you m
 argv("no folder to write", "pretrain", "corpus.txt", says=("--out", "headswap pretrain --help"), files="corpus.txt")
 argv("an extra argument", "finetune", "extra", "--out=out", says=("'extra' is too much", "--help"))
 argv("a shape for a base that has one", "finetune", "--base=base", "--train=train.csv", "--out=out", "--hidden-size=16",
-     files="base train.csv", says=("hidden_size: a base that is carried over has its own", "Leave it out"))  # fmt: skip
+     files="base train.csv", says=("hidden_size: the base has its own", "Remove the setting"))  # fmt: skip
 argv("a longer text than the base reads", "finetune", "--base=base", "--train=train.csv", "--out=out",
      "--max-length=9999", files="base train.csv", says=("max_length is 9999", "the base reads at most 24"))  # fmt: skip
 argv("an empty folder as output", *TRAIN[:2], "--out=", says=("--out",), files="corpus.txt")
@@ -692,10 +697,10 @@ damaged_run("another width and rate", "model.hidden_size was 16 and is now 32", 
            flags=("--hidden-size=32", "--learning-rate=0.5"))(nothing)  # fmt: skip
 damaged_run("more steps under a schedule", "training.max_steps was 6 and is now 9", "cosine schedule",
            flags=("--max-steps=9",))(nothing)  # fmt: skip
-damaged_run("another corpus", "The corpus", "changed since unfinished began", "Restore the files", may_fill_cache=True)(
-    lambda run: (run.parent / "corpus.txt").write_text("all of it is new\nall of it indeed\n" * 20)
-)
-damaged_run("checkpoints without a recipe", "has checkpoints and no recipe.toml", "Restore it")(
+damaged_run(
+    "another corpus", "The corpus", "changed since unfinished was started", "Restore the files", may_fill_cache=True
+)(lambda run: (run.parent / "corpus.txt").write_text("all of it is new\nall of it indeed\n" * 20))
+damaged_run("checkpoints without a recipe", "has checkpoints and no recipe.toml", "Restore recipe.toml")(
     lambda run: (run / "recipe.toml").unlink()
 )
 damaged_run("a damaged recipe", "unfinished/recipe.toml is not valid TOML")(

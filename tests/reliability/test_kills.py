@@ -102,8 +102,6 @@ def test_killed_on_a_cuda_device_it_goes_on_bit_for_bit(harness: Harness, job: J
 
 
 def test_enough_kills_were_made(harness: Harness) -> None:
-    """The last test of this file; it counts the kills of the tests before it."""
-    if harness.tally.num_kills < 20:
-        pytest.skip("counts the kills of this file's other tests; run the whole file")
+    """Counts the kills of the tests above, so it passes only if the whole file is run."""
     assert harness.tally.num_kills >= FEWEST_KILLS
     assert harness.tally.mismatches == []

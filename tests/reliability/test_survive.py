@@ -86,7 +86,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_is_used(
 
     pretrain(files, "run", resume=True, observer=Start())
     assert first_steps == [10]
-    assert "step-00000015 is not whole; the one before it is used" in caplog.text
+    assert "step-00000015 is incomplete or damaged; using the one before it" in caplog.text
     assert name in caplog.text
     assert differences(whole.path, run) == []
 
@@ -99,7 +99,7 @@ def test_where_no_checkpoint_is_whole_the_run_starts_anew_and_says_so(
     for path in (run / "checkpoints").glob("step-*"):
         cut(path / "model.safetensors")
     pretrain(files, "run", resume=True)
-    assert "there is none before it, so the run starts anew" in caplog.text
+    assert "there is no older one, so the run starts from the beginning" in caplog.text
     assert differences(whole.path, run) == []
 
 
@@ -130,7 +130,7 @@ def test_the_last_good_checkpoint_is_never_removed(
     monkeypatch.setattr(checkpoints, "write_manifest", damaged)
     run = crashed(files, save_total_limit=1)
     assert steps_kept(run) == [5, 10, 15]
-    assert "The new checkpoint is not whole, so no older one is removed" in caplog.text
+    assert "The new checkpoint is damaged, so no older one is removed" in caplog.text
     monkeypatch.undo()
     pretrain(files, "run", resume=True, save_total_limit=1)
     assert steps_kept(run) == [24]
@@ -264,7 +264,7 @@ def test_sigterm_saves_and_exits(files: Path) -> None:
             if line["step"] == 12:
                 signal.raise_signal(signal.SIGTERM)
 
-    with pytest.raises(StoppedError, match=r"Stopped at step 12 of 24; nothing is lost.*--resume"):
+    with pytest.raises(StoppedError, match=r"Stopped at step 12 of 24; all steps are saved.*--resume"):
         pretrain(files, "run", observer=Terminated())
     assert steps_kept(files / "run") == [10, 12]
     assert differences(whole.path, pretrain(files, "run", resume=True).path) == []
@@ -284,7 +284,7 @@ def test_a_missing_shard_is_named_and_one_that_vanished_is_noticed(files: Path) 
     with pytest.raises(MemoryError):
         hs.pretrain(files / "shards", out=files / "run", observer=Crash(6), **settings)
     (files / "shards" / "part-1.txt").unlink()
-    with pytest.raises(SettingError, match=r"The corpus and the tokenizer .*changed since .* began"):
+    with pytest.raises(SettingError, match=r"The corpus and the tokenizer .*changed since .* was started"):
         hs.pretrain(files / "shards", out=files / "run", resume=True, **settings)
     assert steps_kept(files / "run") == [2, 4] or steps_kept(files / "run") == [4, 6]
 
@@ -341,7 +341,7 @@ def test_broken_steps_can_be_skipped_up_to_a_bound_and_each_is_recorded(
         step for step in range(1, 25) if step not in (6, 11)
     ]
     assert "at step 11 (learning rate" in caplog.text
-    assert "the step is skipped, 2 of at most 2" in caplog.text
+    assert "the step is skipped (2 of at most 2)" in caplog.text
     weights = load_file(run.path / "bundle" / "model.safetensors")
     assert all(tensor.isfinite().all() for tensor in weights.values())
 
@@ -408,7 +408,7 @@ def test_of_two_runs_that_begin_at_once_the_second_is_refused(files: Path, monke
         return run
 
     monkeypatch.setattr(module, "open_run", opened)
-    with pytest.raises(SettingError, match="not empty any more: another run began there"):
+    with pytest.raises(SettingError, match="not empty any more: another run started there"):
         pretrain(files, "run")
     assert differences(whole.path, files / "run") == []
 
@@ -426,7 +426,7 @@ def test_a_run_can_be_made_longer_where_the_schedule_does_not_depend_on_its_leng
     else:
         crashed(files, **CONSTANT)
     longer = pretrain(files, "run", max_steps=32, resume=True, **CONSTANT)
-    assert "training.max_steps was 24 and is now 32; what is computed stays the same" in caplog.text
+    assert "training.max_steps was 24 and is now 32; this does not change the steps done so far" in caplog.text
     assert longer.result["steps"] == 32
     for name in ("bundle/model.safetensors", "checkpoints/last/optimizer.safetensors"):
         one, other = load_file(whole.path / name), load_file(longer.path / name)
@@ -448,10 +448,10 @@ def test_epochs_can_be_added_to_a_finetuning(files: Path, is_finished: bool) -> 
 @pytest.mark.parametrize(
     ("settings", "longer", "why"),
     [
-        ({}, 32, "the cosine schedule of the learning rate depends on it"),
-        ({"lr_scheduler_type": "linear"}, 32, "the linear schedule of the learning rate depends on it"),
-        ({"lr_scheduler_type": "constant", "warmup_steps": 0.1}, 32, "warmup_steps is a share of it"),
-        (CONSTANT, 20, "a run can be made longer, by the limit it began with, and not shorter"),
+        ({}, 32, "the cosine schedule depends on it"),
+        ({"lr_scheduler_type": "linear"}, 32, "the linear schedule depends on it"),
+        ({"lr_scheduler_type": "constant", "warmup_steps": 0.1}, 32, "warmup_steps is a fraction of it"),
+        (CONSTANT, 20, "a limit can only be raised, and only the one that the run started with"),
     ],
 )
 def test_a_length_that_would_have_changed_the_steps_done_is_refused_with_the_reason(
@@ -468,7 +468,7 @@ def test_a_length_that_would_have_changed_the_steps_done_is_refused_with_the_rea
 def test_steps_are_not_added_if_the_old_last_step_may_be_the_best(files: Path) -> None:
     limit = {"num_train_epochs": None, "max_steps": 25}
     finetune(files, "run", **CONSTANT, **limit)
-    with pytest.raises(SettingError, match="step 25 was scored because the run ended there"):
+    with pytest.raises(SettingError, match="step 25 was evaluated because the run ended there"):
         finetune(files, "run", resume=True, **CONSTANT, **(limit | {"max_steps": 30}))
 
 
@@ -487,7 +487,7 @@ def test_going_on_with_another_thread_count_is_warned_of(files: Path, caplog: py
     environment = json.loads((run / "environment.json").read_text())
     (run / "environment.json").write_text(json.dumps(environment | {"threads": 64}))
     pretrain(files, "run", resume=True)
-    assert "This run began elsewhere (threads 64, now 1): it goes on the same but for rounding" in caplog.text
+    assert "The environment of this run changed (threads 64, now 1): results may differ by rounding" in caplog.text
 
 
 def test_checkpoints_without_their_recipe_are_never_taken_over(files: Path) -> None:

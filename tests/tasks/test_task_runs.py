@@ -208,8 +208,8 @@ def test_long_texts_are_read_as_set_and_cut_off_tokens_are_reported(
     assert run.model.bundle.task.long == long
     assert (shares["train"] > 0.2) == (shares["validation"] > 0.2) == (shares["test"] > 0.2) == (long != "windows")
     assert run.result["test"]["truncated_share"] == shares["test"]
-    assert f"{100 * shares['test']:.1f} % of the test tokens cut off at 24 a text" in caplog.text
-    assert f"{100 * shares['validation']:.1f} % of the validation tokens cut off" in caplog.text
+    assert f"{100 * shares['test']:.1f} % of the test tokens are cut off at 24 per text" in caplog.text
+    assert f"{100 * shares['validation']:.1f} % of the validation tokens are cut off" in caplog.text
     accuracy = run.result["test"]["accuracy"]
     assert accuracy > 0.9 if long != "truncate" else accuracy < 0.7
     caplog.clear()
@@ -313,9 +313,9 @@ def test_a_base_from_scratch_is_bidirectional_if_the_task_needs_it(
     run = hs.finetune(train=train, out=tmp_path / "run", **given)
     assert run.model.bundle.model.shape.direction == direction
     assert load_recipe(FinetuneRecipe, run.path / "recipe.toml").model.direction == direction
-    assert "reads from left to right" not in caplog.text
+    assert "The base is causal" not in caplog.text
     hs.finetune(train=train, out=tmp_path / "other", direction="causal", **given)
-    assert ("reads from left to right" in caplog.text) == (task == "tag")
+    assert ("The base is causal" in caplog.text) == (task == "tag")
 
 
 def test_a_number_is_a_class_unless_the_task_is_regress(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What must hold on a CUDA device; skipped elsewhere."""
+"""Tests that need a CUDA device."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ pytestmark = [
 @pytest.mark.parametrize("preset", ["lab", "small", "modern", "bert-base"])
 @pytest.mark.parametrize("direction", ["causal", "bidirectional"])
 @torch.no_grad()
-def test_a_gpu_gives_the_cpus_outputs(preset: str, direction: str) -> None:
+def test_outputs_on_a_gpu_equal_those_on_a_cpu(preset: str, direction: str) -> None:
     model = build_model(tiny_model_shape(preset, head="classify", direction=direction), seed=1)
     batch = flat_batch(random_sequences([7, 1, 13, 40]))
     on_cpu = model(batch)
@@ -67,7 +67,7 @@ def test_the_fused_loss_equals_the_plain_one_on_a_gpu() -> None:
 @pytest.mark.parametrize("vocab_size", [70, 5_001])
 @pytest.mark.parametrize("has_bias", [True, False])
 @pytest.mark.parametrize("num_counted", [300, 200])
-def test_the_kernel_of_head_and_loss_is_as_near_to_full_precision_as_the_plain_path(
+def test_the_fused_kernel_of_head_and_loss_is_as_exact_as_the_plain_path(
     vocab_size: int, has_bias: bool, num_counted: int
 ) -> None:
     generator = torch.Generator().manual_seed(1)
@@ -116,7 +116,7 @@ def test_compiled_layers_equal_plain_ones_on_a_gpu(preset: str) -> None:
         torch.testing.assert_close(compiled, plain, atol=1e-4, rtol=1e-3)
 
 
-def test_a_broken_gradient_moves_no_weight_on_a_gpu() -> None:
+def test_a_non_finite_gradient_changes_no_weight_on_a_gpu() -> None:
     layer = torch.nn.Linear(5, 1, bias=False, device="cuda")
     weight = layer.weight
     torch.nn.init.ones_(weight)
@@ -150,7 +150,7 @@ def test_no_memory_on_the_device_names_the_settings_that_keep_the_results(tmp_pa
 
 @pytest.mark.parametrize("hidden_size", [32, 24])
 @pytest.mark.parametrize("direction", ["causal", "bidirectional"])
-def test_attention_without_padding_equals_the_padded_one(direction: str, hidden_size: int) -> None:
+def test_unpadded_attention_equals_padded_attention(direction: str, hidden_size: int) -> None:
     shape = tiny_model_shape("small", head="classify", direction=direction, hidden_size=hidden_size)
     batch = flat_batch(random_sequences([7, 1, 13, 40])).to(torch.device("cuda"))
     model = build_model(shape, seed=1).cuda()
@@ -167,7 +167,7 @@ def test_attention_without_padding_equals_the_padded_one(direction: str, hidden_
         torch.testing.assert_close(ragged, padded, atol=3e-2, rtol=3e-2)
 
 
-def test_the_attention_kernel_with_known_faults_is_off() -> None:
+def test_cudnn_attention_is_disabled() -> None:
     torch.backends.cuda.enable_cudnn_sdp(True)
     Machine(MachineSettings(device="cuda"))
     assert not torch.backends.cuda.cudnn_sdp_enabled()
@@ -175,7 +175,7 @@ def test_the_attention_kernel_with_known_faults_is_off() -> None:
 
 @dataclass
 class OneBatch:
-    """The same batch at every step."""
+    """The same batch in every step."""
 
     batch: Batch
 
@@ -184,7 +184,7 @@ class OneBatch:
 
 
 @pytest.mark.parametrize("kind", ["causal", "masked", "masked+nsp", "classify"])
-def test_the_host_waits_for_nothing_in_a_step(kind: str) -> None:
+def test_the_host_does_not_wait_for_the_device_in_a_step(kind: str) -> None:
     sequences, objective = random_sequences([9, 30, 14, 22]), tiny_objective(kind) if kind != "classify" else None
     if objective is None:
         batch = flat_batch(sequences, target_index=np.arange(4), target_value=np.array([0, 1, 2, 0]))
@@ -211,7 +211,7 @@ def test_the_host_waits_for_nothing_in_a_step(kind: str) -> None:
 
 
 def losses_of(kind: str, *, fast: str, dropout: float = 0.0, is_compiled: bool = False) -> list[float]:
-    """Of 30 steps on changing batches; `weighted` is classification with weights of classes."""
+    """Losses of 30 steps on changing batches; `weighted` is classification with class weights."""
     weights = torch.tensor([0.5, 1.0, 1.5]) if kind == "weighted" else None
     kind = "classify" if kind == "weighted" else kind
     objective = ClassificationObjective(class_weights=weights) if kind == "classify" else tiny_objective(kind)

@@ -40,18 +40,18 @@ class Ledger:
         return len(rows), sum(row.parameters for row in rows)
 
     def sentence(self) -> str:
-        """One line that lists what was kept, what is new and what was dropped."""
+        """One line: how many tensors are from the base, are new, and were dropped."""
         carried, carried_parameters = self.count("carried")
         new, new_parameters = self.count("new")
         dropped, dropped_parameters = self.count("dropped")
         if not carried:
-            return f"from scratch: all {new} tensors ({new_parameters:,} parameters) are new, as requested"
+            return f"all {new} tensors ({new_parameters:,} parameters) are new (from scratch)"
         base = len([row for row in self.rows if row.tensor.startswith("base.") and not is_adapter(row.tensor)])
         what = "head and adapters" if any(is_adapter(row.tensor) for row in self.rows) else "head"
         return (
-            f"base kept in full: {carried} of {base} tensors ({carried_parameters:,} parameters) from {self.source}; "
-            f"{what} new, as expected: {new} tensors ({new_parameters:,}); "
-            f"old head dropped: {dropped} tensors ({dropped_parameters:,})"
+            f"{carried} of {base} base tensors ({carried_parameters:,} parameters) kept from {self.source}; "
+            f"new {what}: {new} tensors ({new_parameters:,} parameters); "
+            f"old head dropped: {dropped} tensors ({dropped_parameters:,} parameters)"
         )
 
     def as_json(self) -> dict[str, object]:

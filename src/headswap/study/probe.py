@@ -44,7 +44,7 @@ def measure(sections: Mapping[str, Any]) -> dict[str, Any]:
     machine = Machine(recipe.machine)
     training = recipe.training.changed(learning_rate=1e-9)
     base = start.model.shape.base
-    machine.settle_precision(base.hidden_size)
+    machine.resolve_precision(base.hidden_size)
     length = training.max_length or base.max_position_embeddings
     state = TaskState(max_length=length, long=training.long, doc_stride=training.doc_stride)
     encoded = task.encode(some, Bundle(start.model, start.tokenizer, labels, task=state))
