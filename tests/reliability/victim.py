@@ -109,7 +109,9 @@ def lay(wire: Wire) -> None:
     wire.before(shutil, "rmtree", "removal")
     wire.before(headswap.core.files, "exchange", "folder replaced")
     wire.after(headswap.core.files, "exchange", "folder replaced")
-    wire.after(headswap.training.run_folder.Run, "append_metrics", "line of metrics", lambda _, line: line["step"])
+    wire.after(
+        headswap.training.run_folder.RunFolder, "append_metrics", "line of metrics", lambda _, line: line["step"]
+    )
     wire.after(headswap.tokens.store_writer.StoreWriter, "add", "token store growing")
     wire.tear(headswap.model.weights, "save_file")
     wire.tear(headswap.training.checkpoint, "save_file")
