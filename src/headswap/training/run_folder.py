@@ -151,8 +151,8 @@ class RunFolder:
         if unknown := [name for name in data if name not in before]:
             raise SettingError(
                 f"{self.path / 'data.json'} has no checksum of the {' and the '.join(unknown)}: the file was lost, or "
-                "an older version of headswap started the run. Whether its inputs changed cannot be checked, so it cannot "
-                "be resumed. Restore the file, or start again with another --out or with --overwrite."
+                "an older version of headswap started the run. Whether its inputs changed cannot be checked, so it "
+                "cannot be resumed. Restore the file, or start again with another --out or with --overwrite."
             )
 
     def write(self, name: str, value: Any) -> None:
