@@ -120,7 +120,7 @@ def misshape(state: dict[str, torch.Tensor]) -> None:
     ("damage", "words"),
     [
         (drop, "head.output.bias is missing"),
-        (add, "head.extra has no place"),
+        (add, "head.extra does not belong"),
         (misshape, r"head.output.bias has shape \(7,\), expected is \(3,\)"),
     ],
 )
@@ -137,7 +137,7 @@ def test_all_that_is_wrong_with_the_tensors_is_said_at_once(saved: Path) -> None
     drop(state)
     add(state)
     save_file(state, saved / "model.safetensors")
-    with pytest.raises(InputError, match=r"(?s)is missing.*has no place"):
+    with pytest.raises(InputError, match=r"(?s)is missing.*does not belong"):
         Bundle.load(saved)
 
 

@@ -47,10 +47,10 @@ def test_every_objective_gets_below_the_unigram_entropy(base: Any) -> None:
     assert (result["bits_per_byte"] is None) == (result["objective"] != "causal")
     lines = [line for line in base.metrics() if "train_loss" in line]
     for name in ("nsp", "sop"):
-        asked = result["objective"].endswith(name)
-        assert (f"{name}_accuracy" in result) == asked
-        assert (result.get(f"{name}_pairs", 0) > 0) == asked
-        assert all((f"train_{name}_loss" in line) == asked for line in lines)
+        is_objective = result["objective"].endswith(name)
+        assert (f"{name}_accuracy" in result) == is_objective
+        assert (result.get(f"{name}_pairs", 0) > 0) == is_objective
+        assert all((f"train_{name}_loss" in line) == is_objective for line in lines)
 
 
 def test_a_bundle_of_every_objective_reloads_to_the_same_outputs_and_scores(base: Any, shared: Path) -> None:
@@ -163,7 +163,7 @@ def test_the_warning_states_whether_the_loss_is_at_or_above_the_entropy(
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"mask_unit": "word"}, "the causal objective hides nothing"),
+        ({"mask_unit": "word"}, "the causal objective masks nothing"),
         ({"objective": "masked+nsp", "layout": "documents"}, "a row is a pair"),
         ({"objective": "masked+nsp", "type_vocab_size": 1}, "needs 2"),
     ],
