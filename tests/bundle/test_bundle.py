@@ -104,7 +104,7 @@ def misshape(state: dict[str, torch.Tensor]) -> None:
     ("damage", "words"),
     [
         (drop, "head.output.bias is missing"),
-        (add, "head.extra has no place"),
+        (add, "head.extra does not belong"),
         (misshape, r"head.output.bias has shape \(7,\), expected is \(3,\)"),
     ],
 )
@@ -121,7 +121,7 @@ def test_all_problems_with_the_tensors_are_in_one_error(saved: Path) -> None:
     drop(state)
     add(state)
     save_file(state, saved / "model.safetensors")
-    with pytest.raises(InputError, match=r"(?s)is missing.*has no place"):
+    with pytest.raises(InputError, match=r"(?s)is missing.*does not belong"):
         Bundle.load(saved)
 
 

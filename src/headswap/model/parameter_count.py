@@ -52,7 +52,9 @@ def count_parameters(model: Base | TextModel) -> ParameterCount:
     for name, formula in _formulas(base, head):
         expected = evaluate(formula, values)
         if counted[name] != expected:
-            raise RunError(f"{name}: the formula {formula} gives {expected:,}, the tensors hold {counted[name]:,}.")
+            raise RunError(
+                f"{name}: the formula {formula} gives {expected:,}, the tensors have {counted[name]:,} elements."
+            )
         parts.append(Part(name, f"{formula} = {_with_numbers(formula, values)}", expected))
     total = sum(part.count for part in parts)
     trainable = sum(tensor.numel() for tensor in model.parameters() if tensor.requires_grad)

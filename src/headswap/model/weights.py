@@ -52,7 +52,7 @@ def load_weights(model: TextModel, path: Path, *, device: torch.device | str) ->
     problems = [f"{path}: the tensor {name} is missing." for name in expected if name not in state]
     problems += [f"{path}: the tensor {name} does not belong to this model." for name in state if name not in expected]
     problems += [
-        f"{path}: {name} holds {str(tensor.dtype).removeprefix('torch.')}, not floating-point numbers."
+        f"{path}: {name} has the dtype {str(tensor.dtype).removeprefix('torch.')}, which is not floating-point."
         for name, tensor in state.items()
         if not tensor.is_floating_point()
     ]
