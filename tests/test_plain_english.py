@@ -1,8 +1,9 @@
-"""The check of the project's English finds each rejected phrase, leaves code alone, and finds nothing in the documents."""
+"""The check of phrases finds each rejected phrase, does not check code, and finds nothing in the documents."""
 
 from pathlib import Path
 
 import pytest
+
 from plain_english import ROOT, RULES, findings, findings_of_python, problems_of_documents, prose_of_document
 
 REJECTED = [

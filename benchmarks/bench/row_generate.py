@@ -59,7 +59,9 @@ def hf_tokens(base: Any, words: Any, prompts: list[str], count: int, device: str
     model.config.use_cache = model.generation_config.use_cache = True
     rows = [[words.sos_id, *words.encode(prompt).tolist()] for prompt in prompts]
     longest = max(map(len, rows))
-    ids = torch.tensor([[words.pad_id] * (longest - len(row)) + row for row in rows], device=device)  # padded on the left, as it requires
+    ids = torch.tensor(
+        [[words.pad_id] * (longest - len(row)) + row for row in rows], device=device
+    )  # padded on the left, as it requires
     mask = (ids != words.pad_id).long()
 
     def work() -> float:
