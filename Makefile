@@ -1,8 +1,8 @@
-# make demo, make test, make test-all, make check, make bench, make dist. The first makes .venv; later ones start at once.
+# make demo, make test, make test-all, make check, make bench, make dist. The first call creates .venv.
 PYTHON ?= python3
 BIN := .venv/bin
 BASE := ./bases/reviews-en
-# The stamps remember what was installed from which files.
+# Stamp files record what was installed.
 DEMO := .venv/installed-demo
 DEV := .venv/installed-dev
 BENCH := .venv/installed-bench
@@ -18,7 +18,7 @@ test: $(DEV)
 test-all: $(DEV)
 	$(BIN)/python -m pytest -m "slow or not slow"
 
-# Small runs of every kind, compared bit for bit with tests/golden_runs.json: before and after a refactor, on one machine.
+# Small runs of every kind, compared bit by bit with tests/golden_runs.json: before and after a refactoring, on one machine.
 golden: $(DEV)
 	$(BIN)/python tests/golden_runs.py
 
@@ -26,16 +26,16 @@ golden: $(DEV)
 torture: $(DEV)
 	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m reliability.torture
 
-# Against its peers in one run, up to 15 minutes: make bench, make bench ROWS=1,4. Writes benchmarks/results/cpu.json.
+# Speed of headswap and other libraries in one run, up to 15 minutes: make bench, make bench ROWS=1,4.
 ROWS ?= all
 bench: $(BENCH)
 	PYTHONPATH=benchmarks $(BIN)/python -m bench --device cpu --rows $(ROWS) --json benchmarks/results/cpu.json
 
-# The same on a CUDA device, with the Python that is there: needs torch, transformers and headswap itself.
+# The same on a CUDA device, with the Python in PATH, which needs torch and transformers.
 bench-gpu:
 	PYTHONPATH=benchmarks:src $(PYTHON) -m bench --device cuda --rows $(ROWS) --json benchmarks/results/gpu.json
 
-# docs/performance.md from the figures of both and benchmarks/performance_notes.md, which is written by hand.
+# Writes docs/performance.md from the figures of both and benchmarks/performance_notes.md, which is written by hand.
 bench-page: $(DEV)
 	PYTHONPATH=benchmarks $(BIN)/python -m bench.page
 
@@ -46,12 +46,13 @@ check: $(DEV)
 	$(BIN)/lint-imports
 	$(BIN)/codespell src tests benchmarks bases docs recipes README.md CHANGELOG.md CONTRIBUTING.md Makefile
 	$(BIN)/python tests/documented_paths.py
+	$(BIN)/python tests/plain_english.py
 
 format: $(DEV)
 	$(BIN)/ruff format src tests benchmarks bases
 	$(BIN)/ruff check --fix src tests benchmarks bases
 
-# The wheels of headswap and of its base, without a network. A base without its weights stops it here.
+# Builds the wheels of headswap and of its base, without a network. Fails if the base has no weights.
 dist: $(DEV)
 	$(BIN)/headswap doctor box:reviews-en
 	rm -rf build dist bases/*/build
@@ -67,7 +68,7 @@ clean:
 	$(PYTHON) -m venv .venv
 	touch $@
 
-# torch comes first and pinned: a looser request may bring gigabytes of CUDA packages to a machine without a GPU.
+# torch is installed first and pinned: a looser requirement may install gigabytes of CUDA packages on a machine without a GPU.
 .venv/torch: constraints.txt | .venv/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
 	touch $@

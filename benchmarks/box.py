@@ -1,14 +1,14 @@
-"""The base in the box, `box:reviews-en`: from IMDb's raw files to the package in bases/reviews-en.
+"""The installed base `box:reviews-en`: from IMDb's raw files to the package in bases/reviews-en.
 
-    python benchmarks/box.py prepare IMDB_FOLDER runs/box        # clean text, guard, tokenizer, token store, labels
-    python benchmarks/box.py train runs/box runs/box-causal      # recipes/box-reviews-en.toml; say it again to go on
+    python benchmarks/box.py prepare IMDB_FOLDER runs/box        # clean text, overlap check, tokenizer, store, labels
+    python benchmarks/box.py train runs/box runs/box-causal      # recipes/box-reviews-en.toml; repeat to resume
     python benchmarks/box.py train runs/box runs/box-masked --objective masked
-    python benchmarks/box.py choose runs/box runs/box-choice runs/box-causal runs/box-masked    # on validation alone
+    python benchmarks/box.py choose runs/box runs/box-choice runs/box-causal runs/box-masked    # on validation only
     python benchmarks/box.py pack runs/box runs/box-causal       # bf16, card, checksums, a reference loss
 
-IMDB_FOLDER holds train, test and unsup.jsonl.gz. The base reads unsup alone; reviews that also stand in train or test,
-word for word or nearly so, are dropped first, and the file that is left is looked through again to prove it. Every
-command can be repeated: what is finished is not done again.
+IMDB_FOLDER contains train, test and unsup.jsonl.gz. The base is trained on unsup only. Reviews that also occur in train
+or test, exactly or nearly, are dropped first, and the check is repeated on the written file. Every command can be
+repeated: finished work is not done again.
 """
 
 import re
@@ -51,14 +51,14 @@ SENTENCES = (
     "The camera follows her through the rain, and for once the music keeps quiet.",
     "Seven out of ten, mostly for the dog.",
 )
-"""Written for the reference: the shipped weights must give the recorded loss on them."""
+"""Reference sentences: the shipped weights must give the recorded loss on them."""
 
 
 @app.command
 def prepare(imdb: Path, data: Path, /) -> None:
-    """Clean text, prove that it holds nothing of train or test, and make a tokenizer, a token store and labelled files.
+    """Clean the text, drop texts of train and test, and write a tokenizer, a token store and labelled files.
 
-    `data/base` is what `train` reads, `data/choose` what `choose` reads, `data/study` what the two studies read.
+    `train` reads `data/base`, `choose` reads `data/choose`, the two studies read `data/study`.
     """
     base = data / "base"
     files = {f"{part}.jsonl.gz": sha256_of_file(imdb / f"{part}.jsonl.gz") for part in ("unsup", "train", "test")}
@@ -78,7 +78,7 @@ def prepare(imdb: Path, data: Path, /) -> None:
     again = [row["text"] for row in read(data / "corpus.jsonl.gz")]
     _, left = without_overlap(again, others)
     if any(entry["exact_rows"] or entry["near_rows"] for entry in left):
-        raise SystemExit(f"{data / 'corpus.jsonl.gz'} still holds texts of other sets: {left}")
+        raise SystemExit(f"{data / 'corpus.jsonl.gz'} still contains texts of other sets: {left}")
     names = {1: "pos", 0: "neg"}
     imdb_rows = {
         part: [{"text": text, "label": names[row["label"]]} for text, row in zip(texts[part], raw[part], strict=True)]
@@ -120,18 +120,18 @@ def labelled_rows(name: str) -> list[Row]:
 
 
 def without_overlap(corpus: list[str], others: dict[str, list[str]]) -> tuple[list[str], list[dict]]:
-    """The corpus without texts of other sets and without its own repetitions; and what was found, by set."""
+    """The corpus without texts of other sets and without duplicates; and the overlap found, per set."""
     pairs = [("corpus", name) for name in (*others, "corpus")]
     found = find_overlap({"corpus": corpus, **others}, pairs=pairs)
     drop = {row for overlap in found for row in overlap.rows}
-    told = [overlap.as_json(with_texts=False) | {"examples": []} for overlap in found]
-    for entry in told:
+    entries = [overlap.as_json(with_texts=False) | {"examples": []} for overlap in found]
+    for entry in entries:
         print(f"{entry['exact_rows']:,} of {entry['from']} also in {entry['to']}, {entry['near_rows']:,} nearly so")
-    return [text for row, text in enumerate(corpus) if row not in drop], told
+    return [text for row, text in enumerate(corpus) if row not in drop], entries
 
 
 def write_all(file: Path, rows: Iterable[Row]) -> None:
-    """Write rows, with the folder that holds them."""
+    """Write rows, and create the folder of the file."""
     file.parent.mkdir(parents=True, exist_ok=True)
     write(file, list(rows))
 
@@ -145,9 +145,9 @@ def train(
     objective: Literal["causal", "masked"] = "causal",
     minutes: float = 8.5,
 ) -> None:
-    """Pre-train by the recipe for at most so many minutes; the same command goes on. What follows -- goes to headswap.
+    """Pre-train with the recipe for at most `minutes`; repeat to resume. Arguments after -- are passed to headswap.
 
-    The length of the run is the recipe's: it is stopped and gone on with, which changes nothing that is computed.
+    The recipe sets the length of the run. Interrupting and resuming it does not change the result.
     """
     command = new_python(
         "-m", "headswap", "pretrain", str(data / "base" / "store"), "--config", str(RECIPE),
@@ -168,7 +168,7 @@ def train(
             f"held-out loss {result['loss']:.4f}. It is finished."
         )
     else:
-        print(f"{out} is not finished; say the same again to go on.")
+        print(f"{out} is not finished; repeat the command to resume.")
 
 
 @app.command
@@ -182,7 +182,7 @@ def choose(
     seeds: int = 3,
     jobs: Jobs = 1,
 ) -> None:
-    """Which base serves 100, 400 and 1,600 labels best, on validation: parts of two training sets alone."""
+    """Compare bases with 100, 400 and 1,600 labels on validation, which is part of the training sets."""
     for task in tasks.split(","):
         files = {
             "--train": data / "choose" / f"{task}-train.jsonl.gz",
@@ -206,21 +206,21 @@ def choose(
 
 @app.command
 def pack(data: Path, run: Path, /, *, out: Path = PACKAGE) -> None:
-    """Put a finished run into the package: bf16 weights, card, checksums, the run's metrics, a reference loss."""
+    """Pack a finished run into the package: bf16 weights, card, checksums, metrics of the run, a reference loss."""
     from headswap.pretraining.pack import pack as pack_run
 
-    guard = read_json(data / "base" / "guard.json")
-    kept = f"{guard['reviews_kept']:,} of {guard['reviews']:,} reviews, {guard['bytes_kept'] / 1e6:.1f} MB"
+    overlap = read_json(data / "base" / "guard.json")
+    kept = f"{overlap['reviews_kept']:,} of {overlap['reviews']:,} reviews, {overlap['bytes_kept'] / 1e6:.1f} MB"
     dropped = "; ".join(
         f"{entry['exact_rows']:,} also in {'the corpus itself' if entry['to'] == 'corpus' else entry['to']} and "
         f"{entry['near_rows']:,} nearly so"
-        for entry in guard["found"]
+        for entry in overlap["found"]
     )
     about = {
         "name": "reviews-en",
-        "data": f"{guard['source']}: {kept}",
+        "data": f"{overlap['source']}: {kept}",
         "dropped from it": f"{dropped}; nothing of train, test or Rotten Tomatoes is left in it (record/guard.json)",
-        **{f"sha256 of {name}": digest for name, digest in guard["files"].items()},
+        **{f"sha256 of {name}": digest for name, digest in overlap["files"].items()},
         "recipe": "recipes/box-reviews-en.toml",
         "licence": LICENCE,
         "limits": LIMITS,

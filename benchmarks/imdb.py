@@ -1,12 +1,12 @@
-"""What pre-training buys on IMDb: the experiments behind docs/results.md.
+"""What pre-training gains on IMDb: the experiments of docs/results.md.
 
     python benchmarks/imdb.py prepare IMDB_FOLDER DATA      # clean splits, a tokenizer and a token store
     python benchmarks/imdb.py transfer DATA OUT --jobs 5    # lab preset, 1,600 labels, 5 seeds, scratch and pre-trained
     python benchmarks/imdb.py grid DATA OUT --jobs 5        # the default fine-tuning settings against a grid of 12
     python benchmarks/imdb.py grid DATA OUT --task chitchat
 
-IMDB_FOLDER holds train, test and unsup.jsonl.gz with `text` and `label` (1 pos, 0 neg). Reviews of train and unsup that
-also stand in test are dropped before anything is trained. Runs that are finished are not run again.
+IMDB_FOLDER contains train, test and unsup.jsonl.gz with `text` and `label` (1 pos, 0 neg). Reviews of train and unsup
+that also occur in test are dropped before training. Finished runs are not run again.
 """
 
 import gzip
@@ -31,7 +31,7 @@ RECIPES = Path(__file__).parent.parent / "recipes"
 NUM_TEST = 5_000
 VOCAB_SIZE = 16_000
 TINY = ["--num-hidden-layers", 2, "--hidden-size", 128, "--intermediate-size", 512, "--max-length", 64]
-Jobs = Annotated[int, Parameter(help="Fine-tunings at a time.")]
+Jobs = Annotated[int, Parameter(help="Number of fine-tunings in parallel.")]
 
 
 def key_of(text: str) -> str:
@@ -50,7 +50,7 @@ def write(file: Path, rows: list[dict]) -> None:
 
 
 def headswap(*arguments: object) -> None:
-    """One command of the tool, in a process of its own."""
+    """Run one headswap command in a separate process."""
     command = new_python("-m", "headswap", *map(str, arguments))
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
@@ -73,9 +73,9 @@ def prepare(imdb: Path, data: Path, /) -> None:
         for row in source:
             label = {"label": names[row["label"]]} if part == "train" else {}
             kept.setdefault(key_of(row["text"]), {"text": row["text"], **label})
-        leaks = sum(key_of(row["text"]) in in_test for row in source)
+        num_in_test = sum(key_of(row["text"]) in in_test for row in source)
         rows = [row for key, row in kept.items() if key not in in_test]
-        print(f"{part}: {len(source)} reviews, {leaks} also in test, {len(rows)} kept")
+        print(f"{part}: {len(source)} reviews, {num_in_test} also in test, {len(rows)} kept")
         write(data / f"{part}.jsonl.gz", rows)
     for name, short in (("chitchat", "chitchat"), ("movies:rotten-tomatoes", "rt")):
         for split in ("train", "test"):
@@ -95,7 +95,7 @@ def prepare(imdb: Path, data: Path, /) -> None:
 
 @app.command
 def transfer(data: Path, out: Path, /, *, seeds: int = 5, jobs: Jobs = 1) -> None:
-    """The lab's question on IMDb: 1,600 labels, scratch against pre-trained, the same settings for both."""
+    """The lab's comparison on IMDb: 1,600 labels, scratch against pre-trained, the same settings for both."""
     base = out / "lab-base"
     headswap("pretrain", data / "store", "--config", RECIPES / "imdb-lab-pretrain.toml", "--out", base, "--resume")
     result = result_of(base)
@@ -145,9 +145,9 @@ def grid(
     task: str = "imdb",
     tiny: bool = False,
 ) -> None:
-    """Fine-tuning without any hyper-parameter against 12 settings, on a base of the task's own text.
+    """Default fine-tuning settings against 12 others, on a base trained on the text of the task.
 
-    `--tiny` takes a base of 2 layers of 128 that reads 64 tokens, and 1,600 labels, so that two CPU cores can do it.
+    `--tiny` uses a base of 2 layers of 128 with context 64, and 1,600 labels, which two CPU cores can train.
     """
     name = "" if task == "imdb" else f"{task}-"
     labelled: dict[str, Any] = {part: str(data / f"{name}{part}.jsonl.gz") for part in ("train", "test")}
@@ -162,7 +162,7 @@ def grid(
     headswap("pretrain", data / f"{name}store", "--out", base, *limit, *shape, "--resume")
     print(f"{task} base: perplexity {result_of(base)['perplexity']:.1f}", flush=True)
 
-    # Processes of their own that stay for the next fine-tuning; by hs.finetune, which fits no baseline beside it.
+    # Separate processes, each used for several fine-tunings.
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         work = {
             (setting, seed): pool.submit(
@@ -180,7 +180,7 @@ def grid(
 
 
 def finetuned(base: Path, folder: Path, settings: dict[str, Any]) -> float:
-    """The test accuracy of one fine-tuning, which is not run again where it is finished."""
+    """The test accuracy of one fine-tuning; a finished one is not run again."""
     hs.finetune(base=base, out=folder, resume=True, threads=1, **settings)
     print(f"{folder.name}: {result_of(folder)['test']['accuracy']:.4f}", flush=True)
     return result_of(folder)["test"]["accuracy"]

@@ -1,4 +1,4 @@
-"""Which objective, and which way to adapt, serves few labels best on IMDb: the experiments behind docs/results.md.
+"""Objectives and ways to adapt with few labels on IMDb: the experiments of docs/results.md.
 
     python benchmarks/imdb.py prepare IMDB_FOLDER DATA           # clean splits, a tokenizer and a token store
     python benchmarks/objectives.py bases DATA OUT               # causal, masked, masked+nsp: the same number of tokens
@@ -6,7 +6,7 @@
     python benchmarks/objectives.py budgets DATA OUT --jobs 3    # bases with 100, 1,600 and all labels
     python benchmarks/objectives.py table DATA OUT --jobs 8      # bases x ways to adapt x labels, 3 seeds
 
-Runs that are finished are not run again, and runs that were stopped go on: every command can be repeated.
+Every command can be repeated: finished runs are not run again, and stopped runs are resumed.
 """
 
 import json
@@ -23,8 +23,8 @@ from headswap.study.statistics import mean_interval
 
 app = App(help=__doc__)
 OBJECTIVES = ("causal", "masked", "masked+nsp")
-TOKENS_A_STEP = 32_768
-LONGER = {"masked+nsp": 2}  # a pair is about half as long as a packed window: as many tokens a step as the others
+TOKENS_PER_STEP = 32_768
+LONGER = {"masked+nsp": 2}  # a pair is half as long as a packed window; twice as many give the same tokens per step
 WAYS: dict[str, dict[str, Any]] = {
     "all": {"unfreeze": "at-once"},
     "head": {"trainable": "head", "learning_rate": 2e-3},
@@ -53,7 +53,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "batch 8": {**MIDDLE, "batch_size": 8},
     "label smoothing 0.1": {**MIDDLE, "label_smoothing_factor": 0.1},
 }
-"""Changes of what was the default before (layers x0.8, head x10, 1e-4, 20 epochs, all at once, their mean)."""
+"""Changes of the earlier default (layers x0.8, head x10, 1e-4, 20 epochs, all at once, mean)."""
 AT_ONCE: dict[str, Any] = {"unfreeze": "at-once", "pooling": "mean"}
 VARIANTS: dict[str, dict[str, Any]] = {
     "default": {},
@@ -74,14 +74,14 @@ def bases(
     data: Path, out: Path, /, *, names: str = ",".join(OBJECTIVES), tokens: float = 250e6, preset: str = "modern",
     max_length: int = 512, jobs: Jobs = 3,
 ) -> None:  # fmt: skip
-    """Pre-train bases on the same text, for the same number of tokens; `causal:0.2` is one with that dropout."""
+    """Pre-train bases on the same text, for the same number of tokens; `causal:0.2` has dropout 0.2."""
 
     def one(name: str) -> dict:
         objective, _, dropout = name.partition(":")
         headswap(
             "pretrain", data / "store", "--objective", objective, "--preset", preset, "--max-tokens", int(tokens),
             "--max-length", max_length,
-            "--batch-size", TOKENS_A_STEP // max_length * LONGER.get(objective, 1), "--seed", 1,
+            "--batch-size", TOKENS_PER_STEP // max_length * LONGER.get(objective, 1), "--seed", 1,
             "--out", base_of(out, name), "--resume",
             *(["--dropout", dropout] if dropout else []),
         )  # fmt: skip
@@ -90,7 +90,7 @@ def bases(
     chosen = names.split(",")
     with ThreadPoolExecutor(jobs) as pool:
         found = dict(zip(chosen, pool.map(one, chosen), strict=True))
-    print("\n| base | held-out loss | perplexity | pairs told right | tokens | seconds |\n|---|---|---|---|---|---|")
+    print("\n| base | held-out loss | perplexity | pair accuracy | tokens | seconds |\n|---|---|---|---|---|---|")
     for name, result in found.items():
         pairs = f"{result['nsp_accuracy']:.3f}" if "nsp_accuracy" in result else ""
         print(
@@ -104,7 +104,7 @@ def bases(
 def settings(
     data: Path, out: Path, /, *, seeds: int = 5, jobs: Jobs = 8, objective: str = "causal", labels: str = "100,1600"
 ) -> None:
-    """Fine-tuning settings on Rotten Tomatoes, whose labels no IMDb figure uses."""
+    """Fine-tuning settings on Rotten Tomatoes, whose labels are not used for any IMDb figure."""
     every, sizes = range(1, seeds + 1), [int(size) for size in labels.split(",")]
     work = {
         (name, size, seed): {
@@ -167,18 +167,18 @@ def table(data: Path, out: Path, /, *, seeds: int = 3, jobs: Jobs = 8, names: st
 
 
 def base_of(out: Path, name: str) -> Path:
-    """Where a base lies."""
+    """The folder of a base."""
     return out / f"base-{name.replace(':', '-')}"
 
 
 def imdb_labels(data: Path, labels: int | None) -> dict[str, Any]:
-    """The settings of a labelled set of some size."""
+    """The settings of a labelled set with a number of labels."""
     sets: dict[str, Any] = {"train": str(data / "train.jsonl.gz"), "test": str(data / "test.jsonl.gz")}
     return sets if labels is None else {**sets, "num_train": labels}
 
 
 def finetunings(out: Path, work: dict[tuple, dict[str, Any]], *, jobs: int) -> dict[tuple, float]:
-    """The test accuracy of every piece of work, several at a time, each begun in the order given."""
+    """The test accuracy of every fine-tuning, several in parallel, started in the given order."""
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         begun = {}
         for key, options in work.items():
@@ -191,7 +191,7 @@ def finetunings(out: Path, work: dict[tuple, dict[str, Any]], *, jobs: int) -> d
 
 
 def folder_name(key: Sequence[object]) -> str:
-    """A run's folder, named by what it is."""
+    """The name of a run folder, from the key of the run."""
     return "-".join(str(part).replace(" ", "").replace(",", "-").replace(":", "-") for part in key)
 
 

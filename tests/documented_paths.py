@@ -1,6 +1,7 @@
-"""Run by `make check`: every path that a document names exists, and every recipe loads as its verb's.
+"""Run by `make check`: every path that a document names exists, and every recipe loads.
 
-A path is what stands in backticks and begins with a folder of the project, or the target of a relative link.
+A path is inline code that begins with a folder of the project, the target of a relative link, or a file of the tree of
+README.
 """
 
 import re
@@ -29,7 +30,7 @@ def documents(root: Path) -> list[Path]:
 
 
 def missing_paths(file: Path, root: Path) -> list[str]:
-    """`file:line: path` for everything that a document names and that is not there."""
+    """`file:line: path` for every path in a document that does not exist."""
     text = file.read_text(encoding="utf-8")
     problems = []
     for match in CODE.finditer(FENCE.sub(lambda fence: "\n" * fence[0].count("\n"), text)):
@@ -45,8 +46,22 @@ def missing_paths(file: Path, root: Path) -> list[str]:
     return problems
 
 
+def missing_in_tree(root: Path) -> list[str]:
+    """Rooms and files that the tree of README names and that do not exist."""
+    text = (root / "README.md").read_text(encoding="utf-8")
+    tree = text.partition("```\nsrc/headswap/\n")[2].partition("```")[0]
+    problems, room = [], ""
+    for line in tree.splitlines():
+        names = re.findall(r"\b[\w/]+(?:\.py|/)(?=[\s,]|$)", line)
+        if re.match(r"  \w", line):
+            room, names = (names[0], names[1:]) if names[0].endswith("/") else ("", names)
+        paths = [f"src/headswap/{room}{name}" for name in names or [""]]
+        problems += [f"README.md: {path} does not exist" for path in paths if not (root / path).exists()]
+    return problems
+
+
 def broken_recipes(root: Path) -> list[str]:
-    """What is wrong with the recipes of the project."""
+    """Errors in the recipes of the project."""
     problems = []
     for file in sorted((root / "recipes").glob("*.toml")):
         verb = tomllib.loads(file.read_text(encoding="utf-8")).get("verb")
@@ -71,7 +86,8 @@ def _at(file: Path, root: Path, text: str, name: str) -> str:
 
 def main() -> int:
     """Print every problem; 1 if there is one."""
-    problems = [problem for file in documents(ROOT) for problem in missing_paths(file, ROOT)] + broken_recipes(ROOT)
+    problems = [problem for file in documents(ROOT) for problem in missing_paths(file, ROOT)]
+    problems += missing_in_tree(ROOT) + broken_recipes(ROOT)
     print("\n".join(problems), end="\n" if problems else "", file=sys.stderr)
     return 1 if problems else 0
 

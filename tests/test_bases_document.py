@@ -1,4 +1,4 @@
-"""The worked example of docs/bases.md, step by step: from a run to a package that pip installs, used by its name."""
+"""The example of docs/bases.md, step by step: from a run to a package that pip installs, used by its name."""
 
 import os
 import re
@@ -19,7 +19,7 @@ QUICK = [
 
 
 def blocks(language: str) -> list[str]:
-    """The blocks of the part on shipping a base."""
+    """The blocks of the section on shipping a base."""
     text = DOCUMENT.read_text(encoding="utf-8").partition("## Shipping your own")[2]
     return re.findall(rf"^```{language}\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
 
@@ -58,8 +58,8 @@ def test_the_example_of_shipping_a_base_works(tmp_path: Path) -> None:
     (project / "src" / "letters_base" / "__init__.py").write_text(module, encoding="utf-8")
     offline = ["--no-index", "--no-deps", "--no-build-isolation", "--disable-pip-version-check"]
     do("-m", "pip", "install", "--quiet", *offline, "--target", str(site), "./letters-base")
-    told = [do("-m", *shlex.split(use.replace("train.csv", rows.name))) for use in uses[1:]]
-    assert "box:letters\theadswap-base-letters 1.0\tcausal\t1 layers of 32" in told[0]
-    assert "CC0\tletters of the 19th century, and nothing else" in told[0]
-    assert told[1].startswith("My dear")
+    printed = [do("-m", *shlex.split(use.replace("train.csv", rows.name))) for use in uses[1:]]
+    assert "box:letters\theadswap-base-letters 1.0\tcausal\t1 layers of 32" in printed[0]
+    assert "CC0\tletters of the 19th century, and nothing else" in printed[0]
+    assert printed[1].startswith("My dear")
     do("-m", "headswap", "doctor", "box:letters")

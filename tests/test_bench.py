@@ -1,4 +1,4 @@
-"""The bench's own arithmetic: ratios within rounds, targets, the page. What it measures is not tested here."""
+"""The arithmetic of the bench: ratios within rounds, targets, the page. Its measurements are not tested here."""
 
 import json
 from pathlib import Path
@@ -20,17 +20,17 @@ def test_ratios_are_taken_within_rounds() -> None:
     assert (ratio.median, ratio.least, ratio.most) == (2.0, 1.0, 3.0)
 
 
-def test_sides_take_turns_and_a_peer_that_fails_is_told() -> None:
-    turns: list[str] = []
+def test_sides_alternate_and_a_peer_that_fails_is_reported() -> None:
+    order: list[str] = []
     may_choose: dict[str, bool] = {}
 
     def side(name: str) -> Side:
         def make():
-            torch.backends.cuda.enable_cudnn_sdp(False)  # as our side does for the whole process
+            torch.backends.cuda.enable_cudnn_sdp(False)  # as headswap does for the whole process
             return work
 
         def work() -> float:
-            turns.append(name)
+            order.append(name)
             may_choose[name] = torch.backends.cuda.cudnn_sdp_enabled()
             return 1.0
 
@@ -41,21 +41,19 @@ def test_sides_take_turns_and_a_peer_that_fails_is_told() -> None:
 
     sides = [side("headswap"), side("one"), Side("broken", broken)]
     hold(sides, rounds=2, device="cpu")
-    assert turns == ["headswap", "one", "headswap", "one", "one", "headswap"]
+    assert order == ["headswap", "one", "headswap", "one", "one", "headswap"]
     assert [len(each.rates) for each in sides] == [2, 2, 0]
     assert may_choose == {"headswap": False, "one": True}
     assert sides[2].failure == "RuntimeError: no such kernel"
 
 
-def test_a_target_is_judged_by_the_median_and_a_missing_value_is_not_met() -> None:
+def test_a_target_compares_the_median_and_a_missing_value_does_not_meet_it() -> None:
     measured = Measured("a row", "tok/s", measures={"memory": 0.3})
     measured.targets = [Target("memory", 0.25, is_most=True), Target("memory", 0.2), Target("peer", 1.0)]
     assert [target["is_met"] for target in measured.as_json()["targets"]] == [False, True, False]
 
 
-def test_the_page_holds_every_figure_and_what_is_written_by_hand(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_page_contains_every_figure_and_the_notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sides = [Side("headswap", lambda: lambda: 2.0), Side("peer", lambda: lambda: 1.0)]
     row = contest("a contest", sides, Setting("cpu", 3), targets=[Target("peer", 1e-9)], floor="the floor")
     machine = {
@@ -83,19 +81,19 @@ def test_the_page_holds_every_figure_and_what_is_written_by_hand(
         assert expected in text
 
 
-def test_length_grouping_sorts_within_stretches_and_loses_nothing() -> None:
+def test_length_grouping_sorts_within_groups_and_loses_nothing() -> None:
     lengths = [5, 9, 1, 7]
     assert grouped([2, 0, 3, 1], lengths, 2) == [1, 3, 0, 2]
 
 
 @pytest.mark.parametrize("objective", ["causal", "masked"])
-def test_every_step_of_ours_is_a_full_rectangle_as_those_of_the_peers_are(objective: str) -> None:
+def test_every_step_of_headswap_has_full_batches_like_those_of_the_peers(objective: str) -> None:
     base = lab_shape(300, hidden_size=16, num_hidden_layers=1, intermediate_size=16)
     work = pretraining(base, objective=objective, batch=4, length=16, device="cpu")
     assert [work() for _ in range(20)] == [64.0] * 20
 
 
-def test_the_work_is_the_same_for_every_side() -> None:
+def test_every_side_has_the_same_work() -> None:
     assert len(LENGTHS) == 1_000
     first, second = (random_ids([5, 700], 900, seed=3) for _ in range(2))
     assert [len(ids) for ids in first] == [5, 700]

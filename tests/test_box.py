@@ -1,4 +1,4 @@
-"""`box:NAME` stands wherever a bundle does: in verbs, in Python, as an arm of a study."""
+"""`box:NAME` can be used wherever a bundle can: in verbs, in Python, as an arm of a study."""
 
 import json
 from pathlib import Path
@@ -32,23 +32,23 @@ def letters(box: Box, tokenizer: Tokenizer, tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_boxed_base_is_finetuned_and_its_tensors_are_carried(letters: Path, tmp_path: Path) -> None:
+def test_an_installed_base_is_finetuned_and_all_its_tensors_are_kept(letters: Path, tmp_path: Path) -> None:
     train, test = write_labelled(tmp_path / "train.jsonl", 40), write_labelled(tmp_path / "test.jsonl", 10, seed=2)
     out = tmp_path / "run"
-    model = hs.finetune("box:letters", train=train, test=test, out=out, num_train_epochs=1, **MACHINE)
-    assert model.result["base"] == "box:letters"
-    assert model.bundle.tokenizer.fingerprint == Bundle.load(letters).tokenizer.fingerprint
-    assert "base" in json.loads((out / "data.json").read_text()), "the checksum of what was carried"
+    tuned = hs.finetune("box:letters", train=train, test=test, out=out, num_train_epochs=1, **MACHINE)
+    assert tuned.result["base"] == "box:letters"
+    assert tuned.model.bundle.tokenizer.fingerprint == Bundle.load(letters).tokenizer.fingerprint
+    assert "base" in json.loads((out / "data.json").read_text()), "the checksum of the base"
     again = hs.finetune(config=out / "recipe.toml", out=tmp_path / "again")
-    assert again.result["test"] == model.result["test"], "the saved recipe names the base by its name in the box"
+    assert again.result["test"] == tuned.result["test"], "the saved recipe has the name box:letters"
 
 
-def test_a_boxed_base_goes_on_with_new_text(letters: Path, corpus_file: Path, tmp_path: Path) -> None:
+def test_an_installed_base_is_adapted_to_new_text(letters: Path, corpus_file: Path, tmp_path: Path) -> None:
     adapted = hs.adapt("box:letters", corpus_file, out=tmp_path / "run", max_steps=2, **MACHINE)
     assert adapted.result["verb"] == "adapt"
 
 
-def test_every_verb_that_reads_a_bundle_reads_the_box(
+def test_every_verb_that_reads_a_bundle_reads_an_installed_base(
     letters: Path, corpus_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for words in (
@@ -64,7 +64,7 @@ def test_every_verb_that_reads_a_bundle_reads_the_box(
     assert hs.load("box:letters").generate("the film", max_new_tokens=2)
 
 
-def test_a_masked_base_in_the_box_fills(
+def test_a_masked_installed_base_fills(
     box: Box, tokenizer: Tokenizer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     box.offer("gaps", str(tiny_base(tmp_path / "made", tokenizer, objective="masked")))
@@ -81,7 +81,7 @@ def test_a_missing_or_damaged_base_ends_a_verb_with_a_sentence(
     assert run(["generate", "box:letters", "x"]) == 2
     assert "box:letters differs from what was packaged" in capsys.readouterr().err
     assert run(["doctor", "box:letters"]) == 1
-    assert "PROBLEM  files" in capsys.readouterr().out, "the doctor looks at it all the same"
+    assert "PROBLEM  files" in capsys.readouterr().out, "the doctor checks it nevertheless"
 
 
 # Weights in 16 bits
@@ -97,10 +97,10 @@ def test_weights_in_bf16_load_as_fp32_and_compute_the_same(tokenizer: Tokenizer,
     loaded = Bundle.load(tmp_path / "half")
     assert {tensor.dtype for tensor in loaded.model.state_dict().values()} == {torch.float32}
     assert loaded.verify() == []
-    assert golden_outputs(loaded.model) == golden_outputs(bundle.model), "to the last digit"
+    assert golden_outputs(loaded.model) == golden_outputs(bundle.model), "bit-identical"
 
 
-def test_weights_that_bf16_cannot_hold_are_not_rounded_in_silence(tokenizer: Tokenizer, tmp_path: Path) -> None:
+def test_weights_that_bf16_cannot_represent_are_not_rounded_silently(tokenizer: Tokenizer, tmp_path: Path) -> None:
     bundle = Bundle.load(tiny_base(tmp_path / "whole", tokenizer))
     with pytest.raises(AssertionError, match="not exact"):
         bundle.save(tmp_path / "half", dtype=torch.bfloat16)
@@ -122,21 +122,21 @@ def test_the_arm_box_is_the_projects_own_base(box: Box, tokenizer: Tokenizer, tm
     assert (arm.name, arm.start, arm.bundle) == ("box", "bundle", "box:reviews-en")
 
 
-def test_any_installed_base_is_an_arm_and_brings_its_tokenizer(letters: Path, tmp_path: Path) -> None:
+def test_any_installed_base_is_an_arm_with_its_own_tokenizer(letters: Path, tmp_path: Path) -> None:
     sections = write_data(tmp_path / "files")
     sections["study"] |= {"arms": ("scratch", "box:letters"), "budgets": ("40",), "seeds": 1}
     sections["tokenizer"] = {"tokenizer": "box:letters"}
     plan = planned(tmp_path / "out", sections)[2]
-    boxed, scratch = (
+    installed, scratch = (
         next(plan.jobs[entry.job] for entry in plan.entries if entry.arm == arm) for arm in ("box:letters", "scratch")
     )
-    assert boxed.sections["model"]["base"] == "box:letters"
-    assert "tokenizer" not in boxed.sections, "a base brings its own"
+    assert installed.sections["model"]["base"] == "box:letters"
+    assert "tokenizer" not in installed.sections, "a base has its own"
     assert scratch.sections["tokenizer"] == {"tokenizer": "box:letters"}
-    assert ":" not in Path(boxed.folder).name
+    assert ":" not in Path(installed.folder).name
 
 
-def test_the_job_of_a_boxed_arm_is_named_by_its_weights(
+def test_the_job_id_of_an_installed_base_depends_on_its_weights(
     box: Box, tokenizer: Tokenizer, tmp_path: Path, letters: Path
 ) -> None:
     box.offer("same", str(letters))
@@ -154,7 +154,7 @@ def test_the_time_of_a_larger_base_is_estimated_by_its_size(letters: Path, tmp_p
     sections["study"] |= {"arms": ("scratch", "box:letters"), "budgets": ("40",), "seeds": 1}
     _, prepared, plan = planned(tmp_path / "out", sections)
     jobs = {job.arm: job for job in plan.jobs.values() if job.kind == "finetune"}
-    met = 2 * 32 * (4 * 32 + 2 * 48)  # what a token meets in 2 layers of 32 with an inner width of 48
+    met = 2 * 32 * (4 * 32 + 2 * 48)  # weights per token in 2 layers of 32 with an inner width of 48
     probe = {
         "step_seconds": 1.0, "tokens_a_step": 200, "score_seconds": 0.0, "bytes_a_token": 4.0,
         "num_parameters": 1_000 + met // 2, "num_embedding_parameters": 1_000, "max_length": 24,
@@ -167,7 +167,7 @@ def test_the_time_of_a_larger_base_is_estimated_by_its_size(letters: Path, tmp_p
     assert seconds["box:letters"] == pytest.approx(expected * seconds["scratch"])
 
 
-def test_a_recipe_may_start_from_the_box(letters: Path, tmp_path: Path) -> None:
+def test_a_recipe_may_start_from_an_installed_base(letters: Path, tmp_path: Path) -> None:
     (tmp_path / "own.toml").write_text('verb = "finetune"\n[model]\nbase = "box:letters"\n')
     (arm,) = arms_of(str(tmp_path / "own.toml"))
     assert (arm.name, arm.start, arm.bundle) == ("own", "bundle", "box:letters")

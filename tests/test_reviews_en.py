@@ -1,4 +1,4 @@
-"""The base that the project ships: its package, and, once they are built, its weights."""
+"""The base that the project ships: its package and its weights."""
 
 import tomllib
 from pathlib import Path
@@ -28,7 +28,7 @@ shipped = pytest.mark.skipif(
 )
 
 
-def test_the_package_offers_the_base_that_the_arm_box_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_package_provides_the_base_of_the_arm_box(monkeypatch: pytest.MonkeyPatch) -> None:
     project = tomllib.loads((FOLDER / "pyproject.toml").read_text(encoding="utf-8"))
     module, _, name = project["project"]["entry-points"]["headswap.bases"]["reviews-en"].partition(":")
     monkeypatch.syspath_prepend(str(FOLDER / "src"))
@@ -41,7 +41,7 @@ def test_a_copy_without_weights_says_so(box: Box) -> None:
         base_folder("box:reviews-en")
 
 
-def test_the_studies_of_the_base_take_its_shape_and_its_tokenizer() -> None:
+def test_the_studies_of_the_base_use_its_shape_and_its_tokenizer() -> None:
     base = load_recipe(PretrainRecipe, ROOT / "recipes" / "box-reviews-en.toml").model
     for name in ("imdb", "rt"):
         recipe = load_recipe(StudyRecipe, ROOT / "recipes" / f"box-{name}-study.toml")
@@ -77,12 +77,12 @@ def test_the_shipped_base_was_made_by_its_recipe() -> None:
 
 
 @shipped
-def test_the_card_says_where_the_base_comes_from_and_that_no_test_text_is_in_it(box: Box) -> None:
-    guard = read_json(RECORD / "guard.json")
-    assert {entry["to"] for entry in guard["found_in_what_was_kept"]} >= {"train", "test"}
-    assert all(entry["exact_rows"] == entry["near_rows"] == 0 for entry in guard["found_in_what_was_kept"])
+def test_the_card_states_the_data_and_that_it_contains_no_test_text(box: Box) -> None:
+    overlap = read_json(RECORD / "guard.json")
+    assert {entry["to"] for entry in overlap["found_in_what_was_kept"]} >= {"train", "test"}
+    assert all(entry["exact_rows"] == entry["near_rows"] == 0 for entry in overlap["found_in_what_was_kept"])
     card, result = Bundle.load(BUNDLE).card, read_json(RECORD / "result.json")
-    assert card["sha256 of unsup.jsonl.gz"] == guard["files"]["unsup.jsonl.gz"]
+    assert card["sha256 of unsup.jsonl.gz"] == overlap["files"]["unsup.jsonl.gz"]
     assert (card["tokens read"], card["device"]) == (result["tokens"], result["device"])
     box.offer("reviews-en", str(BUNDLE))
     (info,) = list_bases()

@@ -35,13 +35,13 @@ PACKAGES = ("headswap", "torch", "transformers", "datasets", "onnxruntime", "tok
 
 
 def main() -> None:
-    """Parse, run the rows, print and save what came out."""
+    """Parse the arguments, run the rows, print and save the results."""
     parser = argparse.ArgumentParser(prog="bench", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--rows", default="all", help="numbers of rows, 1,4; all by default")
-    parser.add_argument("--rounds", type=int, default=5, help="how often the sides take turns")
-    parser.add_argument("--json", type=Path, help="write the numbers to this file; other rows in it are kept")
-    parser.add_argument("--tiny", action="store_true", help="shapes of a few seconds, to try the bench itself")
+    parser.add_argument("--rows", default="all", help="numbers of rows, such as 1,4; default: all")
+    parser.add_argument("--rounds", type=int, default=5, help="number of rounds; in each every side works once")
+    parser.add_argument("--json", type=Path, help="write the results to this file; other rows in it are kept")
+    parser.add_argument("--tiny", action="store_true", help="shapes that take a few seconds, to test the bench itself")
     given = parser.parse_args()
     chosen = list(ROWS) if given.rows == "all" else [int(number) for number in given.rows.split(",")]
     if unknown := [number for number in chosen if number not in ROWS]:
@@ -63,7 +63,7 @@ def main() -> None:
 
 
 def in_words(measured: Measured) -> str:
-    """A contest on a few lines."""
+    """A contest as a few lines of text."""
     lines = [f"  {measured.title}"]
     for side in measured.sides:
         if side["failure"]:
@@ -81,7 +81,7 @@ def in_words(measured: Measured) -> str:
 
 
 def save(file: Path, setting: Setting, number: int, entry: dict[str, Any]) -> None:
-    """Put a row into the file; rows that were measured before stay."""
+    """Write a row into the file; other rows are kept."""
     content = json.loads(file.read_text()) if file.exists() else {}
     machine = about(setting.device)
     rows = content.get("rows", {}) | {str(number): entry | {"ceiling": machine["ceiling"]}}
@@ -91,7 +91,7 @@ def save(file: Path, setting: Setting, number: int, entry: dict[str, Any]) -> No
 
 
 def about(device: str) -> dict[str, Any]:
-    """What the figures were measured on, with its ceilings."""
+    """The machine of the figures, with its measured peak rates."""
     from .floor import floor_of
 
     return {

@@ -1,7 +1,7 @@
-"""A contest: several sides do the same work, one after the other, again and again.
+"""A contest: several sides do the same work, one after the other, in several rounds.
 
-Times on a shared machine wander, so only what stands in one round is compared: a ratio is taken within each round, and
-the median over the rounds is told with its range. The order turns every round, so that none is always first.
+Times on a shared machine vary, so only times of one round are compared: a ratio is taken within each round, and the
+median over the rounds is reported with its range. The order rotates with every round, so that no side is always first.
 """
 
 import gc
@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 import torch
 
 Work = Callable[[], float]
-"""Does a piece of work and returns how much of the unit it was (tokens, texts, megabytes)."""
+"""Does some work and returns its amount in units (tokens, texts, megabytes)."""
 
 
 @dataclass
 class Side:
-    """One way to do the work; `make` loads what it needs, outside of the clock."""
+    """One way to do the work; `make` prepares it and is not timed."""
 
     name: str
     make: Callable[[], Work]
@@ -30,7 +30,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Ratio:
-    """How often faster headswap is than a peer: median, least and most over the rounds."""
+    """Speed of headswap relative to a peer: median, smallest and largest over the rounds."""
 
     peer: str
     median: float
@@ -42,7 +42,7 @@ class Ratio:
 
 
 def hold(sides: Sequence[Side], *, rounds: int, device: str) -> None:
-    """Warm all sides up, then let them work in turn; rates are units a second."""
+    """Warm up all sides, then run them in rounds; rates are units per second."""
     works: list[tuple[Side, Work]] = []
     for side in sides:
         as_its_own(side, sides)
@@ -51,7 +51,7 @@ def hold(sides: Sequence[Side], *, rounds: int, device: str) -> None:
             work = side.make()
             for _ in range(side.warm_up):
                 work()
-        except Exception as problem:  # a peer that does not run here is told, not hidden
+        except Exception as problem:  # a peer that cannot run here is reported
             side.failure = f"{type(problem).__name__}: {str(problem).splitlines()[0][:200]}"
             if side is sides[0]:
                 raise
@@ -63,7 +63,7 @@ def hold(sides: Sequence[Side], *, rounds: int, device: str) -> None:
         for side, work in works[number % len(works) :] + works[: number % len(works)]:
             gc.collect()
             as_its_own(side, sides)
-            if device == "cuda":  # a side must not pay for the memory that another one keeps
+            if device == "cuda":  # memory cached by another side must not slow this one down
                 torch.cuda.empty_cache()
                 work()
             wait(device)
@@ -74,12 +74,12 @@ def hold(sides: Sequence[Side], *, rounds: int, device: str) -> None:
 
 
 def as_its_own(side: Side, sides: Sequence[Side]) -> None:
-    """Peers may take cuDNN's attention; our side does not (docs/decisions/0006-no-cudnn-attention.md)."""
+    """Peers may use cuDNN's attention; headswap does not (docs/decisions/0006-no-cudnn-attention.md)."""
     torch.backends.cuda.enable_cudnn_sdp(side is not sides[0])
 
 
 def ratios(sides: Sequence[Side]) -> list[Ratio]:
-    """The first side against each of the others."""
+    """The first side relative to each of the others."""
     own = sides[0].rates
     found = []
     for side in sides[1:]:
@@ -90,11 +90,11 @@ def ratios(sides: Sequence[Side]) -> list[Ratio]:
 
 
 def again(work: Work, times: int) -> Work:
-    """The same work several times over: on a GPU one step is too short for a clock."""
+    """The same work several times: on a GPU one step is too short to be timed."""
     return work if times == 1 else lambda: sum(work() for _ in range(times))
 
 
 def wait(device: str) -> None:
-    """Until the device has done what it was given."""
+    """Wait until the device has finished."""
     if device == "cuda":
         torch.cuda.synchronize()

@@ -1,4 +1,4 @@
-"""The floor: how many operations and bytes a row cannot do without, and what this machine does of them in a second."""
+"""The floor: the operations and bytes that a row needs at least, and the measured peak rates of this machine."""
 
 import time
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from headswap.model.shape import BaseShape
 
 @dataclass(frozen=True)
 class Ceiling:
-    """Operations and bytes a second, measured."""
+    """Measured operations and bytes per second."""
 
     flops_fp32: float
     flops_bf16: float
@@ -21,14 +21,14 @@ class Ceiling:
 
 @dataclass(frozen=True)
 class Cost:
-    """Operations of a piece of work, and the bytes of weights that it must touch."""
+    """Operations of some work, and the bytes of weights that it must read or write."""
 
     flops: float
     bytes: float
 
     @classmethod
     def of_step(cls, base: BaseShape, tokens: int, *, length: int, targets: int, causal: bool = True) -> "Cost":
-        """A training step: 6 operations a weight and token, attention, and AdamW's 28 bytes a weight."""
+        """A training step: 6 operations per weight and token, attention, and AdamW's 28 bytes per weight."""
         dim, inner = base.hidden_size, base.intermediate_size
         layer = 4 * dim**2 + 2 * dim * inner
         attention = 12 * dim * length * (0.5 if causal else 1.0) * base.num_hidden_layers
@@ -45,7 +45,7 @@ class Cost:
         return cls(float(flops), 4.0 * layer * layers)
 
     def sentence(self, device: str, units: int, unit: str = "tokens") -> str:
-        """The floor in words, with the rate that it would allow."""
+        """The floor as a sentence, with the speed that it allows."""
         ceiling = floor_of(device)
         seconds = {name: self.flops / rate for name, rate in _rates(ceiling).items()}
         moved = self.bytes / ceiling.bytes_copied
@@ -59,7 +59,7 @@ def _rates(ceiling: Ceiling) -> dict[str, float]:
 
 @cache
 def floor_of(device: str) -> Ceiling:
-    """Measured once a run: the best of square products in both formats, and a copy of 256 MB (1 GB on a GPU)."""
+    """Measured once per process: the fastest square products in both formats, and a copy of 256 MB (1 GB on a GPU)."""
     flops = {torch.float32: 0.0, torch.bfloat16: 0.0}
     for size in (4096, 8192) if device == "cuda" else (384, 768, 1536):
         for dtype in flops:
@@ -73,7 +73,7 @@ def floor_of(device: str) -> Ceiling:
 
 
 def _seconds(work: Callable[[], object], device: str) -> float:
-    """The best of several: other work on the machine can only slow it down."""
+    """The shortest of several times: other work on the machine can only slow it down."""
     from .contest import wait
 
     found = []

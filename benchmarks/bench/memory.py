@@ -12,7 +12,7 @@ PROGRAM = "import sys; from bench.memory import answer; answer(sys.argv[1], sys.
 
 
 def peak_bytes(function: str, **arguments: Any) -> int:
-    """The most memory that `module:function` held; it gets the arguments and returns a piece of work, done twice."""
+    """The peak memory of `module:function`, which gets the arguments and returns the work; the work is done twice."""
     command = new_python("-c", PROGRAM, function, json.dumps(arguments))
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ)
     if done.returncode:
@@ -21,7 +21,7 @@ def peak_bytes(function: str, **arguments: Any) -> int:
 
 
 def answer(function: str, arguments: str) -> None:
-    """What the process does."""
+    """The program of the process."""
     import importlib
 
     import torch
@@ -35,6 +35,6 @@ def answer(function: str, arguments: str) -> None:
 
 
 def most_resident() -> int:
-    """The most bytes this process had; getrusage would tell those of the one that started it too."""
+    """Peak resident bytes of this process; getrusage would include those of its parent."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))

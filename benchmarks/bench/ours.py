@@ -1,4 +1,4 @@
-"""headswap's sides: its own loop, batches, optimizer and choices, as a run has them."""
+"""headswap's side: its loop, batches, optimizer and automatic choices, as in a run."""
 
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -41,15 +41,15 @@ def machine_of(device: str, base: BaseShape, *, fast: str = "auto") -> Machine:
 def pretraining(
     base: BaseShape, *, objective: str, batch: int, length: int, device: str, fast: str = "auto", steps: int = 1
 ) -> Work:
-    """So many steps of pre-training on windows of one length."""
+    """`steps` steps of pre-training on windows of one length."""
     names = dict(zip(SPECIAL, range(6), strict=True))
     tokenizer: Any = SimpleNamespace(**names, special_ids=frozenset(range(6)), vocab_size=base.vocab_size)
     task = make_objective(objective, tokenizer, MaskingSettings())
     machine = machine_of(device, base, fast=fast)
     model = build_model(model_shape(base, direction=task.direction), seed=0).to(machine.device)
     if device == "cuda" and fast == "auto":
-        compile_layers(model, machine.device)  # as every run of more than a few minutes
-    # With its <sos> the document fills whole batches, as every batch of the peers is: no step has a remainder.
+        compile_layers(model, machine.device)  # as in every run of more than a few minutes
+    # With <sos> the document fills whole batches, as for the peers: no step is smaller than the others.
     document = random_ids([batch * length * 8 - 1], base.vocab_size)
     store = TokenStore.from_documents(document, fingerprint="bench")
     rows = task.rows(store, np.arange(1), max_length=length, layout="packed")

@@ -1,7 +1,6 @@
 """docs/performance.md from the bench's figures: make bench-page.
 
-Figures come from benchmarks/results/cpu.json and gpu.json; what they mean, what was tried and did not help stands in
-benchmarks/performance_notes.md and is taken over as it is.
+Figures are read from benchmarks/results/cpu.json and gpu.json. The text of benchmarks/performance_notes.md is appended.
 """
 
 import json
@@ -16,13 +15,14 @@ RESULTS, NOTES, PAGE = (
 )
 HEAD = """# Speed
 
-Made by `make bench-page` from the figures of `make bench` and `make bench-gpu`; change
+`make bench-page` generates this page from the figures of `make bench` and `make bench-gpu`. Edit
 `benchmarks/performance_notes.md` and the bench, not this page.
 
-Every contest runs headswap and its peers in one run, in turn, on the same work, and counts real tokens, never padding.
-A ratio is taken within each round: the median over the rounds, with the least and the most in brackets. Peers are the
-lab's own code (`nn.TransformerEncoder`, float32) and Hugging Face transformers in the same shape: *default* as it runs
-without flags, *best* in its strongest setting.
+Every contest alternates headswap and other libraries in one run, on the same work, and counts real tokens without
+padding. A ratio is taken within each round; the tables show the median over the rounds with the smallest and largest in
+brackets. The others are the lab's code (`nn.TransformerEncoder`, float32) and Hugging Face transformers in the same
+shape: *default* without flags, *best* in its strongest setting. *Ceilings* are measured peak rates of the machine.
+*Floor* is the least work of a row, and the speed that the ceilings allow for it.
 """
 
 
@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def device_part(content: dict[str, Any]) -> str:
-    """Everything that was measured on one device."""
+    """All results of one device."""
     machine = content["machine"]
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items() if version)
     lines = [
@@ -52,10 +52,10 @@ def device_part(content: dict[str, Any]) -> str:
     for number, row in content["rows"].items():
         lines += [
             "",
-            f"### {number}. {row['title'].capitalize()}",
+            f"### {number}. {row['title'][0].upper()}{row['title'][1:]}",
             "",
-            f"Measured {row['date']}, {row['threads']} threads a side"
-            + (f"; ceilings then: {ceilings(row['ceiling'])}." if "ceiling" in row else "."),
+            f"Measured {row['date']}, {row['threads']} threads per side"
+            + (f"; ceilings of that run: {ceilings(row['ceiling'])}." if "ceiling" in row else "."),
         ]
         for contest in row["contests"]:
             lines += ["", *contest_lines(contest)]
@@ -63,7 +63,7 @@ def device_part(content: dict[str, Any]) -> str:
 
 
 def ceilings(found: dict[str, float]) -> str:
-    """What the device reached, in words."""
+    """The measured peak rates as text."""
     return (
         f"{found['flops_fp32'] / 1e9:,.0f} GFLOP/s in fp32, {found['flops_bf16'] / 1e9:,.0f} in bf16, "
         f"{found['bytes_copied'] / 1e9:,.0f} GB/s copied"
@@ -72,7 +72,7 @@ def ceilings(found: dict[str, float]) -> str:
 
 def summary(rows: dict[str, Any]) -> list[str]:
     """All targets in one table."""
-    lines = ["| row | against | wanted | measured | |", "|---|---|---|---|---|"]
+    lines = ["| row | compared with | target | measured | |", "|---|---|---|---|---|"]
     for number, row in rows.items():
         for contest in row["contests"]:
             for target in contest["targets"]:
@@ -92,11 +92,11 @@ def shown(contest: dict[str, Any], target: dict[str, Any]) -> str:
 
 
 def contest_lines(contest: dict[str, Any]) -> list[str]:
-    """One contest: the sides with their rates and ratios, or the plain measures."""
+    """One contest: the sides with their speeds and ratios, or the measurements."""
     lines = [f"**{contest['title']}**", ""]
     if contest["sides"]:
         found = {ratio["peer"]: ratio for ratio in contest["ratios"]}
-        lines += [f"| side | {contest['unit']} | headswap is |", "|---|---|---|"]
+        lines += [f"| side | {contest['unit']} | speed of headswap relative to it |", "|---|---|---|"]
         for side in contest["sides"]:
             if side["failure"]:
                 lines.append(f"| {side['name']} | did not run: {side['failure']} | |")
@@ -106,7 +106,7 @@ def contest_lines(contest: dict[str, Any]) -> list[str]:
             lines.append(f"| {side['name']} | {side['median']:,.0f} | {times} |")
         lines.append("")
     if contest["measures"]:
-        lines += ["| measure | |", "|---|---|"]
+        lines += ["| measurement | |", "|---|---|"]
         lines += [f"| {name} | {value:,.4g} |" for name, value in contest["measures"].items()]
         lines.append("")
     lines += [f"Floor: {contest['floor']}.", ""] if contest["floor"] else []

@@ -1,7 +1,7 @@
-"""The peers: the lab's own code, and Hugging Face transformers in the same shape.
+"""The peers: the lab's code, and Hugging Face transformers in the same shape.
 
-Each is written as a practised user of it would: fused AdamW, gradients set to None, no work that its own trainer does
-not do. `default` is what runs without flags (float32, eager), `best` its strongest setting (bf16 and torch.compile).
+Each is written as an experienced user would: fused AdamW, gradients set to None, no work that its own trainer does not
+do. `default` runs without flags (float32, eager), `best` in its strongest setting (bf16 and torch.compile).
 """
 
 import math
@@ -15,7 +15,7 @@ from headswap.model.shape import BaseShape
 
 
 class LabModel(nn.Module):
-    """The lab's model as its reports have it: nn.TransformerEncoder, a float mask, a plain head."""
+    """The lab's model as in its reports: nn.TransformerEncoder, a float mask, a linear head."""
 
     def __init__(self, shape: BaseShape) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class LabModel(nn.Module):
 
 
 def hf_causal(shape: BaseShape) -> nn.Module:
-    """GPT-2's class in our shape, with a head of its own where ours has one."""
+    """GPT-2's class in our shape, with an untied head where ours is untied."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
     return GPT2LMHeadModel(GPT2Config(**_gpt2_numbers(shape), tie_word_embeddings=shape.tied_head))
@@ -101,7 +101,7 @@ def stepper(
 
 
 def padded(sequences: Iterable, *, pad: int, device: str) -> tuple[Tensor, Tensor]:
-    """A rectangle of ids and its mask, padded to the longest as transformers' collator does."""
+    """Ids padded to the longest sequence, and their mask, as transformers' collator makes them."""
     rows = [torch.as_tensor(ids) for ids in sequences]
     ids = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad)
     lengths = torch.tensor([len(row) for row in rows])

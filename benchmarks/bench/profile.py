@@ -25,7 +25,7 @@ WORKS: dict[int, Callable[[str], tuple[Work, int]]] = {
     3: lambda device: (our_gpt2(gpt2_small(), 64, 1024), STEPS[device]),
     4: lambda device: fine_tuning(device),
 }
-"""A piece of work, and the steps that it is."""
+"""The work of a row, and its number of steps."""
 
 
 def fine_tuning(device: str) -> tuple[Work, int]:
@@ -35,7 +35,7 @@ def fine_tuning(device: str) -> tuple[Work, int]:
 
 
 def main() -> None:
-    """Warm up, take the time without a profiler, then the shares with one."""
+    """Warm up, measure the time without a profiler, then the shares with one."""
     parser = argparse.ArgumentParser(prog="bench.profile", description=__doc__)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--row", type=int, choices=tuple(WORKS), default=1)
@@ -58,7 +58,7 @@ def main() -> None:
     }
     total = sum(taken for taken, _ in times.values())
     print(
-        f"row {given.row}: {tokens / seconds:,.0f} tok/s, {1e3 * seconds / steps:.2f} ms a step, of which the "
+        f"row {given.row}: {tokens / seconds:,.0f} tok/s, {1e3 * seconds / steps:.2f} ms per step, of which the "
         f"{'device works' if on_gpu else 'operators take'} {total / 1e3 / steps:.2f} ms"
     )
     for name, (taken, count) in sorted(times.items(), key=lambda entry: -entry[1][0])[:MOST_LINES]:

@@ -1,4 +1,4 @@
-"""What a row of the bench is: contests, plain measures, and what they are held against."""
+"""A row of the bench: contests, measurements and their targets."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,22 +9,22 @@ from .contest import Ratio, Side, hold, ratios
 
 @dataclass(frozen=True)
 class Target:
-    """A wish: what is compared (a peer's name, or a measure's) and the least (or most) that is wanted."""
+    """A target: the name of a peer or a measurement, and the smallest (or largest) value that meets it."""
 
     what: str
     wanted: float
     is_most: bool = False
     of_rate: bool = False
-    """Whether the first side's own rate is meant, in units a second."""
+    """Whether the speed of the first side is meant, in units per second."""
 
     def is_met(self, value: float) -> bool:
-        """Whether a value reaches it."""
+        """Whether a value meets it."""
         return value <= self.wanted if self.is_most else value >= self.wanted
 
 
 @dataclass
 class Measured:
-    """One contest of a row, or one set of plain measures, ready for JSON."""
+    """One contest of a row, or one set of measurements, ready for JSON."""
 
     title: str
     unit: str
@@ -36,7 +36,7 @@ class Measured:
     note: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """With every target judged."""
+        """As JSON, with the verdict on every target."""
         return {
             "title": self.title, "unit": self.unit, "sides": self.sides, "measures": self.measures,
             "ratios": [vars(ratio) for ratio in self.ratios], "floor": self.floor, "note": self.note,
@@ -53,7 +53,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Setting:
-    """Where and how thoroughly the bench runs."""
+    """Device, number of rounds and size of the bench."""
 
     device: str
     rounds: int
@@ -68,7 +68,7 @@ def contest(
     title: str, sides: list[Side], setting: Setting, *, unit: str = "tok/s", targets: list[Target] | None = None,
     floor: str = "", note: str = "", rounds: int | None = None,
 ) -> Measured:  # fmt: skip
-    """Hold a contest and sum it up."""
+    """Run a contest and summarise it."""
     hold(sides, rounds=rounds or setting.rounds, device=setting.device)
     return Measured(
         title, unit, sides=[_summary(side) for side in sides], ratios=ratios(sides), targets=targets or [], floor=floor,

@@ -1,4 +1,4 @@
-"""Row 5: labelling reviews of ragged length, from text to label."""
+"""Row 5: classifying reviews of different lengths, from text to label."""
 
 import io
 import tempfile
@@ -24,7 +24,7 @@ BATCH = 32
 
 
 def classify(setting: Setting) -> list[Measured]:
-    """1,000 reviews, in as many parts as there are rounds; every round is another part, the same for all sides."""
+    """1,000 reviews in one part per round; all sides get the same part in a round."""
     device, count = setting.device, 20 if setting.is_tiny else 1_000
     texts = [text_of(length, seed) for seed, length in enumerate(LENGTHS[:count])]
     words = tokenizer(2_000 if setting.is_tiny else 16_000)
@@ -46,12 +46,12 @@ def classify(setting: Setting) -> list[Measured]:
     ]  # fmt: skip
     lengths = [min(len(ids) + 1, LIMIT) for ids in words.encode_batch(texts)]
     floor = Cost.of_reading(base, lengths).sentence(device, count, "texts")
-    note = "HF best: its model in bf16, sorted by length, batches of 32; ONNX Runtime: float32, sorted alike."
+    note = "HF best: its model in bf16, sorted by length, batches of 32; ONNX Runtime: float32, sorted by length."
     return [contest(f"{count:,} reviews", sides, setting, unit="texts/s", targets=targets, floor=floor, note=note)]
 
 
 def our_labels(base: Any, parts: list[list[str]], device: str, precision: str = "fp32") -> Work:
-    """`Run.predict` as it is."""
+    """As `Model.predict` does it."""
     model = build_model(model_shape(base, head="classify"), seed=0).to(device)
     bundle = Bundle(model, tokenizer(_size(base)), ("neg", "pos"), task=TaskState(max_length=LIMIT))
     options = {} if precision == "fp32" else {"precision": precision}
@@ -68,7 +68,7 @@ def pipeline_labels(base: Any, parts: list[list[str]], device: str) -> Work:
 
 @torch.no_grad()
 def best_labels(base: Any, parts: list[list[str]], device: str) -> Work:
-    """The strongest loop around transformers: bf16 weights, sorted by length, batches padded to their longest."""
+    """The fastest loop around transformers: bf16 weights, sorted by length, batches padded to their longest."""
     model, words = hf_classifier(base).eval().to(device, torch.bfloat16), _hf_words(base)
 
     def label(texts: list[str]) -> None:
@@ -96,7 +96,7 @@ def onnx_labels(base: Any, parts: list[list[str]]) -> Work:
 
 
 def exported(base: Any) -> bytes:
-    """The Hugging Face classifier as ONNX, with free batch and length."""
+    """The Hugging Face classifier as ONNX, with dynamic batch and length."""
     model = hf_classifier(base).eval()
     ids, mask = padded([np.arange(10, 30), np.arange(10, 22)], pad=1, device="cpu")
     free = {0: "batch", 1: "length"}
@@ -140,7 +140,7 @@ def _size(base: Any) -> int:
 
 
 def _each(parts: list[list[str]], label: Any) -> Work:
-    """One part a call, in turn."""
+    """One part per call, in order."""
     at = 0
 
     def work() -> float:

@@ -1,4 +1,4 @@
-"""Row 4: fine-tuning a classifier for an epoch on reviews of ragged length, batches of 16."""
+"""Row 4: fine-tuning a classifier for an epoch on reviews of different lengths, batches of 16."""
 
 import torch
 
@@ -14,7 +14,7 @@ MEGA = 50  # batches that transformers' length grouping sorts together
 
 
 def finetune(setting: Setting) -> list[Measured]:
-    """The lab's shape; every side sees each review once a round."""
+    """The lab's shape; every side sees each review once per round."""
     on_gpu = setting.device == "cuda"
     batch = 4 if setting.is_tiny else BATCH
     count = 8 if setting.is_tiny else 960 if on_gpu else 96
@@ -35,7 +35,7 @@ def finetune(setting: Setting) -> list[Measured]:
 def hf_epoch(
     base: object, lengths: list[int], batch: int, device: str, *, is_grouped: bool = False, precision: str = "fp32"
 ) -> Work:
-    """Batches padded to their longest; grouped, of like lengths, as transformers' own sampler makes them."""
+    """Batches padded to their longest text; if grouped, of similar lengths, as transformers' sampler makes them."""
     model = hf_classifier(base)  # type: ignore[arg-type]
     step = stepper(
         model,
@@ -61,7 +61,7 @@ def hf_epoch(
 
 
 def grouped(order: list[int], lengths: list[int], batch: int) -> list[int]:
-    """A random order, sorted by length inside stretches of 50 batches (transformers' LengthGroupedSampler)."""
+    """A random order, sorted by length within groups of 50 batches (transformers' LengthGroupedSampler)."""
     size = min(len(order), MEGA * batch)
     stretches = [order[start : start + size] for start in range(0, len(order), size)]
     return [index for part in stretches for index in sorted(part, key=lambda index: -lengths[index])]

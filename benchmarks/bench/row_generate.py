@@ -17,7 +17,7 @@ from .texts import text_of, tokenizer
 
 
 def generate(setting: Setting) -> list[Measured]:
-    """The lab's shape; `<eos>` is never chosen, so that both sides make all tokens."""
+    """The lab's shape; `<eos>` is never chosen, so that both sides generate all tokens."""
     count = 8 if setting.is_tiny else 200
     words = tokenizer(2_000 if setting.is_tiny else 16_000)
     base = lab_shape(words.vocab_size)
@@ -37,7 +37,7 @@ def generate(setting: Setting) -> list[Measured]:
 
 
 def our_tokens(base: Any, words: Any, prompts: list[str], count: int, device: str) -> Work:
-    """As `Run.generate` does it."""
+    """As `Model.generate` does it."""
     model = build_model(model_shape(base), seed=0).to(device)
     with torch.no_grad():
         assert model.head.bias is not None
@@ -59,7 +59,9 @@ def hf_tokens(base: Any, words: Any, prompts: list[str], count: int, device: str
     model.config.use_cache = model.generation_config.use_cache = True
     rows = [[words.sos_id, *words.encode(prompt).tolist()] for prompt in prompts]
     longest = max(map(len, rows))
-    ids = torch.tensor([[words.pad_id] * (longest - len(row)) + row for row in rows], device=device)  # left, as it asks
+    ids = torch.tensor(
+        [[words.pad_id] * (longest - len(row)) + row for row in rows], device=device
+    )  # padded on the left, as it requires
     mask = (ids != words.pad_id).long()
 
     def work() -> float:

@@ -1,7 +1,7 @@
-"""Row 9: what a token costs, in time and memory, as corpus, context and vocabulary grow; each point is a process.
+"""Row 9: time and memory per token with growing corpus, context and vocabulary; each point is measured in a process.
 
-Flat in the corpus: rows are computed from a memory-mapped store. In the context only attention grows, in the vocabulary
-only the head.
+The corpus should make no difference: rows are computed from a memory-mapped store. With the context only attention
+grows, with the vocabulary only the head.
 """
 
 import json
@@ -36,18 +36,18 @@ def growth(setting: Setting) -> list[Measured]:
     }
     found = []
     for title, points in series.items():
-        measured = Measured(f"growing {title}", "µs a token")
+        measured = Measured(f"growing {title}", "µs per token")
         for point in points:
             label = f"{next(iter(point.values())):,}"
             microseconds, peak = in_a_process({"device": setting.device, "steps": 3 if setting.is_tiny else 6} | point)
-            measured.measures[f"{label}: µs a token"] = microseconds
+            measured.measures[f"{label}: µs per token"] = microseconds
             measured.measures[f"{label}: peak MB"] = peak / 1e6
         found.append(measured)
     return found
 
 
 def in_a_process(arguments: dict) -> tuple[float, int]:
-    """Microseconds a token and peak bytes of pre-training in a process of its own."""
+    """Microseconds per token and peak bytes of pre-training, in a separate process."""
     with tempfile.TemporaryDirectory() as folder:
         command = new_python("-c", PROGRAM, json.dumps(arguments | {"folder": folder}))
         done = subprocess.run(command, capture_output=True, text=True, env=os.environ)
@@ -58,7 +58,7 @@ def in_a_process(arguments: dict) -> tuple[float, int]:
 
 
 def answer(arguments: str) -> None:
-    """What the process does: write a store, map it, train, print."""
+    """The program of the process: write a store, map it, train, print."""
     import torch
 
     given = json.loads(arguments)
@@ -70,7 +70,7 @@ def answer(arguments: str) -> None:
 def measure(
     folder: str, device: str, steps: int, corpus: int = 300_000, length: int = 128, vocab_size: int = 8_000
 ) -> float:
-    """The best of the steps after the first two."""
+    """The fastest of the steps after the first two."""
     from types import SimpleNamespace
     from typing import Any
 
@@ -100,7 +100,7 @@ def measure(
 
 
 def mapped_store(folder: Path, num_tokens: int, vocab_size: int, *, document: int) -> TokenStore:
-    """A store on disk, written in pieces, so that its size leaves no trace in this process's memory."""
+    """A store on disk, written in pieces, so that its size does not add to this process's memory."""
     dtype = np.dtype("<u2")
     piece = random_ids([document] * 200, vocab_size)
     with (folder / file_name("ids")).open("wb") as file:

@@ -15,9 +15,9 @@ from .peers import LabModel, hf_causal, hf_masked, stepper
 from .row import Measured, Setting, Target, contest
 from .shapes import FIRST_WORD, gpt2_small, lab_shape, random_ids
 
-HIDDEN_SHARE = 0.15
+MASKED_SHARE = 0.15
 STEPS = {"cpu": 1, "cuda": 10}
-"""Steps of one turn."""
+"""Steps per measurement."""
 
 
 def causal(setting: Setting) -> list[Measured]:
@@ -38,7 +38,7 @@ def causal(setting: Setting) -> list[Measured]:
 
 
 def masked(setting: Setting) -> list[Measured]:
-    """Row 2: the same shapes, 15 % of the tokens hidden."""
+    """Row 2: the same shapes, 15 % of the tokens masked."""
     return [_masked(setting, 50_001, 2.5), _masked(setting, 8_000, 1.2)]
 
 
@@ -104,9 +104,9 @@ def hf_work(
         ids, _ = data()
         labels = ids
         if objective == "masked":
-            hidden = torch.rand(ids.shape, device=device) < HIDDEN_SHARE
-            labels = torch.where(hidden, ids, -100)
-            ids = torch.where(hidden, 4, ids)
+            is_masked = torch.rand(ids.shape, device=device) < MASKED_SHARE
+            labels = torch.where(is_masked, ids, -100)
+            ids = torch.where(is_masked, 4, ids)
         step(ids, labels)
         return float(ids.numel())
 
@@ -135,14 +135,14 @@ def _masked(setting: Setting, vocab_size: int, wanted: float) -> Measured:
         Side("HF default", lambda: hf_work("masked", size, batch, device, "fp32", False)),
     ]
     tokens = batch * 256
-    cost = Cost.of_step(lab_shape(size), tokens, length=256, targets=int(tokens * HIDDEN_SHARE), causal=False)
+    cost = Cost.of_step(lab_shape(size), tokens, length=256, targets=int(tokens * MASKED_SHARE), causal=False)
     targets = [Target("headswap", 4e6, of_rate=True)] if device == "cuda" else [Target("HF best", wanted)]
     title = f"masked, V = {size:,}, {batch} x 256"
     return contest(title, sides, setting, targets=targets, floor=cost.sentence(device, tokens))
 
 
 def _rectangles(vocab_size: int, batch: int, device: str, length: int = 256) -> Callable[[], tuple[Tensor, Tensor]]:
-    """Fresh inputs and targets at every call, cut from one long text."""
+    """New inputs and targets at every call, cut from one long text."""
     text = torch.from_numpy(random_ids([batch * length * 8 + 1], vocab_size)[0])
     assert int(text.min()) >= FIRST_WORD
     at = 0

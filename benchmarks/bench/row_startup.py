@@ -20,7 +20,7 @@ HF = "import sys; from transformers import pipeline; print(pipeline('text-classi
 
 
 def start_up(setting: Setting) -> list[Measured]:
-    """Seconds of a whole process, from its start to its end; median over the rounds, in turn."""
+    """Seconds of a whole process, from start to end; median over the rounds."""
     if setting.device == "cuda":
         return []
     words = tokenizer(2_000 if setting.is_tiny else 16_000)
@@ -42,9 +42,9 @@ def start_up(setting: Setting) -> list[Measured]:
                 start = time.perf_counter()
                 subprocess.run(command, check=True, capture_output=True)
                 seconds[name].append(time.perf_counter() - start)
-    found = Measured("whole processes", "s", floor="predict imports torch, which is measured beside it")
-    found.measures = {name: median(each[1:]) for name, each in seconds.items()}  # the first one fills the disk's cache
-    found.measures |= {f"{name[:-3]}: most, s": max(each[1:]) for name, each in seconds.items()}
+    found = Measured("whole processes", "s", floor="predict imports torch, which is measured too")
+    found.measures = {name: median(each[1:]) for name, each in seconds.items()}  # the first one warms up the disk cache
+    found.measures |= {f"{name[:-3]}: longest, s": max(each[1:]) for name, each in seconds.items()}
     found.targets = [
         Target("headswap --help, s", 0.5, is_most=True), Target("headswap predict, s", 3.0, is_most=True)
     ]  # fmt: skip

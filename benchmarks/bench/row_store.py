@@ -17,7 +17,7 @@ MEGABYTE = 1e6
 
 
 def store(setting: Setting) -> list[Measured]:
-    """A line a document; what counts is megabytes of text a second until everything is on disk."""
+    """One document per line; megabytes of text per second until everything is on disk."""
     if setting.device == "cuda":
         return []
     size = 0.2 if setting.is_tiny else 20
@@ -38,9 +38,9 @@ def store(setting: Setting) -> list[Measured]:
         return [
             contest(
                 f"{size:g} MB of text", sides, setting, unit="MB/s", targets=[Target("datasets.map", 1.3)], rounds=3,
-                floor="the tokenizer's own work; ids take 2 bytes a token on disk",
+                floor="the tokenizer's own work; ids take 2 bytes per token on disk",
                 note="datasets.map(batched=True, num_proc=2), saved to disk: with the tokenizer class of transformers, "
-                "and lean: encode_batch_fast of tokenizers, ids kept alone.",
+                "and lean: encode_batch_fast of tokenizers, only ids kept.",
             )
         ]  # fmt: skip
 
@@ -51,7 +51,7 @@ def our_store(file: Path, words: object) -> Work:
     def work() -> float:
         out = file.parent / "ours"
         shutil.rmtree(out, ignore_errors=True)
-        # `map` turns the tokenizer's threads off and gives back a copy of os.environ, which the process does not see.
+        # `map` disables the tokenizer's threads and restores a copy of os.environ, which the process does not see.
         os.unsetenv("TOKENIZERS_PARALLELISM")
         build_store(read_documents([str(file)], ReadSettings(documents="line")), words, out)  # type: ignore[arg-type]
         return file.stat().st_size / MEGABYTE

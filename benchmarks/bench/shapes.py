@@ -1,4 +1,4 @@
-"""The shapes that are compared, ours and the peers' in the same numbers, and the work they are given."""
+"""The shapes that are compared, the same for headswap and the peers, and their work."""
 
 import json
 from pathlib import Path
@@ -20,12 +20,12 @@ def lab_shape(vocab_size: int, **changes: object) -> BaseShape:
 
 
 def gpt2_small(vocab_size: int = 50_304) -> BaseShape:
-    """GPT-2's smallest, without dropout."""
+    """GPT-2 small, without dropout."""
     return BaseShape.model_validate({**PRESETS["gpt2-small"], "vocab_size": vocab_size, "dropout": 0.0})
 
 
 def model_shape(base: BaseShape, *, head: str = "lm", direction: str = "causal") -> ModelShape:
-    """A whole model of ours; a classifier has two labels."""
+    """A headswap model; a classifier has two labels."""
     return ModelShape(base=base, head=head, direction=direction, num_labels=None if head == "lm" else 2)
 
 
@@ -35,7 +35,7 @@ def ragged_lengths(count: int) -> list[int]:
 
 
 def random_ids(lengths: list[int], vocab_size: int, seed: int = 0) -> list[np.ndarray]:
-    """Sequences of words drawn as words are: a few often, most seldom."""
+    """Sequences of tokens with a Zipf-like distribution."""
     rng = np.random.default_rng(seed)
     share = 1.0 / np.arange(2, vocab_size - FIRST_WORD + 2)
     edges = np.cumsum(share / share.sum())

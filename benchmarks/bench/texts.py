@@ -1,4 +1,4 @@
-"""Text for the rows that read text: invented words, as often as words are, so that nobody's text is needed."""
+"""Generated text for the rows that read text: invented words with a Zipf distribution."""
 
 from functools import cache
 
@@ -12,7 +12,7 @@ SYLLABLES = [first + vowel + last for first in "bdfgklmnprstv" for vowel in "aei
 
 
 def words(count: int, seed: int) -> list[str]:
-    """So many words of an invented language of 30,000, drawn by Zipf's law, with a full stop now and then."""
+    """`count` words of an invented vocabulary of 30,000, drawn by Zipf's law, some with a full stop."""
     rng = np.random.default_rng(seed)
     ranks = np.minimum(rng.zipf(1.25, count), 30_000)
     stops = rng.random(count) < 0.07
@@ -20,7 +20,7 @@ def words(count: int, seed: int) -> list[str]:
 
 
 def text_of(num_tokens: int, seed: int) -> str:
-    """A text of about so many tokens."""
+    """A text of about `num_tokens` tokens."""
     return " ".join(words(max(1, int(num_tokens / 1.35)), seed))
 
 
@@ -32,7 +32,7 @@ def _word(rank: int) -> str:
 
 @cache
 def tokenizer(vocab_size: int = 16_000) -> Tokenizer:
-    """A byte-level BPE of such text, as `headswap tokenizer` makes them."""
+    """A byte-level BPE of such text, as `headswap tokenizer` trains it."""
     plain = tokenizers.Tokenizer(models.BPE())
     plain.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     plain.decoder = tokenizers.decoders.ByteLevel()

@@ -1,7 +1,7 @@
-"""A small English base for headswap that has read film reviews: `headswap generate box:reviews-en "this film"`.
+"""A small English base for headswap, trained on film reviews: `headswap generate box:reviews-en "this film"`.
 
-`BUNDLE` is what the entry point of the group `headswap.bases` names. The folder `record` beside it holds the recipe,
-the metrics and the result of the run, what the contamination guard found, and a reference loss.
+`BUNDLE` is the object of the entry point in the group `headswap.bases`. The folder `record` contains the recipe, the
+metrics and the result of the run, the result of the overlap check (guard.json), and a reference loss.
 """
 
 from pathlib import Path
