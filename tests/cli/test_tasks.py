@@ -154,7 +154,7 @@ def test_labels_are_printed_with_their_scores(capsys: pytest.CaptureFixture[str]
         (("predict", "pair", "a"), "This model reads pairs of texts. Pass TEXT and --text-pair"),
         (("predict", "span", "c", "--question", "q", "--file", "span.jsonl"), "are both given"),
         (("predict", "tag", "--file", "tag.jsonl", "--question-column", "x"), "--question-column cannot be used"),
-        (("evaluate", "tag", "tag.jsonl", "--label-column", "x"), "--label-column cannot be set: the task tag does not"),
+        (("evaluate", "tag", "tag.jsonl", "--label-column", "x"), "--label-column cannot be set: the task tag"),
         (("evaluate", "tag", "tag.jsonl", "--documents", "file"), "--documents cannot be used: the model is a tag"),
         (("generate", "tag", "text"), "headswap predict"),
     ],

@@ -168,7 +168,7 @@ labelled("parquet that is none", "train.parquet", "PAR1 not really PAR1", "train
 labelled(
     "plain text without labels", "train.txt", "a\nb\n", "train.txt is plain text and has no labels", "--label-file"
 )
-labelled("more examples wanted than there are", "train.csv", CSV, "num_train is 99", "train.csv has only 4 examples",
+labelled("more examples wanted than there are", "train.csv", CSV, "--num-train is 99", "train.csv has only 4 examples",
          flags=("--num-train=99",))  # fmt: skip
 labelled("a column that is not there", "train.csv", CSV, "has no column 'body'", "Pass --text-column",
          flags=("--text-column=body",))  # fmt: skip
@@ -176,7 +176,7 @@ labelled("a label file beside a column", "train.csv", CSV, "train.csv has a labe
          flags=("--label-file=train.csv",))  # fmt: skip
 labelled("a label file that is not there", "train.txt", "a\nb\n", "labels.txt does not exist",
          flags=("--label-file=labels.txt",))  # fmt: skip
-labelled("a validation label file without its set", "train.csv", CSV, "validation_label_file is given",
+labelled("a validation label file without its set", "train.csv", CSV, "--validation-label-file is given",
          "Pass --validation", flags=("--validation-label-file=train.csv",))  # fmt: skip
 labelled("a test set that is not there", "train.csv", CSV, "tests.csv does not exist", flags=("--test=tests.csv",))
 labelled(
@@ -267,7 +267,7 @@ corpus("corpus csv without a text column", "corpus.csv", "body,id\na b,1\n", "co
 corpus("corpus jsonl with a number as text", "corpus.jsonl", '{"text": 1}\n', "corpus.jsonl, line 1", "not a string")
 corpus("corpus gzip that was cut off", "corpus.txt.gz", gzip.compress(b"the film was fine\n" * 99)[:-9],
        "corpus.txt.gz is not whole gzip data", "cut off")  # fmt: skip
-corpus("a text column for plain text", "corpus.txt", "fine\n", "text_column is 'body'", "Leave it out",
+corpus("a text column for plain text", "corpus.txt", "fine\n", "--text-column is 'body'", "Leave it out",
        flags=("--text-column=body",))  # fmt: skip
 corpus("a line without end in a small file", "corpus.txt.xz", lzma.compress(b"a" * (80 << 20)), "corpus.txt.xz",
        "unpacks to more")  # fmt: skip
@@ -283,9 +283,9 @@ argv("a corpus of one token", "pretrain", "corpus.txt", "--out=corpus.txt", file
 argv("a token store beside a file", "pretrain", "store", "corpus.txt", "--out=out", files="store corpus.txt",
      says=("store is a token store", "Give it alone"))  # fmt: skip
 argv("a token store read by columns", "pretrain", "store", "--out=out", "--text-column=body", files="store",
-     says=("text_column cannot be set", "whose texts are read already"))  # fmt: skip
+     says=("--text-column cannot be set", "whose texts are read already"))  # fmt: skip
 argv("a tokenizer for a token store", "pretrain", "store", "--out=out", "--vocab-size=400", files="store",
-     says=("vocab_size cannot be set", "a tokenizer of its own"))  # fmt: skip
+     says=("--vocab-size cannot be set", "a tokenizer of its own"))  # fmt: skip
 
 
 @case("a folder without text files", "The folder shelf holds no text files", ".txt")
@@ -391,21 +391,25 @@ setting("an unknown layout", "--layout=columns", "--layout", "'packed'")
 setting("an unknown objective", "--objective=reverse", "--objective")
 setting("an unknown document unit", "--documents=page", "--documents", "'paragraph'")
 setting("no threads", "--threads=0", "--threads", "greater than or equal to 1")
-setting("a width that the heads do not divide", "--hidden-size=30 --num-attention-heads=4", "hidden_size", "30", "4")
+setting(
+    "a width that the heads do not divide", "--hidden-size=30 --num-attention-heads=4", "--hidden-size 30", "30", "4"
+)
 setting("a vocabulary too small", "--vocab-size=10", "--vocab-size", "greater than or equal to 64")
-setting("two limits", "--max-steps=5 --max-minutes=1", "max_steps and max_minutes exclude each other", "Give one")
+setting("two limits", "--max-steps=5 --max-minutes=1", "--max-steps and --max-minutes exclude each other", "Give one")
 setting("a bound for nan that is none", "--on-nan=skip:0", "--on-nan", "skip:N")
 setting("overwrite and resume", "--overwrite --resume", "--overwrite and --resume are both given", "Give one")
 setting("a tokenizer that is not there", "--tokenizer=tok.json", "The tokenizer tok.json does not exist")
 setting("a tokenizer that is a text file", "--tokenizer=corpus.txt", "corpus.txt", "line 1")
-setting("settings of a tokenizer that is not trained", "--tokenizer=store --vocab-size=400", "vocab_size cannot be set")
+setting(
+    "settings of a tokenizer that is not trained", "--tokenizer=store --vocab-size=400", "--vocab-size cannot be set"
+)
 argv("no verb of this name", "pretrian", says=("'pretrian' is not a verb", "Did you mean 'pretrain'?"))
 argv("no folder to write", "pretrain", "corpus.txt", says=("--out", "headswap pretrain --help"), files="corpus.txt")
 argv("a word too much", "finetune", "extra", "--out=out", says=("'extra' is too much", "--help"))
 argv("a shape for a base that has one", "finetune", "--base=base", "--train=train.csv", "--out=out", "--hidden-size=16",
-     files="base train.csv", says=("hidden_size: a base that is carried over has its own", "Leave it out"))  # fmt: skip
+     files="base train.csv", says=("--hidden-size: a base that is carried over has its", "Leave it out"))  # fmt: skip
 argv("a longer text than the base reads", "finetune", "--base=base", "--train=train.csv", "--out=out",
-     "--max-length=9999", files="base train.csv", says=("max_length is 9999", "the base reads at most 24"))  # fmt: skip
+     "--max-length=9999", files="base train.csv", says=("--max-length is 9999", "the base reads at most"))  # fmt: skip
 argv("an empty folder as output", *TRAIN[:2], "--out=", says=("--out",), files="corpus.txt")
 argv(
     "a vocabulary of nothing to count", "params", "--vocab-size=0", says=("--vocab-size 0 is not allowed", "at least 1")
@@ -706,7 +710,7 @@ argv("texts from empty standard input", "predict", "bundle", "-", files="bundle"
 argv("standard input that is not UTF-8", "predict", "bundle", "-", files="bundle", stdin=b"\xe9t\xe9\n",
      says=("Standard input, line 1", "UTF-8"))  # fmt: skip
 argv("a column of plain text", "predict", "bundle", "--file=corpus.txt", "--text-column=text",
-     files="bundle corpus.txt", says=("text_column is 'text', but corpus.txt has no columns",))  # fmt: skip
+     files="bundle corpus.txt", says=("--text-column is 'text', but corpus.txt has no columns",))  # fmt: skip
 argv("a text that is half a character", "predict", "bundle", "a\udcffb", files="bundle", says=("U+DCFF",))
 argv("standard input with a NUL", "predict", "bundle", "-", files="bundle", stdin=b"fine\na\0b\n",
      says=("Standard input, line 2: a NUL byte", "iconv"))  # fmt: skip
@@ -800,7 +804,7 @@ argv(
 )
 argv("embedding half a character", "embed", "base", "a\udcffb", files="base", says=("U+DCFF", "UTF-8"))
 argv("merging a model without adapters", "merge", "bundle", "--out=out", files="bundle",
-     says=("bundle has no adapters", "nothing to merge"))  # fmt: skip
+     says=("bundle has no LoRA adapters", "nothing to merge"))  # fmt: skip
 argv("merging into a folder that is there", "merge", "bundle", "--out=base", files="bundle base",
      says=("--out base exists already", "Choose another name"))  # fmt: skip
 setting("a share of masks above one", "--objective=masked --mlm-probability=1.5", "--mlm-probability", "less than")
