@@ -53,6 +53,7 @@ SETTINGS = {"top_k", "max_steps", "max_minutes", "kind", "lowercase", "documents
         ("documents = 'x' is not allowed: it should be line.", "--documents 'x' is not allowed: it should be line."),
         ("pretrain.max_steps = 0 is not allowed.", "--pretrain.max-steps 0 is not allowed."),
         ("max_steps = 0 is not allowed (a/recipe.toml): why.", "max_steps = 0 is not allowed (a/recipe.toml): why."),
+        ("runs/a/config.json: max_steps is missing.", "runs/a/config.json: max_steps is missing."),
         ("training.max_steps is not a setting.", "training.max_steps is not a setting."),
         ("a/max_steps.txt and 'max_steps' stay, train too.", "a/max_steps.txt and 'max_steps' stay, train too."),
         ("train does not exist.", "train does not exist."),

@@ -175,7 +175,7 @@ labelled(
 labelled(
     "plain text without labels", "train.txt", "a\nb\n", "train.txt is plain text and has no labels", "--label-file"
 )
-labelled("more examples wanted than there are", "train.csv", CSV, "num_train is 99", "train.csv has only 4 examples",
+labelled("more examples wanted than there are", "train.csv", CSV, "--num-train is 99", "train.csv has only 4 examples",
          flags=("--num-train=99",))  # fmt: skip
 labelled("a column that does not exist", "train.csv", CSV, "has no column 'body'", "Pass --text-column",
          flags=("--text-column=body",))  # fmt: skip
@@ -183,7 +183,7 @@ labelled("a label file beside a column", "train.csv", CSV, "train.csv has a labe
          flags=("--label-file=train.csv",))  # fmt: skip
 labelled("a label file that does not exist", "train.txt", "a\nb\n", "labels.txt does not exist",
          flags=("--label-file=labels.txt",))  # fmt: skip
-labelled("a validation label file without its set", "train.csv", CSV, "validation_label_file is given",
+labelled("a validation label file without its set", "train.csv", CSV, "--validation-label-file is given",
          "Pass --validation", flags=("--validation-label-file=train.csv",))  # fmt: skip
 labelled("a test set that does not exist", "train.csv", CSV, "tests.csv does not exist", flags=("--test=tests.csv",))
 labelled(
@@ -274,7 +274,7 @@ corpus("corpus csv without a text column", "corpus.csv", "body,id\na b,1\n", "co
 corpus("corpus jsonl with a number as text", "corpus.jsonl", '{"text": 1}\n', "corpus.jsonl, line 1", "not a string")
 corpus("truncated corpus gzip", "corpus.txt.gz", gzip.compress(b"the film was fine\n" * 99)[:-9],
        "corpus.txt.gz is not complete gzip data", "truncated")  # fmt: skip
-corpus("a text column for plain text", "corpus.txt", "fine\n", "text_column is 'body'", "Leave it out",
+corpus("a text column for plain text", "corpus.txt", "fine\n", "--text-column is 'body'", "Leave it out",
        flags=("--text-column=body",))  # fmt: skip
 corpus("a line without end in a small file", "corpus.txt.xz", lzma.compress(b"a" * (80 << 20)), "corpus.txt.xz",
        "decompresses to more")  # fmt: skip
@@ -290,9 +290,9 @@ argv("a corpus of one token", "pretrain", "corpus.txt", "--out=corpus.txt", file
 argv("a token store beside a file", "pretrain", "store", "corpus.txt", "--out=out", files="store corpus.txt",
      says=("store is a token store", "Give it alone"))  # fmt: skip
 argv("a token store read by columns", "pretrain", "store", "--out=out", "--text-column=body", files="store",
-     says=("text_column cannot be set", "whose texts are already tokenized"))  # fmt: skip
+     says=("--text-column cannot be set", "whose texts are already tokenized"))  # fmt: skip
 argv("a tokenizer for a token store", "pretrain", "store", "--out=out", "--vocab-size=400", files="store",
-     says=("vocab_size cannot be set", "a tokenizer of its own"))  # fmt: skip
+     says=("--vocab-size cannot be set", "a tokenizer of its own"))  # fmt: skip
 
 
 @case("a folder without text files", "The folder shelf contains no text files", ".txt")
@@ -398,9 +398,11 @@ setting("an unknown layout", "--layout=columns", "--layout", "'packed'")
 setting("an unknown objective", "--objective=reverse", "--objective")
 setting("an unknown document unit", "--documents=page", "--documents", "'paragraph'")
 setting("no threads", "--threads=0", "--threads", "greater than or equal to 1")
-setting("a width that the heads do not divide", "--hidden-size=30 --num-attention-heads=4", "hidden_size", "30", "4")
+setting(
+    "a width that the heads do not divide", "--hidden-size=30 --num-attention-heads=4", "--hidden-size 30", "30", "4"
+)
 setting("a vocabulary too small", "--vocab-size=10", "--vocab-size", "greater than or equal to 64")
-setting("two limits", "--max-steps=5 --max-minutes=1", "max_steps and max_minutes exclude each other", "Give one")
+setting("two limits", "--max-steps=5 --max-minutes=1", "--max-steps and --max-minutes exclude each other", "Give one")
 setting("an invalid bound for nan", "--on-nan=skip:0", "--on-nan", "skip:N")
 setting(
     "overwrite and resume",
@@ -410,14 +412,16 @@ setting(
 )
 setting("a tokenizer that does not exist", "--tokenizer=tok.json", "The tokenizer tok.json does not exist")
 setting("a tokenizer that is a text file", "--tokenizer=corpus.txt", "corpus.txt", "line 1")
-setting("settings of a tokenizer that is not trained", "--tokenizer=store --vocab-size=400", "vocab_size cannot be set")
+setting(
+    "settings of a tokenizer that is not trained", "--tokenizer=store --vocab-size=400", "--vocab-size cannot be set"
+)
 argv("an unknown verb", "pretrian", says=("'pretrian' is not a verb", "Did you mean 'pretrain'?"))
 argv("no folder to write", "pretrain", "corpus.txt", says=("--out", "headswap pretrain --help"), files="corpus.txt")
 argv("an extra argument", "finetune", "extra", "--out=out", says=("'extra' is too much", "--help"))
 argv("a shape for a base that has one", "finetune", "--base=base", "--train=train.csv", "--out=out", "--hidden-size=16",
-     files="base train.csv", says=("hidden_size: the base has its own", "Remove the setting"))  # fmt: skip
+     files="base train.csv", says=("--hidden-size: the base has its own", "Remove the setting"))  # fmt: skip
 argv("a longer text than the base reads", "finetune", "--base=base", "--train=train.csv", "--out=out",
-     "--max-length=9999", files="base train.csv", says=("max_length is 9999", "the base reads at most 24"))  # fmt: skip
+     "--max-length=9999", files="base train.csv", says=("--max-length is 9999", "the base reads at most"))  # fmt: skip
 argv("an empty folder as output", *TRAIN[:2], "--out=", says=("--out",), files="corpus.txt")
 argv(
     "a vocabulary of nothing to count", "params", "--vocab-size=0", says=("--vocab-size 0 is not allowed", "at least 1")
@@ -621,7 +625,7 @@ damaged_bundle("bundle with a tensor missing", "the tensor head.output.bias is m
 damaged_bundle("bundle with a tensor of another shape", "head.output.bias has shape (1,)", RESTORE)(
     lambda bundle: edit_weights(bundle, lambda state: state.update({"head.output.bias": state["head.output.bias"][:1]}))
 )
-damaged_bundle("bundle with a tensor of whole numbers", "head.output.bias holds int64", RESTORE)(
+damaged_bundle("bundle with a tensor of whole numbers", "head.output.bias has the dtype int64", RESTORE)(
     lambda bundle: edit_weights(
         bundle, lambda state: state.update({"head.output.bias": state["head.output.bias"].long()})
     )
@@ -726,7 +730,7 @@ argv("texts from empty standard input", "predict", "bundle", "-", files="bundle"
 argv("standard input that is not UTF-8", "predict", "bundle", "-", files="bundle", stdin=b"\xe9t\xe9\n",
      says=("Standard input, line 1", "UTF-8"))  # fmt: skip
 argv("a column of plain text", "predict", "bundle", "--file=corpus.txt", "--text-column=text",
-     files="bundle corpus.txt", says=("text_column is 'text', but corpus.txt has no columns",))  # fmt: skip
+     files="bundle corpus.txt", says=("--text-column is 'text', but corpus.txt has no columns",))  # fmt: skip
 argv("a text that is half a character", "predict", "bundle", "a\udcffb", files="bundle", says=("U+DCFF",))
 argv("standard input with a NUL", "predict", "bundle", "-", files="bundle", stdin=b"fine\na\0b\n",
      says=("Standard input, line 2: a NUL byte", "iconv"))  # fmt: skip
@@ -820,11 +824,11 @@ argv(
 )
 argv("embedding half a character", "embed", "base", "a\udcffb", files="base", says=("U+DCFF", "UTF-8"))
 argv("merging a model without adapters", "merge", "bundle", "--out=out", files="bundle",
-     says=("bundle has no adapters", "nothing to merge"))  # fmt: skip
+     says=("bundle has no LoRA adapters", "nothing to merge"))  # fmt: skip
 argv("merging into a folder that is there", "merge", "bundle", "--out=base", files="bundle base",
      says=("--out base already exists", "Choose another name"))  # fmt: skip
 setting("a share of masks above one", "--objective=masked --mlm-probability=1.5", "--mlm-probability", "less than")
-setting("a share of masks for the next token", "--mlm-probability=0.2", "mlm_probability")
+setting("a share of masks for the next token", "--mlm-probability=0.2", "--mlm-probability")
 
 
 # Studies

@@ -81,5 +81,8 @@ def _refuse(what: str, flags: dict[str, object]) -> None:
 def _print_language_model(metrics: dict[str, Any]) -> None:
     from headswap.cli.display import print_table
 
-    values = [(name, f"{value:,}" if isinstance(value, int) else f"{value:.4f}") for name, value in metrics.items()]
+    values = [
+        (name.removeprefix("num_").replace("_", " "), f"{value:,}" if isinstance(value, int) else f"{value:.4f}")
+        for name, value in metrics.items()
+    ]
     print_table("Language model", ("measure", "value"), values)

@@ -9,14 +9,15 @@ from pydantic import ValidationError
 from headswap.core.errors import did_you_mean, listed
 from headswap.core.settings import Settings, problem_sentences
 
-ABOUT_A_RECIPE = re.compile(r"\([^()]*\.toml\)")
-SUBJECT = re.compile(r"((?:[a-z][\w.]*(?:, | and )?)+?)(?= = |: | cannot | must | holds | exclude | is not allowed)")
+NAMES_A_FILE = re.compile(r"\([^()]*\.toml\)|config\.json")
+NAME = r"[a-z][\w.]*"
+SUBJECT = re.compile(rf"({NAME}(?:(?:, | and ){NAME})*)(?= = |: | cannot | must | holds | exclude | is not allowed)")
 
 
 def with_flags(message: str, settings: Collection[str]) -> str:
-    """The message with `--max-steps` for `max_steps`; a sentence about a recipe keeps the recipe's names."""
+    """The message with `--max-steps` for `max_steps`; a sentence about a recipe or a config.json keeps its names."""
     lines = message.split("\n")
-    return "\n".join(line if ABOUT_A_RECIPE.search(line) else _sentence_with_flags(line, settings) for line in lines)
+    return "\n".join(line if NAMES_A_FILE.search(line) else _sentence_with_flags(line, settings) for line in lines)
 
 
 def sentence_of(problem: CycloptsError, argv: list[str], verbs: Iterable[str], settings: Collection[str]) -> str:
