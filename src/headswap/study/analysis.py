@@ -3,6 +3,8 @@
 Scores and statistics are computed in score_table.py. Everything can be computed again from the run folders.
 """
 
+from typing import Any
+
 import numpy as np
 
 from headswap.metrics.classification import calibration, confusion_matrix, f1_scores
@@ -111,13 +113,17 @@ def _bases(study: StudyRuns) -> list[BaseResult]:
             name=name,
             arms=arms[name],
             folder=base.folder.name,
-            **{field: base.result.get(field) for field in COPIED},
+            **_copied(base.result),
             curve=[
                 BasePoint(line["epoch"], line.get("eval_loss"), line.get("eval_perplexity")) for line in base.history
             ],
         )
         for name, base in by_name.items()
     ]
+
+
+def _copied(result: dict[str, Any]) -> dict[str, Any]:
+    return {field: result.get(field) for field in COPIED}
 
 
 def _details(study: StudyRuns) -> list[ArmDetails]:

@@ -241,8 +241,8 @@ class SetOverlap:
             OverlapExample(**{name: value for name, value in found.items() if name not in texts})
             for found in values["examples"]
         ]
-        counts = (values[name] for name in ("from", "to", "exact_rows", "near_rows", "rows"))
-        return cls(*counts, examples)
+        counts = {name: values[name] for name in ("exact_rows", "near_rows", "rows")}
+        return cls(values["from"], values["to"], **counts, examples=examples)
 
     def as_json(self) -> dict[str, Any]:
         """One entry of `overlap`."""

@@ -144,7 +144,7 @@ def _add_run(study: StudyRuns, entry: dict[str, Any], run: ScoredRun | None, dam
         study.runs.append(run)
     else:
         reason = f"damaged: {damage}" if damage else None
-        study.missing.append(MissingRun(*(entry[name] for name in CELL), reason))
+        study.missing.append(MissingRun(**{name: entry[name] for name in CELL}, reason=reason))
 
 
 def _add_base(study: StudyRuns, arm: str, name: str, folder: Path) -> None:
