@@ -1,25 +1,33 @@
-"""A study of the small grammar whose jobs are done in this process, and settings that fit a second."""
+"""Small studies for tests: settings that train in a second, studies whose jobs run in this process, synthetic runs."""
 
 import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from headswap.core.files import write_json
 from headswap.core.settings import load_recipe
+from headswap.finetuning.prediction_file import Predictions, text_ids
 from headswap.study.arms import read_arms
 from headswap.study.config import StudyRecipe
+from headswap.study.executor import Watcher
 from headswap.study.folder import PLAN, RECIPE
 from headswap.study.job import JOBS
-from headswap.study.plan import Plan, make_plan
+from headswap.study.plan import Job, Plan, make_plan
 from headswap.study.prepare import Prepared, prepare
+from headswap.study.runs import PretrainedBase, ScoredRun, StudyRuns
 from tiny import sentences, write_labelled
 
 SHAPE = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
 MACHINE = {"device": "cpu", "threads": 1}
+NUM_TEST = 1_000
+TARGETS = np.arange(NUM_TEST) % 2
+TEXT_IDS = text_ids([f"text {number}" for number in range(NUM_TEST)])
 
 
 def write_data(folder: Path, *, num_train: int = 240, num_test: int = 60) -> dict[str, Any]:
-    """A corpus, a training and a test set; the sections that name them."""
+    """Write a corpus, a training and a test set; return the sections of a study of them."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = [json.dumps({"text": f"{text} no {number}"}) for number, (text, _) in enumerate(sentences(150))]
     (folder / "corpus.jsonl").write_text("\n".join(rows) + "\n", encoding="utf-8")
@@ -37,7 +45,7 @@ def write_data(folder: Path, *, num_train: int = 240, num_test: int = 60) -> dic
 
 
 def write_unique(file: Path, count: int, *, seed: int) -> None:
-    """Sentences of the grammar, each with a mark of its own, so that no text stands in two sets."""
+    """Sentences of the grammar, each with its own suffix, so that no text is in two sets."""
     write_labelled(file, count, seed=seed)
     rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
     marked = [row | {"text": f"{row['text']} mark {seed} {number}"} for number, row in enumerate(rows)]
@@ -45,14 +53,14 @@ def write_unique(file: Path, count: int, *, seed: int) -> None:
 
 
 def planned(out: Path, sections: dict[str, Any]) -> tuple[StudyRecipe, Prepared, Plan]:
-    """The plan of a study, and nothing done yet."""
+    """A study that is prepared and planned, but not run."""
     recipe = load_recipe(StudyRecipe, None, sections)
     prepared = prepare(recipe, out)
     return recipe, prepared, make_plan(recipe, read_arms(recipe), prepared, out)
 
 
 def done_here(out: Path, sections: dict[str, Any]) -> Plan:
-    """A study whose every job is done in this process."""
+    """A study whose jobs are run in this process."""
     recipe, _, plan = planned(out, sections)
     recipe.save(out / RECIPE)
     write_json(out / PLAN, plan.as_json())
@@ -60,3 +68,61 @@ def done_here(out: Path, sections: dict[str, Any]) -> Plan:
         content = {"arm": job.arm, "sections": json.loads(json.dumps(job.sections, default=list)), "keep": "bundles"}
         JOBS[job.kind](Path(job.folder), content)
     return plan
+
+
+def sections_of(tmp_path: Path, **study: Any) -> dict[str, Any]:
+    """The sections of `write_data`, with other settings of the study."""
+    found = write_data(tmp_path / "files")
+    found["study"] |= study
+    return found
+
+
+def runs_of(study: Path, *names: str) -> list[Path]:
+    """The run folders of a study whose names start with the given ones."""
+    return [next(path for path in (study / "runs").iterdir() if path.name.startswith(name)) for name in names]
+
+
+def snapshot(folder: Path) -> dict[str, bytes | None]:
+    """Every file and folder, also hidden ones, with the bytes of the files."""
+    return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
+
+
+class RecordingWatcher(Watcher):
+    """Keeps the names of the jobs that started and the problems of those that ended."""
+
+    def __init__(self) -> None:
+        self.started: list[str] = []
+        self.ended: dict[str, str | None] = {}
+
+    def on_start(self, job: Job) -> None:
+        self.started.append(job.name)
+
+    def on_end(self, job: Job, *, seconds: float, problem: str | None) -> None:
+        self.ended[job.name] = problem
+
+
+def scored_run(arm: str, labels: int, seed: int, accuracy: float, *, rows: str | None = None) -> ScoredRun:
+    """A run with a given accuracy; which texts are wrong depends on the seed."""
+    order = np.random.default_rng(seed).permutation(NUM_TEST)
+    predicted = TARGETS.copy()
+    wrong = order[round(accuracy * NUM_TEST) :]
+    predicted[wrong] = 1 - predicted[wrong]
+    probabilities = np.where(np.arange(2) == predicted[:, None], 0.9, 0.1)
+    predictions = Predictions(probabilities, TARGETS, ("neg", "pos"), TEXT_IDS)
+    history = [{"epoch": 0, "eval_accuracy": 0.5, "eval_loss": 0.7}, {"epoch": 1, "eval_accuracy": accuracy}]
+    result = {"seconds": 3.0, "tokens": 1_000, "peak_memory_bytes": 10**8}
+    folder = Path(f"{arm}-{labels}-{seed}")
+    return ScoredRun(arm, str(labels), labels, seed, folder, predictions, result, history, rows or f"{labels} {seed}")
+
+
+def synthetic_study(cells: dict[tuple[str, int], list[float]], **more: Any) -> StudyRuns:
+    """A study with the given accuracies per arm and budget, one per seed, and a base that took 60 seconds."""
+    runs = [
+        scored_run(arm, labels, seed, value)
+        for (arm, labels), values in cells.items()
+        for seed, value in enumerate(values, 1)
+    ]
+    arms = list(dict.fromkeys(arm for arm, _ in cells))
+    base = PretrainedBase("base-seed1", Path("base"), {"seconds": 60.0, "tokens": 1, "tokens_per_second": 1.0}, [])
+    bases = {arm: [base] for arm in arms if arm not in ("majority", "tfidf", "scratch")}
+    return StudyRuns(None, runs, arms, bases=bases, **more)

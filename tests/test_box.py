@@ -15,7 +15,6 @@ from headswap.model.golden import golden_outputs
 from headswap.study.arms import read_arms
 from headswap.study.config import StudyRecipe
 from headswap.study.estimate import OVERHEAD, START_SECONDS, Estimator
-from headswap.study.findings import caveats, describe_arm, headline
 from headswap.tokens.tokenizer import Tokenizer
 from study_fixture import planned, write_data
 from tiny import write_labelled
@@ -174,33 +173,3 @@ def test_a_recipe_may_start_from_an_installed_base(letters: Path, tmp_path: Path
 
 
 # Words
-
-
-def compared(arm: str, verdict: str = "better") -> dict:
-    return {
-        "arm": arm, "other": "scratch", "labels": 100, "mean": 0.1, "low": 0.05, "high": 0.15, "verdict": verdict,
-        "count": 5, "num_comparisons": 2,
-    }  # fmt: skip
-
-
-def test_the_answer_tells_of_the_live_base_and_of_the_boxed_one() -> None:
-    results = {
-        "arms": ["tfidf", "scratch", "pretrained", "box"], "budgets": [],
-        "comparisons": [compared("pretrained", "none"), compared("box")],
-    }  # fmt: skip
-    first, second = headline(results)
-    assert first.startswith("No difference between pre-training and scratch is shown at 100 labels")
-    assert second == "The base in the box gains 10.0 points (5.0 to 15.0) at 100 labels."
-
-
-def test_what_a_boxed_arm_leaves_open_is_said() -> None:
-    results = {"arms": ["scratch", "box"], "num_bases": 0, "seeds": [1, 2, 3]}
-    results |= {"missing": [], "notes": [], "collapsed": []}
-    (told,) = caveats(results | {"parameters": {"scratch": 1_000_000, "box": 7_200_000}})
-    assert "could not be checked here" in told
-    assert told.endswith(
-        "The arm 'box' has 7.2 M parameters and scratch 1.0 M: their difference is not pre-training's alone."
-    )
-    (told,) = caveats(results | {"parameters": {"scratch": 7_212_000, "box": 7_211_000}})
-    assert "parameters" not in told
-    assert describe_arm("box:letters") == "the installed base box:letters, all of it fine-tuned"

@@ -101,7 +101,7 @@ def test_a_study_with_its_report_on_a_terminal(tmp_path: Path) -> None:
     assert f"{arm.stem} " in out.shown()
     assert f"Report: {place}/report.html" in out.shown()
     assert arm.stem in drawn_in(place / "figures" / "efficiency.svg")
-    title = f"What did pre-training buy? {train.parent.name}/{train.name.partition('.')[0]}"
+    title = f"What does pre-training gain? {train.parent.name}/{train.name.partition('.')[0]}"
     assert title in drawn_in(place / "figures" / "summary.svg")
     assert f"| {arm.stem} |" in (place / "report.md").read_text(encoding="utf-8")
 

@@ -50,7 +50,7 @@ def test_a_study_prints_its_table_and_can_be_reported_again(
         (["--arms", "pretrained"], "The arm 'pretrained' needs a corpus to pre-train on. Pass --corpus"),
         (["--seeds", "0"], "--seeds '0' is not allowed"),
         (["--jobs", "0"], "--jobs must be at least 1"),
-        (["--budgets", "5000"], "A budget of 5,000 labels is asked for"),
+        (["--budgets", "5000"], "A budget of 5,000 labels is too large"),
     ],
 )
 def test_wrong_use_is_reported(
@@ -83,7 +83,7 @@ def test_prefixed_flags_reach_both_trainings(
         seen.update(given)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("headswap.study.run.conduct", stop_here)
+    monkeypatch.setattr("headswap.study.run.run_study", stop_here)
     more = ["--pretrain.max-minutes", "3", "--finetune.num-train-epochs", "5", "--finetune.dropout", "0.2"]
     with pytest.raises(KeyboardInterrupt):
         run(["study", "movies", "--out", str(tmp_path), *more, "--max-length", "64", "--max-minutes", "9"])

@@ -9,7 +9,7 @@ import pytest
 
 import headswap as hs
 from headswap.core.current_folder import HOME
-from headswap.study.run import conduct
+from headswap.study.run import run_study
 from study_fixture import MACHINE, SHAPE, write_data
 from tiny import write_labelled
 
@@ -55,7 +55,7 @@ def test_the_fresh_process_of_a_finetuning_imports_nothing_from_the_current_fold
 def test_the_jobs_of_a_study_import_nothing_from_the_current_folder(traps: Path) -> None:
     sections = write_data(traps / "files")
     sections["study"] |= {"arms": ("majority", "scratch"), "budgets": ("40",), "seeds": 1}
-    study = conduct(out=traps / "out", sections=sections)
+    study = run_study(out=traps / "out", sections=sections)
     assert caught(traps) == ""
     assert study.outcome.failed == {}
     assert all(job.is_done for job in study.plan.jobs.values())

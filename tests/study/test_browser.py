@@ -1,4 +1,4 @@
-"""The report in a real browser: a clean console, charts with data, tips on hover, and nothing asked of the network."""
+"""The report in a browser: no console messages, charts with data, tooltips, no network requests."""
 
 import os
 import shutil
@@ -26,7 +26,7 @@ def chromium() -> str | None:
 
 @pytest.fixture(scope="module")
 def page(finished_study: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """An open report, with all that the browser said and asked for."""
+    """An open report, with the console messages and requests of the browser."""
     playwright = pytest.importorskip("playwright.sync_api", reason=HOW)
     program = chromium()
     if program is None:
@@ -36,19 +36,19 @@ def page(finished_study: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
     with playwright.sync_playwright() as started:
         browser = started.chromium.launch(executable_path=program, args=FLAGS)
         opened = browser.new_page(viewport={"width": 1100, "height": 900})
-        opened.said, opened.asked = [], []
-        opened.on("console", lambda message: opened.said.append(message.text))
-        opened.on("pageerror", lambda problem: opened.said.append(str(problem)))
-        opened.on("request", lambda request: opened.asked.append(request.url))
+        opened.messages, opened.requests = [], []
+        opened.on("console", lambda message: opened.messages.append(message.text))
+        opened.on("pageerror", lambda problem: opened.messages.append(str(problem)))
+        opened.on("request", lambda request: opened.requests.append(request.url))
         opened.goto((out / "report.html").as_uri())
         yield opened
         browser.close()
 
 
-def test_the_console_is_clean_and_the_network_is_left_alone(page: Any) -> None:
-    assert page.said == []
-    assert [url for url in page.asked if not url.startswith(("file:", "data:"))] == []
-    assert len([url for url in page.asked if url.startswith("file:")]) == 1
+def test_there_are_no_console_messages_and_no_network_requests(page: Any) -> None:
+    assert page.messages == []
+    assert [url for url in page.requests if not url.startswith(("file:", "data:"))] == []
+    assert len([url for url in page.requests if url.startswith("file:")]) == 1
 
 
 def test_charts_have_their_data(page: Any) -> None:
@@ -59,11 +59,11 @@ def test_charts_have_their_data(page: Any) -> None:
         box = chart.bounding_box()
         assert box["width"] > 250
         assert box["height"] > 150
-        assert chart.locator("text.axis").count() == 2, "real axis titles"
+        assert chart.locator("text.axis").count() == 2, "axis titles"
         assert "NaN" not in chart.inner_html()
 
 
-def test_a_point_tells_its_value_on_hover_and_the_tip_stays_on_the_page(page: Any) -> None:
+def test_a_point_has_a_tooltip_that_stays_on_the_page(page: Any) -> None:
     tip = page.locator("#tip")
     assert not tip.is_visible()
     for number in (0, 7):
@@ -77,14 +77,14 @@ def test_a_point_tells_its_value_on_hover_and_the_tip_stays_on_the_page(page: An
     assert not tip.is_visible()
 
 
-def test_points_are_reached_by_the_keyboard(page: Any) -> None:
+def test_points_can_be_focused_with_the_keyboard(page: Any) -> None:
     page.locator("#chart-gain .point").first.focus()
     assert "pretrained - scratch, 40 labels" in page.locator("#tip").inner_text()
     page.locator("#chart-gain .point").first.evaluate("point => point.blur()")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_stands_out_from_its_ground(page: Any, scheme: str) -> None:
+def test_text_contrasts_with_its_background(page: Any, scheme: str) -> None:
     page.emulate_media(color_scheme=scheme)
     read = "name => getComputedStyle(document.body)[name].match(/\\d+/g).slice(0, 3).map(Number)"
     text, ground = page.evaluate(read, "color"), page.evaluate(read, "backgroundColor")
@@ -93,13 +93,13 @@ def test_text_stands_out_from_its_ground(page: Any, scheme: str) -> None:
 
 
 @pytest.mark.parametrize("width", [360, 768, 1400])
-def test_no_width_makes_the_page_scroll_sideways(page: Any, width: int) -> None:
+def test_the_page_does_not_scroll_sideways(page: Any, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.set_viewport_size({"width": 1100, "height": 900})
 
 
-def test_on_paper_it_is_light(page: Any) -> None:
+def test_the_printed_page_is_light(page: Any) -> None:
     page.emulate_media(media="print", color_scheme="dark")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     page.emulate_media(media="screen", color_scheme="light")

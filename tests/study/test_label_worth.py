@@ -1,4 +1,4 @@
-"""Label worth: known answers on straight curves, and an interval that holds the truth."""
+"""Label worth: known values on straight curves, and the coverage of its interval."""
 
 import math
 
@@ -10,7 +10,7 @@ from headswap.study.label_worth import catch_up, label_worth
 CURVE = {100: [0.60, 0.61, 0.59], 400: [0.70, 0.71, 0.69], 1_600: [0.80, 0.81, 0.79]}
 
 
-def test_the_worth_is_read_off_the_other_arms_curve() -> None:
+def test_the_worth_is_read_from_the_curve_of_the_other_arm() -> None:
     found = label_worth([0.70, 0.71, 0.69], CURVE, labels=100)
     assert found.times == pytest.approx(4.0)
     assert not found.is_beyond
@@ -18,29 +18,29 @@ def test_the_worth_is_read_off_the_other_arms_curve() -> None:
     assert half.times == pytest.approx(2.0), "halfway between 400 and 1,600 on a logarithmic scale is 800"
 
 
-def test_the_interval_surrounds_the_estimate() -> None:
+def test_the_interval_contains_the_estimate() -> None:
     found = label_worth([0.72, 0.74, 0.73], CURVE, labels=100)
     assert found.low is not None
     assert found.high is not None
     assert found.low < found.times < found.high
 
 
-def test_a_score_that_is_never_reached_is_worth_more_than_the_largest_budget() -> None:
+def test_a_score_that_is_not_reached_is_worth_more_than_the_largest_budget() -> None:
     found = label_worth([0.90, 0.91, 0.89], CURVE, labels=400)
     assert found.is_beyond
     assert (found.times, found.low, found.high) == (None, 4.0, None)
     assert found.largest == 4.0
 
 
-def test_a_score_below_the_other_arms_first_is_worth_less_than_one() -> None:
+def test_a_score_below_the_curve_is_worth_less_than_one() -> None:
     found = label_worth([0.50, 0.51, 0.49], CURVE, labels=400)
     assert found.is_below
     assert (found.times, found.high) == (None, 0.25)
     assert not found.is_beyond
 
 
-def test_a_curve_that_falls_bounds_nothing() -> None:
-    """Scratch got worse with more labels: that it is beaten there says nothing about how many it would need."""
+def test_a_falling_curve_gives_no_bounds() -> None:
+    """Scratch is worse with more labels, so its curve does not show how many labels it would need."""
     found = label_worth([0.56, 0.57, 0.57], {100: [0.55, 0.57, 0.56], 400: [0.53, 0.54, 0.535]}, labels=400)
     assert (found.low, found.high) == (None, None)
 
@@ -57,7 +57,7 @@ def test_two_seeds_have_no_interval() -> None:
     assert (found.low, found.high) == (None, None)
 
 
-def test_the_other_arm_catches_up_where_the_mean_gain_is_gone() -> None:
+def test_the_other_arm_catches_up_where_the_mean_gain_is_zero() -> None:
     scratch = {100: [0.60, 0.61, 0.59], 400: [0.70, 0.71, 0.69], 1_600: [0.80, 0.81, 0.79]}
     arm = {100: [0.65, 0.66, 0.645], 400: [0.72, 0.735, 0.71], 1_600: [0.78, 0.79, 0.765]}
     found = catch_up(arm, scratch)
@@ -68,7 +68,7 @@ def test_the_other_arm_catches_up_where_the_mean_gain_is_gone() -> None:
     assert 400 <= found.low < found.labels < found.high <= 1_600
 
 
-def test_a_gain_up_to_the_last_budget_has_no_end_and_no_gain_has_none() -> None:
+def test_a_gain_at_every_budget_and_no_gain_have_no_catch_up_point() -> None:
     scratch = {100: [0.60, 0.61, 0.59], 400: [0.70, 0.71, 0.69]}
     ahead = {budget: [value + 0.05 for value in values] for budget, values in scratch.items()}
     found = catch_up(ahead, scratch)
@@ -78,7 +78,7 @@ def test_a_gain_up_to_the_last_budget_has_no_end_and_no_gain_has_none() -> None:
 
 
 @pytest.mark.slow
-def test_the_interval_holds_the_true_worth_in_nineteen_cases_of_twenty() -> None:
+def test_the_interval_contains_the_true_worth_in_95_percent_of_studies() -> None:
     stream = np.random.default_rng(5)
     budgets = [100, 200, 400, 800, 1_600, 3_200]
     covered = 0

@@ -1,4 +1,4 @@
-"""The plan: jobs are named by what goes into them, arms share labels and bases, budgets are nested."""
+"""The plan: jobs are identified by their content, arms share labels and bases, budgets are nested."""
 
 from pathlib import Path
 from typing import Any
@@ -6,18 +6,19 @@ from typing import Any
 import pytest
 
 from headswap import defaults as fitted
-from headswap.core.errors import InputError, SettingError
+from headswap.core.errors import SettingError
 from headswap.core.settings import load_recipe
 from headswap.data.config import ReadSettings
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.finetuning.splits import read_splits
-from headswap.study.arms import NAMED, read_arms
-from headswap.study.config import StudyRecipe
-from headswap.study.findings import describe_arm
-from headswap.study.plan import Plan, make_plan, usable_budgets
+from headswap.study.plan import Plan, usable_budgets
 from headswap.tokens.cache import cached_tokenizer
 from headswap.tokens.config import TokenizerSettings
-from study_fixture import planned, write_data
+from study_fixture import (
+    planned,
+    write_data,
+    write_unique,
+)
 
 
 def plan_of(tmp_path: Path, *, out: str = "out", **changes: dict[str, Any]) -> Plan:
@@ -35,42 +36,22 @@ def ids(plan: Plan, kind: str) -> set[str]:
     return {job.id for job in plan.jobs.values() if job.kind == kind}
 
 
-def bundle_at(folder: Path, *, head: str) -> Path:
-    folder.mkdir(parents=True)
-    (folder / "config.json").write_text(f'{{"head": "{head}"}}', encoding="utf-8")
-    return folder
-
-
-@pytest.mark.parametrize("name", ["box", "tfidf", "pretrained"])
-def test_a_bundle_is_never_told_as_an_arm_of_ours(tmp_path: Path, name: str) -> None:
-    folder = bundle_at(tmp_path / name, head="lm")
-    (arm,) = read_arms(load_recipe(StudyRecipe, None, {"study": {"arms": str(folder)}}))
-    assert arm.name == f"{name}-bundle"
-    assert describe_arm(arm.name) == "a bundle or recipe of its own"
-
-
-def test_a_bundle_that_has_seen_labels_is_no_arm(tmp_path: Path) -> None:
-    folder = bundle_at(tmp_path / "mine", head="classify")
-    with pytest.raises(InputError, match="has been fine-tuned already"):
-        read_arms(load_recipe(StudyRecipe, None, {"study": {"arms": str(folder)}}))
-
-
-def test_every_cell_has_a_job_and_arms_share_one_base(tmp_path: Path) -> None:
+def test_every_run_has_a_job_and_arms_share_one_base(tmp_path: Path) -> None:
     plan = plan_of(tmp_path)
     assert len(plan.entries) == 4 * 2 * 3
     assert {kind: len(ids(plan, kind)) for kind in ("tokenizer", "pretrain", "baseline", "finetune")} == {
         "tokenizer": 1, "pretrain": 1, "baseline": 12, "finetune": 12,
     }  # fmt: skip
     stages = [job.stage for job in plan.jobs.values()]
-    assert stages == sorted(stages), "what others stand on comes first"
+    assert stages == sorted(stages), "needed jobs come first"
 
 
-def test_seeds_come_one_after_the_other(tmp_path: Path) -> None:
+def test_jobs_are_ordered_by_seed(tmp_path: Path) -> None:
     seeds = [job.seed for job in plan_of(tmp_path).jobs.values() if job.kind in ("finetune", "baseline")]
-    assert seeds == sorted(seeds), "so that what is left out for want of time is whole seeds"
+    assert seeds == sorted(seeds), "so that at a deadline whole seeds are left out"
 
 
-def test_the_same_study_elsewhere_has_the_same_jobs(tmp_path: Path) -> None:
+def test_another_folder_has_the_same_jobs(tmp_path: Path) -> None:
     assert set(plan_of(tmp_path).jobs) == set(plan_of(tmp_path, out="elsewhere").jobs)
 
 
@@ -78,10 +59,8 @@ def test_threads_and_devices_change_no_job(tmp_path: Path) -> None:
     assert set(plan_of(tmp_path).jobs) == set(plan_of(tmp_path, machine={"threads": 2}).jobs)
 
 
-def test_a_changed_default_makes_new_jobs_and_leaves_the_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A study that a newer version goes on with must not mix results of two defaults in one mean."""
+def test_a_changed_default_makes_new_jobs_and_keeps_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A study that a newer version resumes must not average over runs with different defaults."""
     before = plan_of(tmp_path)
     monkeypatch.setattr(fitted, "FINETUNE_RATE_AT_256", 7e-5)
     after = plan_of(tmp_path)
@@ -91,7 +70,7 @@ def test_a_changed_default_makes_new_jobs_and_leaves_the_others(
     assert ids(before, "pretrain").isdisjoint(ids(plan_of(tmp_path), "pretrain"))
 
 
-def test_a_changed_setting_makes_new_jobs_and_leaves_the_others(tmp_path: Path) -> None:
+def test_a_changed_setting_makes_new_jobs_and_keeps_the_others(tmp_path: Path) -> None:
     before, after = plan_of(tmp_path), plan_of(tmp_path, finetune={"learning_rate": 1e-3})
     assert ids(before, "finetune").isdisjoint(ids(after, "finetune"))
     assert ids(before, "pretrain") == ids(after, "pretrain")
@@ -99,7 +78,7 @@ def test_a_changed_setting_makes_new_jobs_and_leaves_the_others(tmp_path: Path) 
     longer = plan_of(tmp_path, pretrain={"max_steps": 4})
     assert ids(before, "pretrain").isdisjoint(ids(longer, "pretrain"))
     scratch = {entry.job for entry in before.entries if entry.arm == "scratch"}
-    assert scratch <= set(longer.jobs), "the arm from scratch does not stand on the base"
+    assert scratch <= set(longer.jobs), "scratch does not need the base"
 
 
 def test_changed_rows_make_new_jobs(tmp_path: Path) -> None:
@@ -111,8 +90,8 @@ def test_changed_rows_make_new_jobs(tmp_path: Path) -> None:
     assert ids(before, "finetune").isdisjoint(ids(after, "finetune"))
 
 
-def test_a_tokenizer_folder_counts_by_what_it_holds(tmp_path: Path, corpus_file: Path) -> None:
-    """A folder of the same name with another tokenizer in it makes new jobs; another name makes none."""
+def test_a_tokenizer_folder_is_identified_by_its_content(tmp_path: Path, corpus_file: Path) -> None:
+    """Another tokenizer in a folder of the same name makes new jobs; another name makes none."""
     read = ReadSettings(documents="line")
     found = []
     for place, size in (("own", 300), ("own", 280), ("other", 280)):
@@ -126,8 +105,8 @@ def test_a_tokenizer_folder_counts_by_what_it_holds(tmp_path: Path, corpus_file:
         assert ids(found[1], kind) == ids(found[2], kind)
 
 
-def test_a_bundle_counts_by_its_weights_and_its_config(tmp_path: Path) -> None:
-    """The config has the tokens that were read, to which the learning rate is fitted."""
+def test_a_bundle_is_identified_by_its_weights_and_its_config(tmp_path: Path) -> None:
+    """The config has the number of training tokens, on which the default learning rate depends."""
     folder = bundle_at(tmp_path / "mine", head="lm")
     (folder / "model.safetensors").write_bytes(b"weights")
     study = {"arms": (str(folder),), "budgets": ("40",), "seeds": 1}
@@ -140,19 +119,19 @@ def test_a_bundle_counts_by_its_weights_and_its_config(tmp_path: Path) -> None:
     assert ids(plan_of(tmp_path, study=study), "finetune") not in (first, second)
 
 
-def test_more_seeds_add_jobs_and_keep_those_that_are_done(tmp_path: Path) -> None:
+def test_more_seeds_add_jobs_and_keep_the_others(tmp_path: Path) -> None:
     few, more = plan_of(tmp_path), plan_of(tmp_path, study={"seeds": 5})
     assert set(few.jobs) < set(more.jobs)
 
 
-def test_seeds_are_dealt_out_among_the_bases(tmp_path: Path) -> None:
+def test_seeds_are_distributed_over_the_bases(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, study={"base_seeds": 2})
     assert len(ids(plan, "pretrain")) == 2
     bases = {entry.seed: entry.base for entry in plan.entries if entry.arm == "pretrained"}
     assert bases[1] == bases[3] != bases[2]
 
 
-def test_with_all_labels_a_baseline_is_scored_once(tmp_path: Path) -> None:
+def test_with_all_labels_a_baseline_is_run_once(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, study={"budgets": ("all",), "arms": ("tfidf", "scratch")})
     assert len(ids(plan, "baseline")) == 1
     assert len(ids(plan, "finetune")) == 3
@@ -166,7 +145,7 @@ def splits_of(plan: Plan, arm: str, labels: int, seed: int) -> list[set[str]]:
     return [{example.text for example in part} for part in (splits.train, splits.validation, splits.test)]
 
 
-def test_arms_see_the_same_labels_at_a_seed_and_budgets_are_nested(tmp_path: Path) -> None:
+def test_arms_have_the_same_labels_at_a_seed_and_budgets_are_nested(tmp_path: Path) -> None:
     plan = plan_of(tmp_path)
     for seed in (1, 2):
         ours, theirs = splits_of(plan, "scratch", 220, seed), splits_of(plan, "pretrained", 220, seed)
@@ -177,19 +156,17 @@ def test_arms_see_the_same_labels_at_a_seed_and_budgets_are_nested(tmp_path: Pat
     assert splits_of(plan, "scratch", 220, 1)[0] != splits_of(plan, "scratch", 220, 2)[0]
 
 
-def test_a_budget_holds_the_labels_that_are_chosen_on(tmp_path: Path) -> None:
+def test_a_budget_includes_the_validation_labels(tmp_path: Path) -> None:
     plan = plan_of(tmp_path)
     train, validation, _ = splits_of(plan, "scratch", 220, 1)
     assert (len(train), len(validation)) == (176, 44)
     train, validation, _ = splits_of(plan, "scratch", 40, 1)
-    assert (len(train), len(validation)) == (40, 0), "under 200 nothing is chosen"
+    assert (len(train), len(validation)) == (40, 0), "below 200 labels nothing is held out"
 
 
-def test_a_validation_file_is_for_all_labels_only(tmp_path: Path) -> None:
+def test_a_validation_file_is_used_with_all_labels_only(tmp_path: Path) -> None:
     sections = write_data(tmp_path / "files")
     sections["data"]["validation"] = str(tmp_path / "files" / "validation.jsonl")
-    from study_fixture import write_unique
-
     write_unique(tmp_path / "files" / "validation.jsonl", 50, seed=3)
     sections["study"] |= {"budgets": ("220", "all"), "arms": ("scratch",)}
     plan = planned(tmp_path / "out", sections)[2]
@@ -199,43 +176,17 @@ def test_a_validation_file_is_for_all_labels_only(tmp_path: Path) -> None:
     assert (len(train), len(validation)) == (240, 50)
 
 
-def test_a_budget_that_cannot_be_had_is_an_error_if_it_was_asked_for(tmp_path: Path) -> None:
+def test_a_budget_that_is_too_large_is_an_error_if_it_was_given(tmp_path: Path) -> None:
     sections = write_data(tmp_path / "files")
     sections["study"]["budgets"] = ("40", "1600")
-    with pytest.raises(SettingError, match="A budget of 1,600 labels is asked for, but the training set has 240"):
+    with pytest.raises(SettingError, match="A budget of 1,600 labels is too large: the training set has 240"):
         planned(tmp_path / "out", sections)
     del sections["study"]["budgets"]
     recipe, prepared, _ = planned(tmp_path / "out", sections)
     assert usable_budgets(recipe, prepared) == (["100", "all"], ["400", "1600"])
 
 
-@pytest.mark.parametrize(
-    ("arm", "sentence"),
-    [
-        ("skratch", "'skratch' is not an arm. Did you mean 'scratch'?"),
-        ("runs/nowhere", "runs/nowhere does not exist"),
-    ],
-)
-def test_a_wrong_arm_is_told_what_there_is(arm: str, sentence: str) -> None:
-    with pytest.raises((SettingError, InputError), match=sentence):
-        read_arms(load_recipe(StudyRecipe, None, {"study": {"arms": arm}}))
-
-
-def test_an_arm_whose_setting_is_not_there_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(NAMED, "future", ("base", {}, {"not_yet": "x"}))
-    with pytest.raises(SettingError, match="The arm 'future' needs the setting not_yet = 'x', which this version does"):
-        read_arms(load_recipe(StudyRecipe, None, {"study": {"arms": "future", "corpus": ("c",)}}))
-    monkeypatch.setitem(NAMED, "later", ("base", {"objective": "dreamt"}, {}))
-    with pytest.raises(SettingError, match=r"The arm 'later' cannot be made by this version: .*objective = 'dreamt'"):
-        read_arms(load_recipe(StudyRecipe, None, {"study": {"arms": "later", "corpus": ("c",)}}))
-
-
-def test_a_base_needs_a_corpus() -> None:
-    with pytest.raises(SettingError, match="The arm 'pretrained' needs a corpus"):
-        read_arms(load_recipe(StudyRecipe, None, {}))
-
-
-def test_a_recipe_is_an_arm_of_its_own(tmp_path: Path) -> None:
+def test_a_recipe_is_an_arm(tmp_path: Path) -> None:
     (tmp_path / "careful.toml").write_text('verb = "finetune"\n[training]\nlearning_rate = 1e-5\n', encoding="utf-8")
     (tmp_path / "other-base.toml").write_text('verb = "pretrain"\n[training]\nmax_steps = 5\n', encoding="utf-8")
     arms = ("pretrained", str(tmp_path / "careful.toml"), str(tmp_path / "other-base.toml"))
@@ -246,17 +197,7 @@ def test_a_recipe_is_an_arm_of_its_own(tmp_path: Path) -> None:
     assert careful.needs == first.needs != other.needs
 
 
-def test_budgets_and_arms_come_with_commas_or_as_lists() -> None:
-    for given in ("400,100,all", ("all", "100", "400"), [100, "400", "all"]):
-        assert load_recipe(StudyRecipe, None, {"study": {"budgets": given}}).study.budgets == ("100", "400", "all")
-    with pytest.raises(SettingError, match="budgets holds 'many'"):
-        load_recipe(StudyRecipe, None, {"study": {"budgets": "100,many"}})
-
-
-def test_a_saved_study_recipe_reloads_equal(tmp_path: Path) -> None:
-    recipe = load_recipe(StudyRecipe, None, write_data(tmp_path / "files"))
-    recipe.save(tmp_path / "study.toml")
-    again = load_recipe(StudyRecipe, tmp_path / "study.toml")
-    assert again.model_dump() == recipe.model_dump()
-    prepared = planned(tmp_path / "out", write_data(tmp_path / "files"))[1]
-    assert make_plan(again, read_arms(again), prepared, tmp_path / "out").jobs.keys() == plan_of(tmp_path).jobs.keys()
+def bundle_at(folder: Path, *, head: str) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(f'{{"head": "{head}"}}', encoding="utf-8")
+    return folder

@@ -1,4 +1,4 @@
-"""The data of a study: leaks are found before anything is trained, and test is never touched."""
+"""The data of a study: overlap is found before anything is trained, and the test set is never changed."""
 
 import json
 import logging
@@ -22,8 +22,8 @@ def add(file: Path, rows: list[dict[str, str]]) -> None:
         handle.writelines(f"{json.dumps(row)}\n" for row in rows)
 
 
-def leaky(tmp_path: Path, *, on_leak: str) -> Prepared:
-    """Two test texts stand in train, one of them changed by a word; one in the corpus."""
+def overlapping(tmp_path: Path, *, on_leak: str) -> Prepared:
+    """Two test texts are in train, one of them with another word; one is in the corpus."""
     sections = write_data(tmp_path / "files")
     long = " ".join(f"word{number}" for number in range(60))
     rows = [{"text": "Leaked <br /> word for word", "label": "pos"}, {"text": long, "label": "neg"}]
@@ -40,10 +40,10 @@ def rows_of(prepared: Prepared, one: str, other: str) -> tuple[int, int]:
     return found["exact_rows"], found["near_rows"]
 
 
-def test_leaks_are_dropped_from_train_and_corpus_and_never_from_test(
+def test_overlap_is_removed_from_train_and_corpus_and_never_from_test(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    prepared = leaky(tmp_path, on_leak="drop")
+    prepared = overlapping(tmp_path, on_leak="drop")
     assert rows_of(prepared, "train", "test") == (1, 1)
     assert rows_of(prepared, "corpus", "test") == (1, 0)
     assert prepared.dropped == {"train": 2, "corpus": 1}
@@ -51,29 +51,31 @@ def test_leaks_are_dropped_from_train_and_corpus_and_never_from_test(
     assert len(texts(prepared.test)) == 62
     assert len(texts(prepared.corpus[0])) == 150
     assert not any("leaked" in text for text in texts(prepared.train) + texts(prepared.corpus[0]))
-    assert "1 text of train also stands in test, and 1 nearly so." in caplog.text
+    assert "1 text of train is also in test, plus 1 near-duplicate." in caplog.text
 
 
-def test_leaks_can_be_reported_only(tmp_path: Path) -> None:
-    prepared = leaky(tmp_path, on_leak="report")
+def test_overlap_can_be_reported_only(tmp_path: Path) -> None:
+    prepared = overlapping(tmp_path, on_leak="report")
     assert rows_of(prepared, "train", "test") == (1, 1)
     assert prepared.dropped == {}
     assert len(texts(prepared.train)) == 242
 
 
-def test_leaks_can_stop_a_study(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"1 text of train also stands in test, and 1 nearly so.*Nothing was trained"):
-        leaky(tmp_path, on_leak="stop")
+def test_overlap_can_stop_a_study(tmp_path: Path) -> None:
+    with pytest.raises(
+        InputError, match=r"1 text of train is also in test, plus 1 near-duplicate\..*Nothing was trained"
+    ):
+        overlapping(tmp_path, on_leak="stop")
 
 
-def test_a_clean_corpus_is_not_copied(tmp_path: Path) -> None:
+def test_a_corpus_without_overlap_is_not_copied(tmp_path: Path) -> None:
     sections = write_data(tmp_path / "files")
     prepared = prepare(load_recipe(StudyRecipe, None, sections), tmp_path / "out")
     assert prepared.corpus == (str((tmp_path / "files" / "corpus.jsonl").resolve()),)
     assert prepared.num_rows == {"train": 240, "test": 60, "corpus": 150}
 
 
-def test_what_was_prepared_is_used_again_until_a_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prepared_data_are_used_again_until_a_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sections = write_data(tmp_path / "files")
     recipe = load_recipe(StudyRecipe, None, sections)
     first = prepare(recipe, tmp_path / "out")
@@ -84,7 +86,7 @@ def test_what_was_prepared_is_used_again_until_a_file_changes(tmp_path: Path, mo
     assert prepare(recipe, tmp_path / "out").num_rows["train"] == 241
 
 
-def test_a_part_of_test_is_a_fixed_stratified_choice(tmp_path: Path) -> None:
+def test_num_test_is_a_fixed_stratified_sample(tmp_path: Path) -> None:
     sections = write_data(tmp_path / "files")
     sections["study"]["num_test"] = 20
     recipe = load_recipe(StudyRecipe, None, sections)
@@ -95,9 +97,7 @@ def test_a_part_of_test_is_a_fixed_stratified_choice(tmp_path: Path) -> None:
     assert labels.count("pos") == 10
 
 
-def test_a_token_store_cannot_be_checked_and_the_study_says_so(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_token_store_is_not_checked_for_overlap_and_noted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     from headswap.cli.app import run
 
     sections = write_data(tmp_path / "files")
@@ -109,7 +109,9 @@ def test_a_token_store_cannot_be_checked_and_the_study_says_so(
     sections["study"]["corpus"] = (str(store),)
     sections["tokenizer"] = {}
     prepared = prepare(load_recipe(StudyRecipe, None, sections), tmp_path / "out")
-    assert prepared.notes == ("The corpus holds a token store, so it could not be checked for texts of the test set.",)
+    assert prepared.notes == (
+        "The corpus contains a token store, so it could not be checked for overlap with the test set.",
+    )
     assert "corpus" not in {row["from"] for row in prepared.overlap}
 
 
@@ -118,12 +120,12 @@ def test_a_token_store_cannot_be_checked_and_the_study_says_so(
     [
         ({"train": None}, "No training set is given"),
         ({"test": None}, "A study needs a test set. Pass --test FILE."),
-        ({"num_train": 50}, "num_train is for finetune"),
+        ({"num_train": 50}, "num_train is a setting of finetune"),
         ({"task": "regress"}, "A study compares classifiers of single texts; .* is for the task regress"),
         ({"text_pair_column": "second"}, "is for pairs of texts"),
     ],
 )
-def test_what_is_missing_is_said(tmp_path: Path, changes: dict, sentence: str) -> None:
+def test_data_that_a_study_cannot_use_are_refused(tmp_path: Path, changes: dict, sentence: str) -> None:
     sections = write_data(tmp_path / "files")
     sections["data"] |= changes
     with pytest.raises(SettingError, match=sentence):

@@ -1,4 +1,4 @@
-"""Statistics with known answers."""
+"""Statistics with known values."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ from headswap.study.statistics import (
 )
 
 
-def test_the_t_interval_has_its_known_answer() -> None:
+def test_the_t_interval_has_its_known_value() -> None:
     found = mean_interval([1.0, 2.0, 3.0, 4.0, 5.0])
     # mean 3, standard error sqrt(2.5 / 5), t(0.975, 4) = 2.776445
     assert (found.mean, found.count) == (3.0, 5)
@@ -31,7 +31,7 @@ def test_the_t_interval_has_its_known_answer() -> None:
 
 
 @given(st.lists(st.floats(0, 1), min_size=3, max_size=12).filter(lambda values: max(values) - min(values) > 1e-6))
-def test_the_t_interval_equals_scipys(values: list[float]) -> None:
+def test_the_t_interval_equals_that_of_scipy(values: list[float]) -> None:
     expected = stats.ttest_1samp(values, 0.0).confidence_interval(0.95)
     found = mean_interval(values)
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-9)
@@ -46,7 +46,7 @@ def test_one_or_two_seeds_have_a_mean_and_no_bounds(values: list[float]) -> None
     assert not found.is_below_zero
 
 
-def test_differences_are_taken_pair_by_pair() -> None:
+def test_differences_are_paired() -> None:
     scratch = [0.50, 0.60, 0.70, 0.80]
     pretrained = [0.53, 0.62, 0.74, 0.83]
     found = paired_difference(pretrained, scratch)
@@ -56,7 +56,7 @@ def test_differences_are_taken_pair_by_pair() -> None:
     assert found.is_above_zero, "the seeds' own spread of 0.13 is not in it"
 
 
-def test_arms_with_different_numbers_of_seeds_are_a_mistake() -> None:
+def test_different_numbers_of_seeds_are_an_error() -> None:
     with pytest.raises(ValueError, match="shorter"):
         paired_difference([0.1, 0.2], [0.1])
 
@@ -67,7 +67,7 @@ def test_the_wilson_interval_equals_scipys(hits: int, count: int) -> None:
     assert wilson_interval(hits / count, count) == pytest.approx((expected.low, expected.high), abs=1e-9)
 
 
-def test_a_spread_is_never_taken_to_be_smaller_than_what_could_be_seen() -> None:
+def test_the_spread_is_at_least_the_given_one() -> None:
     agreed = [0.01, 0.01, 0.01]
     assert mean_interval(agreed).low == mean_interval(agreed).high == pytest.approx(0.01)
     found = mean_interval(agreed, least_spread=0.02)
@@ -80,19 +80,19 @@ def test_a_spread_is_never_taken_to_be_smaller_than_what_could_be_seen() -> None
     )
 
 
-def test_an_interval_that_touches_zero_claims_nothing() -> None:
+def test_an_interval_that_touches_zero_is_not_above_or_below_it() -> None:
     assert not Interval(0.1, 0.0, 0.2, 3).is_above_zero
     assert not Interval(-0.1, -0.2, 0.0, 3).is_below_zero
 
 
-def test_holm_has_its_known_answer() -> None:
+def test_holm_has_its_known_value() -> None:
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([0.9, None, 0.8]) == [pytest.approx(1.0), None, pytest.approx(1.0)]
     assert holm([]) == []
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
-def test_holm_never_makes_a_p_smaller_and_keeps_the_order(values: list[float]) -> None:
+def test_holm_raises_p_values_and_keeps_their_order(values: list[float]) -> None:
     adjusted = holm(values)
     assert all(after is not None and after >= before - 1e-12 for before, after in zip(values, adjusted, strict=True))
     order = sorted(range(len(values)), key=lambda place: values[place])
@@ -100,7 +100,7 @@ def test_holm_never_makes_a_p_smaller_and_keeps_the_order(values: list[float]) -
     assert told == sorted(told)
 
 
-def test_the_p_of_the_paired_t_test_equals_scipys() -> None:
+def test_the_paired_p_value_equals_that_of_scipy() -> None:
     one, other = [0.53, 0.62, 0.74, 0.83], [0.50, 0.60, 0.70, 0.80]
     assert paired_p_value(one, other) == pytest.approx(stats.ttest_rel(one, other).pvalue)
     assert paired_p_value([0.1, 0.2], [0.3, 0.4]) is None
@@ -108,7 +108,7 @@ def test_the_p_of_the_paired_t_test_equals_scipys() -> None:
     assert paired_p_value([0.6] * 3, [0.5] * 3) == 0.0
 
 
-def test_signs_are_flipped_from_8_pairs_on() -> None:
+def test_the_permutation_test_starts_at_8_pairs() -> None:
     zeros = [0.0] * 8
     assert permutation_p_value([1.0] * 7, [0.0] * 7) is None
     assert permutation_p_value([1.0] * 8, zeros) == 2 / 2**8
@@ -117,13 +117,13 @@ def test_signs_are_flipped_from_8_pairs_on() -> None:
     assert permutation_p_value(values, zeros) == pytest.approx(expected.pvalue)
 
 
-def test_many_pairs_draw_their_signs_and_come_near_the_t_test() -> None:
+def test_random_sign_flips_are_close_to_the_t_test() -> None:
     values = np.random.default_rng(3).normal(0.4, 1.0, 30)
     found = permutation_p_value(values.tolist(), [0.0] * 30)
     assert found == pytest.approx(stats.ttest_1samp(values, 0.0).pvalue, abs=0.01)
 
 
-def test_the_bootstrap_of_hits_is_as_wide_as_the_binomial_says() -> None:
+def test_the_bootstrap_interval_is_as_wide_as_the_binomial_one() -> None:
     hits = np.zeros(1_000)
     hits[:800] = 1
     low, high = bootstrap_interval(hits)
@@ -131,7 +131,7 @@ def test_the_bootstrap_of_hits_is_as_wide_as_the_binomial_says() -> None:
     assert bootstrap_interval(hits) == (low, high), "the same draws every time"
 
 
-def test_power_has_its_known_answer() -> None:
+def test_power_has_its_known_value() -> None:
     # G*Power: paired t test, dz = 0.5, two-sided 5 %: 34 pairs for 80 %.
     assert paired_power(0.5, 34) == pytest.approx(0.8078, abs=5e-4)
     spread = [0.5 - 1, 0.5, 0.5 + 1]  # mean 0.5, standard deviation 1
@@ -145,7 +145,7 @@ def test_power_has_its_known_answer() -> None:
 
 
 @given(st.floats(0.01, 20), st.integers(3, 1_000), st.sampled_from([0.05, 0.05 / 6, 0.001]))
-def test_power_is_a_share_whatever_the_effect(effect: float, count: int, alpha: float) -> None:
+def test_power_is_between_0_and_1(effect: float, count: int, alpha: float) -> None:
     assert 0 <= paired_power(effect, count, alpha=alpha) <= 1 + 1e-9
 
 
@@ -155,7 +155,7 @@ NUM_STUDIES = 1_000
 
 
 def studies(effect: float, *, num_seeds: int = 5, num: int = NUM_STUDIES) -> Iterator[tuple[list[float], list[float]]]:
-    """Studies whose seeds shift both arms alike and whose arms differ by `effect` standard deviations."""
+    """Studies whose seeds shift both arms equally and whose arms differ by `effect` standard deviations."""
     stream = np.random.default_rng(17)
     for _ in range(num):
         shared = stream.normal(0.8, 0.02, num_seeds)
@@ -164,13 +164,13 @@ def studies(effect: float, *, num_seeds: int = 5, num: int = NUM_STUDIES) -> Ite
 
 
 @pytest.mark.slow
-def test_null_studies_are_rejected_in_one_case_of_twenty() -> None:
+def test_the_t_test_rejects_5_percent_of_null_studies() -> None:
     rejected = sum((paired_p_value(*study) or 0.0) < 0.05 for study in studies(0.0))
     assert 0.035 <= rejected / NUM_STUDIES <= 0.065
 
 
 @pytest.mark.slow
-def test_intervals_hold_the_truth_in_nineteen_cases_of_twenty() -> None:
+def test_intervals_contain_the_truth_in_95_percent_of_studies() -> None:
     covered = 0
     for study in studies(2.0):
         found = paired_difference(*study)
@@ -179,7 +179,7 @@ def test_intervals_hold_the_truth_in_nineteen_cases_of_twenty() -> None:
 
 
 @pytest.mark.slow
-def test_planted_effects_are_found_at_the_promised_power() -> None:
+def test_true_effects_are_found_with_the_computed_power() -> None:
     promised = paired_power(1.7, 5)
     found = sum((paired_p_value(*study) or 0.0) < 0.05 for study in studies(1.7))
     assert found / NUM_STUDIES == pytest.approx(promised, abs=0.03)
@@ -189,7 +189,7 @@ def test_planted_effects_are_found_at_the_promised_power() -> None:
 
 
 @pytest.mark.slow
-def test_holm_keeps_the_family_at_one_case_of_twenty() -> None:
+def test_holm_keeps_the_family_wise_error_at_5_percent() -> None:
     each = [paired_p_value(*study) for study in studies(0.0, num=6 * NUM_STUDIES)]
     families = [holm(each[start : start + 6]) for start in range(0, len(each), 6)]
     wrong = sum(any(p is not None and p < 0.05 for p in family) for family in families)
@@ -197,6 +197,6 @@ def test_holm_keeps_the_family_at_one_case_of_twenty() -> None:
 
 
 @pytest.mark.slow
-def test_flipped_signs_reject_null_studies_in_one_case_of_twenty() -> None:
+def test_the_permutation_test_rejects_5_percent_of_null_studies() -> None:
     rejected = sum((permutation_p_value(*study) or 0.0) < 0.05 for study in studies(0.0, num_seeds=9))
     assert 0.03 <= rejected / NUM_STUDIES <= 0.065

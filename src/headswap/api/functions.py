@@ -109,7 +109,7 @@ def run_study(
     """Run a study and write its report; the settings are those of `headswap study`. Returns what results.json holds."""
     from headswap.study.config import StudyRecipe
     from headswap.study.report import write_report
-    from headswap.study.run import conduct
+    from headswap.study.run import run_study as run_jobs
     from headswap.study.runs import read_study
 
     chosen = _with_sets(_with_corpus(settings, corpus), {"train": train, "validation": validation, "test": test})
@@ -120,12 +120,12 @@ def run_study(
     for name, part in (("pretrain", pretrain), ("finetune", finetune)):
         if part is not None:
             sections[name] = dict(part)
-    study = conduct(
+    study = run_jobs(
         out=Path(out), config=Path(config) if config else None, sections=sections, jobs=jobs, max_minutes=max_minutes
     )
     for id, why in study.outcome.failed.items():
         log.warning("%s failed: %s", study.plan.jobs[id].name, why)
-    return write_report(read_study(Path(out)), Path(out), with_texts=with_texts)
+    return write_report(read_study(Path(out)), Path(out), with_texts=with_texts).as_json()
 
 
 def load(path: PathName, *, device: DeviceName = "auto") -> Model:

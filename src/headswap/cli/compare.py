@@ -30,17 +30,15 @@ def compare(
     from headswap.cli.study_display import print_results
     from headswap.core.errors import SettingError
     from headswap.study.baseline_runs import add_baselines
-    from headswap.study.report import tell, write_report
+    from headswap.study.report import make_report, write_report
     from headswap.study.runs import read_runs
 
     start_messages(quiet=flags.quiet)
     if len(runs) < 2:
         raise SettingError("compare needs at least two runs.")
-    material = add_baselines(read_runs(runs))
-    if out is None:
-        results = tell(material, with_texts=not no_texts)
-    else:
-        results = write_report(material, out, with_texts=not no_texts)
+    compared, with_texts = add_baselines(read_runs(runs)), not no_texts
+    report = write_report(compared, out, with_texts=with_texts) if out else make_report(compared, with_texts=with_texts)
+    results = report.as_json()
     if flags.json:
         print_json({"out": str(out) if out else None, **results})
     else:

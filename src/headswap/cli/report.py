@@ -30,7 +30,7 @@ def report(
     from headswap.study.runs import read_study
 
     start_messages(quiet=flags.quiet)
-    results = write_report(read_study(folder), folder, with_texts=not no_texts)
+    results = write_report(read_study(folder), folder, with_texts=not no_texts).as_json()
     if flags.json:
         print_json({"out": str(folder), **results})
     else:

@@ -75,13 +75,13 @@ def run_study_verb(out: Path, flags: StudyFlags, sections: dict[str, Any]) -> in
     from headswap.cli.study_display import JobDisplay, print_results
     from headswap.core.errors import RunError, counted
     from headswap.study.report import write_report
-    from headswap.study.run import conduct
+    from headswap.study.run import run_study
     from headswap.study.runs import read_study
 
     console = start_messages(quiet=flags.quiet)
     display = JobDisplay(console, quiet=flags.quiet)
     try:
-        done = conduct(
+        done = run_study(
             out=out,
             config=flags.config,
             sections=sections,
@@ -105,8 +105,7 @@ def run_study_verb(out: Path, flags: StudyFlags, sections: dict[str, Any]) -> in
         if outcome.failed:
             raise RunError(f"All jobs failed, so there is nothing to report. See {out}/logs.")
         raise RunError("No job fits into --max-minutes, so there is nothing to report. Raise it.")
-    material = read_study(out)
-    results = write_report(material, out, with_texts=not flags.no_texts)
+    results = write_report(read_study(out), out, with_texts=not flags.no_texts).as_json()
     if flags.json:
         left = {"left_out": names, "failed": {done.plan.jobs[id].name: why for id, why in outcome.failed.items()}}
         print_json({"out": str(out), **left, **results})

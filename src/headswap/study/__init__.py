@@ -1,1 +1,1 @@
-"""Study: arms, baselines, statistics and what they say about pre-training."""
+"""Study: plan and run arms x budgets x seeds, compute statistics, write the report."""

@@ -1,8 +1,7 @@
-"""Arms: the ways to get a model that a study can compare, as changes to one pre-training and one fine-tuning.
+"""Arms: the models that a study compares, as changes to one pre-training and one fine-tuning recipe.
 
-An arm is a name of the table, a base in the box, a bundle made elsewhere, or a recipe file. Its settings are looked up
-in the recipes of the training verbs, so an arm whose setting this version does not have is an error before anything is
-trained.
+An arm is a name of the table below, an installed base, a bundle folder, or a recipe file. Its settings are looked up in
+the recipes of the training verbs, so an arm with an unknown setting is an error before anything is trained.
 """
 
 from collections.abc import Mapping
@@ -30,9 +29,9 @@ class Arm:
 
     name: str
     start: str
-    """`baseline`, `scratch`, `base` (pre-trained by the study) or `bundle` (made elsewhere)."""
+    """`baseline`, `scratch`, `base` (pre-trained by the study) or `bundle` (an existing base)."""
     pretrain: Sections = field(default_factory=dict)
-    """What its base's recipe has that the study's has not."""
+    """Settings of its base that differ from those of the study."""
     finetune: Sections = field(default_factory=dict)
     bundle: str | None = None
 
@@ -49,23 +48,23 @@ NAMED: dict[str, tuple[str, Mapping[str, Any], Mapping[str, Any]]] = {
     "masked+nsp": ("base", {"objective": "masked+nsp"}, {}),
     BOX: ("bundle", {}, {}),
 }
-"""Where an arm starts, and what it changes in pre-training and in fine-tuning."""
+"""Where an arm starts, and its changes to pre-training and to fine-tuning."""
 MEANING = {
     "majority": "always the most frequent label",
-    "tfidf": "TF-IDF of word 1-2-grams and logistic regression",
-    "scratch": "a model of random weights, all of it trained on the labels",
-    "pretrained": "the pre-trained base, all of it fine-tuned",
+    "tfidf": "TF-IDF of word 1-2-grams, logistic regression",
+    "scratch": "random weights, all trained on the labels",
+    "pretrained": "the pre-trained base, all weights fine-tuned",
     "frozen": "the pre-trained base, only the head fine-tuned",
-    "lora": "the pre-trained base, fine-tuned through low-rank adapters",
+    "lora": "the pre-trained base, fine-tuned with low-rank adapters (LoRA)",
     "gradual": "the pre-trained base, unfrozen layer by layer",
-    "masked": "a base pre-trained on masked tokens",
-    "masked+nsp": "a base pre-trained on masked tokens and on which sentence follows",
-    BOX: f"the installed base {PREFIX}{OWN_BASE}, all of it fine-tuned",
+    "masked": "a base pre-trained with masked language modelling",
+    "masked+nsp": "a base pre-trained with masked language modelling and next-sentence prediction",
+    BOX: f"the installed base {PREFIX}{OWN_BASE}, all weights fine-tuned",
 }
 
 
 def read_arms(recipe: StudyRecipe) -> list[Arm]:
-    """The arms of a study, each checked against the settings that there are."""
+    """The arms of a study, each checked against the recipes of the training verbs."""
     found = [_arm(name) for name in recipe.study.arms]
     names = [arm.name for arm in found]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
@@ -75,11 +74,13 @@ def read_arms(recipe: StudyRecipe) -> list[Arm]:
             load_recipe(PretrainRecipe, None, arm.pretrain)
             load_recipe(FinetuneRecipe, None, arm.finetune)
         except SettingError as problem:
-            raise SettingError(f"The arm '{arm.name}' cannot be made by this version: {problem}") from None
+            raise SettingError(
+                f"The arm '{arm.name}' has a setting that this version does not accept: {problem}"
+            ) from None
     if any(arm.start == "base" for arm in found) and not recipe.study.corpus:
-        wanting = next(arm.name for arm in found if arm.start == "base")
+        first = next(arm.name for arm in found if arm.start == "base")
         raise SettingError(
-            f"The arm '{wanting}' needs a corpus to pre-train on. Pass --corpus, or leave the arm out with --arms."
+            f"The arm '{first}' needs a corpus to pre-train on. Pass --corpus, or leave the arm out with --arms."
         )
     return found
 
@@ -106,7 +107,11 @@ def _arm(name: str) -> Arm:
         _check_base(name, path)
         return Arm(_own_name(path.resolve().name, "bundle"), "bundle", bundle=str(path.resolve()))
     if path.exists() or "/" in name:
-        raise InputError(f"The arm {absent(path)}" if not path.exists() else f"The arm {name} is no bundle folder.")
+        raise InputError(
+            f"The arm {absent(path)}"
+            if not path.exists()
+            else f"The arm {name} is not a bundle folder. Give the folder of a base."
+        )
     raise SettingError(
         f"'{name}' is not an arm.{did_you_mean(name, NAMED)} Arms are {', '.join(NAMED)}, "
         "box:NAME, a bundle folder, or a recipe."
@@ -114,7 +119,7 @@ def _arm(name: str) -> Arm:
 
 
 def _check_base(name: str, path: Path) -> None:
-    """Refuse a bundle that is fine-tuned or damaged before anything is trained."""
+    """Refuse a bundle that is damaged or fine-tuned, before anything is trained."""
     from headswap.bundle.bundle import CARD, CONFIG, find_bundle
 
     folder = find_bundle(path)
@@ -124,24 +129,24 @@ def _check_base(name: str, path: Path) -> None:
     head = config.get("head") if isinstance(config, dict) else None
     if head != "lm":
         raise InputError(
-            f"The arm {name} has been fine-tuned already (head: {head}), and a study cannot know on which labels. "
-            "Give the base that it was made from."
+            f"The arm {name} has been fine-tuned already (head: {head}), possibly on labels of this test set. "
+            "Give the base that it was fine-tuned from."
         )
 
 
 def _own_name(name: str, kind: str) -> str:
-    """The name of a folder or file, unless an arm of ours has it: its sentences would be said of the wrong one."""
+    """The name of a folder or file; a suffix is added to the name of a built-in arm."""
     return f"{name}-{kind}" if name in NAMED else name
 
 
 def _from_recipe(path: Path) -> Arm:
-    """An arm of a recipe's own: how it fine-tunes, or how its base is pre-trained. The data are the study's."""
+    """The arm of a recipe file for fine-tuning or pre-training. The data are those of the study."""
     verb, name = read_toml(path).get("verb"), _own_name(path.stem, "recipe")
     if verb == "pretrain":
         sections = _given(load_recipe(PretrainRecipe, path), without=("corpus", "machine", "tokenizer"))
         return Arm(name, "base", pretrain=sections)
     if verb != "finetune":
-        raise SettingError(f"{path} is a recipe of headswap {verb}. An arm is a recipe of pretrain or finetune.")
+        raise SettingError(f"{path} is a recipe of headswap {verb}. An arm needs a recipe of pretrain or finetune.")
     recipe = load_recipe(FinetuneRecipe, path)
     sections = _given(recipe, without=("data", "machine", "tokenizer"))
     base = sections.get("model", {}).pop("base", None)
@@ -159,7 +164,7 @@ def _given(recipe: Recipe, *, without: tuple[str, ...]) -> Sections:
 
 
 def _in_sections(arm: str, settings: Mapping[str, Any], kind: type[Recipe]) -> Sections:
-    """Settings by the section of the recipe that holds them."""
+    """Settings sorted into the sections of a recipe."""
     sections: Sections = {}
     for name, value in settings.items():
         home = next(

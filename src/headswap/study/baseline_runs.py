@@ -1,4 +1,4 @@
-"""The baselines of runs that were made one by one: scored on the same labels, if those can still be read."""
+"""Baselines for a comparison of single runs: fitted to the same labels, if those can still be read."""
 
 import logging
 
@@ -12,25 +12,25 @@ from headswap.data.records import pair_as_text
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.finetuning.prediction_file import Predictions
 from headswap.finetuning.splits import LabelledSplits, read_splits
-from headswap.study.runs import Material, Scored
+from headswap.study.runs import ScoredRun, StudyRuns
 
 log = logging.getLogger("headswap")
 
 
-def add_baselines(material: Material) -> Material:
-    """The material with majority and TF-IDF for every budget and seed that some arm was run with."""
-    cells: dict[tuple[int, int], Scored] = {}
-    for run in material.runs:
+def add_baselines(study: StudyRuns) -> StudyRuns:
+    """Add majority and TF-IDF for every budget and seed that an arm was run with."""
+    cells: dict[tuple[int, int], ScoredRun] = {}
+    for run in study.runs:
         cells.setdefault((run.labels, run.seed), run)
-    found: list[Scored] = []
-    # Seeds that see the same labels have the same baseline, whatever their order, as in a study.
+    found: list[ScoredRun] = []
+    # As in a study, seeds with the same labels have the same baseline, whatever the order of the labels.
     known: dict[tuple[str, frozenset[tuple[str, int]]], np.ndarray] = {}
     for (labels, seed), run in sorted(cells.items()):
         splits = _splits(run)
         if splits is None:
-            material.prepared.setdefault("notes", []).append(
-                f"The labels of {run.folder} can no longer be read as they were, so TF-IDF is missing at {labels:,} "
-                f"labels, seed {seed}."
+            study.prepared.setdefault("notes", []).append(
+                f"The labelled sets of {run.folder} have changed or cannot be read, so there is no baseline at "
+                f"{labels:,} labels, seed {seed}."
             )
             continue
         parts = ([*splits.train, *splits.validation], splits.test)
@@ -43,15 +43,17 @@ def add_baselines(material: Material) -> Material:
                 known[key], run.predictions.targets, splits.labels, run.predictions.text_ids
             )  # fmt: skip
             found.append(
-                Scored(name, run.budget, labels, seed, run.folder / name, predictions, {"seconds": 0.0}, [], run.rows)
+                ScoredRun(
+                    name, run.budget, labels, seed, run.folder / name, predictions, {"seconds": 0.0}, [], run.rows
+                )
             )
-    material.runs += found
-    material.arms = [*(name for name in PROBABILITIES if any(run.arm == name for run in found)), *material.arms]
-    return material
+    study.runs += found
+    study.arms = [*(name for name in PROBABILITIES if any(run.arm == name for run in found)), *study.arms]
+    return study
 
 
-def _splits(run: Scored) -> LabelledSplits | None:
-    """The labelled sets of a run, if they are what it read."""
+def _splits(run: ScoredRun) -> LabelledSplits | None:
+    """The labelled sets of a run, unless they have changed since."""
     try:
         splits = read_splits(load_recipe(FinetuneRecipe, run.folder / "recipe.toml"))
     except HeadswapError as problem:

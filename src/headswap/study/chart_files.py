@@ -1,6 +1,7 @@
-"""Figures as files: the charts of a study in SVG and PNG, and a summary of two of them side by side.
+"""Write the charts of a study as SVG and PNG files with matplotlib, and a summary of two charts.
 
-Names of arms and files are drawn as they are: a `$` in them is text, never mathematics.
+Names of arms and files are drawn literally: a `$` in them does not start a formula. The page has its own renderer
+(the reason is in chart_svg.py).
 """
 
 from collections.abc import Sequence
@@ -20,19 +21,19 @@ STYLE: dict[Any, Any] = {
     "svg.hashsalt": "headswap", "svg.fonttype": "none", "font.size": 10, "text.parse_math": False, "text.usetex": False,
 }  # fmt: skip
 MARKERS = ("o", "s", "^", "D", "x")
-MOST_NAMES_INSIDE = 6  # of a legend; a longer one stands beside the chart
-BESIDE = 1.7  # inches
-NAME_WIDTH = 26  # of a line of a legend: arms that are told by their settings have long names
+MOST_NAMES_INSIDE = 6  # a longer legend is drawn to the right of the chart
+LEGEND_WIDTH = 1.7  # inches
+NAME_WIDTH = 26  # characters per line of a legend: arms that are named by their settings have long names
 
 
 def spark_line(values: Sequence[float], low: float, high: float) -> str:
-    """Values as a row of small bars."""
+    """Values as a row of bar characters."""
     span = max(high - low, 1e-9)
     return "".join(BARS[min(len(BARS) - 1, int((value - low) / span * len(BARS)))] for value in values)
 
 
 def draw_figures(charts: Sequence[Chart], folder: Path, *, title: str) -> list[Path]:
-    """Every chart as SVG and PNG, and `summary`: labels on the left, the last budget's epochs on the right."""
+    """Write every chart as SVG and PNG, and `summary`: scores by labels, and the epochs of the largest budget."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -40,14 +41,14 @@ def draw_figures(charts: Sequence[Chart], folder: Path, *, title: str) -> list[P
     written: list[Path] = []
     with rc_context(STYLE):
         for chart in charts:
-            figure = Figure(figsize=(6.4 + _beside(chart), 4.0), layout="constrained")
+            figure = Figure(figsize=(6.4 + _legend_width(chart), 4.0), layout="constrained")
             axes = figure.subplots()
             _draw(axes, chart)
             axes.set_title(chart.title, fontsize=11, loc="left")
             written += _save(figure, folder / chart.id)
         chosen = [chart for chart in charts if chart.id == "efficiency"]
         chosen += [chart for chart in charts if chart.id.startswith("epochs-") and chart.id.endswith("-accuracy")][-1:]
-        figure = Figure(figsize=(sum(5.2 + _beside(chart) for chart in chosen), 4.0), layout="constrained")
+        figure = Figure(figsize=(sum(5.2 + _legend_width(chart) for chart in chosen), 4.0), layout="constrained")
         for axes, chart in zip(figure.subplots(1, len(chosen), squeeze=False)[0], chosen, strict=True):
             _draw(axes, chart)
             axes.set_title(chart.title, fontsize=10, loc="left")
@@ -61,8 +62,8 @@ def _draw(axes: Any, chart: Chart) -> None:
         if not series.points:
             continue
         colour, marker = COLOURS[series.colour % len(COLOURS)], MARKERS[series.colour % len(MARKERS)]
-        aside = 1 + 0.025 * chart.place_of(series) if chart.is_log_x else 1.0
-        xs, ys = [point.x * aside for point in series.points], [point.y for point in series.points]
+        offset = 1 + 0.025 * chart.offset_of(series) if chart.is_log_x else 1.0
+        xs, ys = [point.x * offset for point in series.points], [point.y for point in series.points]
         if series.is_thin:
             axes.plot(xs, ys, color=colour, alpha=0.3, linewidth=0.9)
             continue
@@ -83,7 +84,7 @@ def _draw(axes: Any, chart: Chart) -> None:
         from matplotlib.ticker import LogFormatter
 
         axes.set_yscale("log")
-        axes.yaxis.set_major_formatter(LogFormatter())  # the default one writes mathematics
+        axes.yaxis.set_major_formatter(LogFormatter())  # the default one writes formulas
         axes.yaxis.set_minor_formatter(LogFormatter())
     if chart.line == "zero":
         axes.axhline(0, color="#888888", linewidth=1)
@@ -94,20 +95,20 @@ def _draw(axes: Any, chart: Chart) -> None:
     axes.set_ylabel(chart.y_title)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.25)
-    place = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if _beside(chart) else {}
+    place = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if _legend_width(chart) else {}
     axes.legend(frameon=False, fontsize=9, **place)
 
 
 def _in_legend(name: str) -> str:
-    """A name as a legend shows it: broken into lines, and with a space before `_`, which would hide it."""
+    """A name for the legend: wrapped, and with a space before `_`, which matplotlib would hide."""
     lines = fill(name, NAME_WIDTH)
     return f" {lines}" if lines.startswith("_") else lines
 
 
-def _beside(chart: Chart) -> float:
-    """The room that a legend takes beside its chart, in inches."""
+def _legend_width(chart: Chart) -> float:
+    """The width of a legend to the right of a chart, in inches; 0 if it is inside."""
     names = {series.name for series in chart.series if series.points and not series.is_thin}
-    return BESIDE if len(names) > MOST_NAMES_INSIDE else 0.0
+    return LEGEND_WIDTH if len(names) > MOST_NAMES_INSIDE else 0.0
 
 
 def _save(figure: Any, path: Path) -> list[Path]:

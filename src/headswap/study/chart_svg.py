@@ -1,5 +1,7 @@
-"""A chart drawn into a page: inline SVG whose colours follow the page (light or dark), and whose points tell their
-values on hover. What a chart shows is left to charts.py, figures that are files to figures.py.
+"""Draw a chart as inline SVG for the page: colours follow the page (light or dark), points have tooltips.
+
+Figure files are drawn by matplotlib (chart_files.py), a second renderer: its SVG has fixed colours and no tooltips, and
+a PNG cannot be made from this SVG without another dependency.
 """
 
 import math
@@ -10,12 +12,12 @@ from headswap.study.charts import Chart, Series
 
 WIDTH, HEIGHT = 480, 300
 LEFT, RIGHT, TOP, BOTTOM = 76, 10, 12, 46
-DODGE = 6  # between whiskers of one budget
+OFFSET = 6  # between the error bars of one budget
 MARKERS = ("circle", "square", "triangle", "diamond", "cross")
 
 
 def svg(chart: Chart) -> str:
-    """A chart as inline SVG; its colours are the page's, its points tell their values."""
+    """A chart as inline SVG."""
     frame = _Frame(chart)
     parts = [
         f'<svg class="chart" id="chart-{chart.id}" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
@@ -52,19 +54,19 @@ class _Frame:
         chart, bottom = self.chart, HEIGHT - BOTTOM
         parts = []
         values = log_ticks(self.y0, self.y1) if chart.is_log_y else ticks(self.y0, self.y1)
-        for value, told in zip(values, tick_names(values), strict=True):
+        for value, name in zip(values, tick_names(values), strict=True):
             y = self.y(value)
             parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
-            parts.append(f'<text class="tick" x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{told}</text>')
+            parts.append(f'<text class="tick" x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{name}</text>')
         values = (
             sorted({point.x for series in chart.series for point in series.points})
             if chart.is_log_x
             else [value for value in ticks(self.x0, self.x1) if self.x0 <= value <= self.x1]
         )
-        for value, told in zip(values, tick_names(values), strict=True):
+        for value, name in zip(values, tick_names(values), strict=True):
             x = self.x(value)
             parts.append(f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{bottom}" y2="{bottom + 5}"/>')
-            parts.append(f'<text class="tick" x="{x:.1f}" y="{bottom + 19}" text-anchor="middle">{told}</text>')
+            parts.append(f'<text class="tick" x="{x:.1f}" y="{bottom + 19}" text-anchor="middle">{name}</text>')
         if chart.line == "zero":
             y = self.y(0)
             parts.append(f'<line class="rule" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
@@ -84,8 +86,8 @@ class _Frame:
         return parts
 
     def series(self, series: Series) -> list[str]:
-        aside = DODGE * self.chart.place_of(series)
-        places = [(self.x(point.x) + aside, self.y(point.y)) for point in series.points]
+        offset = OFFSET * self.chart.offset_of(series)
+        places = [(self.x(point.x) + offset, self.y(point.y)) for point in series.points]
         path = " ".join(f"{'M' if not index else 'L'}{x:.1f} {y:.1f}" for index, (x, y) in enumerate(places))
         kind = "thin" if series.is_thin else "thick"
         parts = [f'<path class="{kind} c{series.colour}" d="{path}"/>'] if len(places) > 1 else []
@@ -96,16 +98,16 @@ class _Frame:
                 low, high = self.y(point.low), self.y(point.high)
                 whisker = f"M{x - 4:.1f} {low:.1f}h8M{x - 4:.1f} {high:.1f}h8M{x:.1f} {low:.1f}V{high:.1f}"
                 parts.append(f'<path class="whisker c{series.colour}" d="{whisker}"/>')
-            told = escape(point.tip)
+            tip = escape(point.tip)
             parts.append(
-                f'<g class="point c{series.colour}" tabindex="0" data-tip="{told}"><title>{told}</title>'
+                f'<g class="point c{series.colour}" tabindex="0" data-tip="{tip}"><title>{tip}</title>'
                 f'<circle class="hit" cx="{x:.1f}" cy="{y:.1f}" r="11"/>{_marker(series.colour, x, y)}</g>'
             )
         return parts
 
 
 def _marker(colour: int, x: float, y: float, size: float = 4.5) -> str:
-    """Colours differ in shape too, for those who cannot tell them apart and on paper."""
+    """The marker of a colour; shapes help readers who cannot distinguish colours, and on paper."""
     kind = MARKERS[colour % len(MARKERS)]
     if kind == "square":
         return f'<rect class="mark" x="{x - size:.1f}" y="{y - size:.1f}" width="{2 * size}" height="{2 * size}"/>'
@@ -122,7 +124,7 @@ def _marker(colour: int, x: float, y: float, size: float = 4.5) -> str:
 
 
 def legend(chart: Chart) -> list[tuple[str, str]]:
-    """(name, marker as SVG) of every line that is not thin."""
+    """(name, marker as SVG) of every series that is not thin."""
     entries = {series.name: series.colour for series in chart.series if not series.is_thin and series.points}
     return [
         (name, f'<svg class="key c{colour}" viewBox="0 0 16 16">{_marker(colour, 8, 8)}</svg>')
@@ -131,7 +133,7 @@ def legend(chart: Chart) -> list[tuple[str, str]]:
 
 
 def ticks(low: float, high: float, *, most: int = 6) -> list[float]:
-    """Round numbers inside a range; a range of one number has itself."""
+    """Round numbers inside a range; for an empty range its only number."""
     if low == high:
         return [low]
     step = 10 ** math.floor(math.log10((high - low) / most))
@@ -141,12 +143,13 @@ def ticks(low: float, high: float, *, most: int = 6) -> list[float]:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Round numbers inside a range that is drawn on a logarithmic scale."""
+    """Round numbers inside a range on a logarithmic scale; a narrow range has the ticks of a linear scale."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    return [factor * 10.0**power for power in powers for factor in (1, 2, 5) if low <= factor * 10.0**power <= high]
+    found = [factor * 10.0**power for power in powers for factor in (1, 2, 5) if low <= factor * 10.0**power <= high]
+    return found if len(found) > 1 else ticks(low, high)
 
 
 def tick_names(values: Sequence[float]) -> list[str]:
-    """All with as many decimals as the one that needs most."""
+    """Tick labels with the same number of decimals."""
     decimals = max((len(f"{value:g}".partition(".")[2]) for value in values if abs(value) < 1_000), default=0)
     return [f"{value:,.{decimals}f}" for value in values]

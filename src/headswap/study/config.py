@@ -1,4 +1,4 @@
-"""Settings of a study: arms, budgets, seeds, and what is done about leaks. Free of torch."""
+"""Settings of a study: arms, budgets, seeds, overlap check. Imports no torch."""
 
 from typing import Annotated, Any, Literal
 
@@ -19,33 +19,33 @@ Count = Annotated[int, Field(ge=1)]
 
 
 class StudySettings(Settings):
-    """What is compared with what, and how often."""
+    """What is compared, and how often it is run."""
 
     corpus: tuple[str, ...] = ()
-    """Unlabelled text to pre-train on: files, folders, globs, a token store or named data sets."""
+    """Unlabelled text for pre-training: files, folders, globs, a token store or named data sets."""
     documents: DocumentUnit = "auto"
-    """What one document of the corpus is in a plain text file: a line, a paragraph, the whole file, or auto."""
+    """Unit of one corpus document in a plain text file: a line, a paragraph, the whole file, or auto."""
     corpus_text_column: str = "text"
-    """Name of the text column of the corpus."""
+    """Name of the corpus column with the text."""
     arms: tuple[str, ...] = ("majority", "tfidf", "scratch", "pretrained")
-    """Ways to get a model, by name (also frozen, lora, gradual, masked, masked+nsp, box), an installed base (box:NAME),
+    """Models to compare: a name (also frozen, lora, gradual, masked, masked+nsp, box), an installed base (box:NAME),
     a bundle folder, or a recipe."""
     budgets: tuple[str, ...] = ("100", "400", "1600", ALL)
-    """How many labels an arm may see, those for choosing among them; all is the whole training set."""
+    """Numbers of labels, including those for model selection; all is the whole training set."""
     seeds: Count = 5
-    """How often each arm is fine-tuned at each budget: other labels, initialisation and order each time."""
+    """Fine-tuning runs per arm and budget; each seed has its own labels, initialisation and order."""
     base_seeds: Count = 1
-    """How often a base is pre-trained; the seeds are dealt out among the bases."""
+    """Pre-training runs per base; the seeds are distributed over them."""
     num_test: Annotated[int, Field(ge=2)] | None = None
-    """Score on this many test examples only, a fixed stratified choice."""
+    """Number of test examples to score on, a fixed stratified sample; by default all."""
     max_length: Annotated[int, Field(ge=2)] | None = None
-    """Longest row and text in tokens, for pre-training and fine-tuning alike."""
+    """Maximum length in tokens, for pre-training and fine-tuning."""
     metric: Literal["accuracy", "macro_f1"] = "accuracy"
-    """What arms are compared by."""
+    """Metric that arms are compared by."""
     on_leak: Literal["drop", "report", "stop"] = "drop"
-    """Texts of test that also stand in train, validation or corpus: drop them there, report them, or stop."""
+    """For test texts that are also in train, validation or corpus: drop them there, report them, or stop."""
     keep: Literal["bundles", "results"] = "bundles"
-    """What is kept of a finished fine-tuning: its bundle too, or only results and predictions."""
+    """What a finished fine-tuning run keeps: also its bundle, or only results and predictions."""
 
     @field_validator("corpus", mode="before")
     @classmethod
@@ -55,7 +55,7 @@ class StudySettings(Settings):
     @field_validator("arms", "budgets", mode="before")
     @classmethod
     def _parts(cls, value: Any) -> Any:
-        """`100,400` and `100 400` and `[100, 400]` are the same."""
+        """`100,400`, `100 400` and `[100, 400]` are the same."""
         given = [value] if isinstance(value, str | int) else list(value)
         return tuple(part.strip() for item in given for part in str(item).split(",") if part.strip())
 
@@ -64,7 +64,7 @@ class StudySettings(Settings):
     def _are_budgets(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for part in value:
             if part != ALL and not (part.isdecimal() and int(part) >= FEWEST_LABELS):
-                raise ValueError(f"budgets holds '{part}'; a budget is a number of labels from 2 on, or all")
+                raise ValueError(f"budgets holds '{part}'; a budget is a number of labels (at least 2), or all")
         if not value:
             raise ValueError("budgets is empty; give at least one number of labels, or all")
         ordered = sorted({part for part in value if part != ALL}, key=int)
@@ -79,14 +79,14 @@ class StudySettings(Settings):
 
 
 class StudyFinetune(FinetuneTraining):
-    """Settings of every fine-tuning of a study; its seed is the study's."""
+    """Settings of every fine-tuning run of a study; the seed is set by the study."""
 
     dropout: Share | None = StartSettings.model_fields["dropout"].default
-    """Dropout on embeddings, attention and residual branches while fine-tuning."""
+    """Dropout on embeddings, attention and residual branches during fine-tuning."""
 
 
 class StudyRecipe(Recipe):
-    """Everything that reproduces a study."""
+    """All settings of a study."""
 
     verb: Literal["study"] = "study"
     study: StudySettings = StudySettings()

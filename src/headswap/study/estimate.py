@@ -1,7 +1,7 @@
-"""Before anything long starts: how many jobs, how long, how much memory and disk. Estimates from a short probe.
+"""Estimate the time, memory and disk of a study before it starts, from a short probe.
 
-Pure but for the probe's figures that it is given, and for the config of a base that was made elsewhere. Estimates are
-corrected by the jobs that have finished.
+The estimates are pure functions of the probe's measurements and of the config files of bases that the study does
+not pre-train. They are corrected by the times of finished jobs.
 """
 
 import math
@@ -23,39 +23,39 @@ from headswap.study.prepare import Prepared
 
 START_SECONDS = {"cpu": 4.0, "cuda": 12.0}
 OVERHEAD = {"cpu": 0.8e6, "cuda": 20e6}
-"""As many parameters as take as long as all else that a step does: small models differ less than their sizes."""
+"""Fixed cost of a step in parameters: the times of small models differ less than their sizes."""
 BASELINE_SECONDS = 3.0
-BASELINE_SECONDS_A_TEXT = 4e-3
-BYTES_A_PARAMETER = 4
+BASELINE_SECONDS_PER_TEXT = 4e-3
+BYTES_PER_PARAMETER = 4
 COPIES_WHILE_TRAINING = 5  # the bundle, a checkpoint with two moments, the best weights
 COPIES_KEPT = {"bundles": 1, "results": 0}
 
 
 @dataclass
 class Estimator:
-    """Seconds of every job, corrected by those that were seen to finish."""
+    """Seconds per job, corrected by the times of finished jobs."""
 
     probe: Mapping[str, Any] | None
     prepared: Prepared
-    seen: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """Seconds that were estimated and seconds that were taken, by kind."""
+    finished: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Estimated and actual seconds of finished jobs, per kind."""
 
     def seconds(self, job: Job) -> float:
-        """How long a job should take on its own."""
-        estimated, taken = self.seen.get(job.kind, (0.0, 0.0))
-        return self._first_guess(job) * (taken / estimated if estimated else 1.0)
+        """Estimated seconds of a job."""
+        estimated, actual = self.finished.get(job.kind, (0.0, 0.0))
+        return self._uncorrected(job) * (actual / estimated if estimated else 1.0)
 
-    def learn(self, job: Job, seconds: float) -> None:
-        """Take in how long a finished job took."""
-        estimated, taken = self.seen.get(job.kind, (0.0, 0.0))
-        self.seen[job.kind] = estimated + self._first_guess(job), taken + seconds
+    def record(self, job: Job, seconds: float) -> None:
+        """Correct later estimates by the time of a finished job."""
+        estimated, actual = self.finished.get(job.kind, (0.0, 0.0))
+        self.finished[job.kind] = estimated + self._uncorrected(job), actual + seconds
 
-    def _first_guess(self, job: Job) -> float:
+    def _uncorrected(self, job: Job) -> float:
         if job.kind == "tokenizer":
             return 5.0 + self.prepared.corpus_bytes / 20e6
         if job.kind == "baseline":
             texts = (job.labels or 0) * 6 + self.prepared.num_rows["test"]
-            return BASELINE_SECONDS + (texts * BASELINE_SECONDS_A_TEXT if job.arm == "tfidf" else 0.0)
+            return BASELINE_SECONDS + (texts * BASELINE_SECONDS_PER_TEXT if job.arm == "tfidf" else 0.0)
         if self.probe is None:
             return 60.0
         work = self._pretraining(job) if job.kind == "pretrain" else self._finetuning(job)
@@ -76,39 +76,39 @@ class Estimator:
             tokens = float(training.max_tokens)
         else:
             tokens = (training.num_train_epochs or 1) * corpus_tokens
-        # A token's cost goes with the parameters that it meets; pre-training also meets the vocabulary on its way out.
-        met = max(1, probe["num_parameters"] - probe["num_embedding_parameters"])
-        a_token = probe["step_seconds"] / max(1, probe["tokens_a_step"])
-        return tokens * a_token * (met + probe["num_embedding_parameters"]) / met
+        # The cost per token grows with the parameters that are used; pre-training also uses the output embedding.
+        used = max(1, probe["num_parameters"] - probe["num_embedding_parameters"])
+        seconds_per_token = probe["step_seconds"] / max(1, probe["tokens_a_step"])
+        return tokens * seconds_per_token * (used + probe["num_embedding_parameters"]) / used
 
     def _finetuning(self, job: Job) -> float:
         probe, recipe = self.probe, load_recipe(FinetuneRecipe, None, job.sections)
         assert probe is not None
         training = recipe.training
         num_labels = job.labels or 0
-        num_chosen_on = num_for_choosing(num_labels)
-        num_train = max(1, num_labels - num_chosen_on)
+        num_validation = num_for_choosing(num_labels)
+        num_train = max(1, num_labels - num_validation)
         per_epoch = math.ceil(num_train / training.batch_size)
         epochs = training.num_train_epochs or finetuning_epochs(num_train, training.batch_size)
         steps = training.max_steps or math.ceil(epochs * per_epoch)
         num_evaluations = steps / per_epoch + 1
-        scored = num_evaluations * (num_chosen_on or num_train) + self.prepared.num_rows["test"]
-        return (steps * probe["step_seconds"] + scored * probe["score_seconds"]) * self._times_larger(job)
+        scored = num_evaluations * (num_validation or num_train) + self.prepared.num_rows["test"]
+        return (steps * probe["step_seconds"] + scored * probe["score_seconds"]) * self._relative_cost(job)
 
-    def _times_larger(self, job: Job) -> float:
-        """How much more a base that was made elsewhere computes a token than the model of the probe."""
+    def _relative_cost(self, job: Job) -> float:
+        """Cost per token of a base that the study does not pre-train, relative to the model of the probe."""
         assert self.probe is not None
         place = str(job.sections["model"].get("base"))
         folder = base_folder(place) if is_boxed(place) else Path(place)
         file = next((at / "config.json" for at in (folder, folder / "bundle") if (at / "config.json").is_file()), None)
-        if file is None or job.needs:  # of the study's own shape
+        if file is None or job.needs:  # the shape of the probe
             return 1.0
         config = read_json(file)
         width, inner = config["hidden_size"], config["intermediate_size"]
         products = 4 * width + (3 if config.get("activation") == "swiglu" else 2) * inner
-        met = self.probe["num_parameters"] - self.probe["num_embedding_parameters"]
-        beside = OVERHEAD[self._device()]
-        return max(1.0, (config["num_hidden_layers"] * width * products + beside) / (met + beside))
+        used = self.probe["num_parameters"] - self.probe["num_embedding_parameters"]
+        overhead = OVERHEAD[self._device()]
+        return max(1.0, (config["num_hidden_layers"] * width * products + overhead) / (used + overhead))
 
     def _device(self) -> str:
         assert self.probe is not None
@@ -117,7 +117,7 @@ class Estimator:
 
 @dataclass(frozen=True)
 class Preflight:
-    """What a study is going to take."""
+    """The estimated jobs, time, memory and disk of a study."""
 
     num_jobs: int
     num_done: int
@@ -127,18 +127,18 @@ class Preflight:
     device: str | None
 
     def sentence(self) -> str:
-        """In words."""
-        done = f" ({self.num_done} of them done already)" if self.num_done else ""
+        """The estimate as one sentence."""
+        done = f" ({self.num_done} already done)" if self.num_done else ""
         memory = f", {_size(self.memory_bytes)} of memory" if self.memory_bytes else ""
         disk = f", {_size(self.disk_bytes)} of disk" if self.disk_bytes else ""
-        where, how = (f" on {self.device}", "estimated by a probe") if self.device else ("", "a rough estimate")
+        where, how = (f" on {self.device}", "estimated from a probe") if self.device else ("", "rough estimate")
         return f"{counted(self.num_jobs, 'job')}{done}; about {minutes(self.seconds)}{memory}{disk}{where} ({how})."
 
 
-def look_ahead(
+def estimate_study(
     jobs: Iterable[Job], estimator: Estimator, *, parallel: int, keep: str, by_stages: bool = True
 ) -> Preflight:
-    """Time, memory and disk of the jobs that are not done yet."""
+    """Time, memory and disk of the jobs that are not done."""
     every = list(jobs)
     left = [job for job in every if not job.is_done]
     each = {job.id: estimator.seconds(job) for job in left}
@@ -148,13 +148,13 @@ def look_ahead(
     seconds = sum(max(max(part), sum(part) / parallel) for part in by_stage.values())
     if not by_stages and left:
         ends: dict[str, float] = {}
-        for job in left:  # what others stand on comes first
+        for job in left:  # a job comes after the jobs that it needs
             ends[job.id] = each[job.id] + max((ends.get(need, 0.0) for need in job.needs), default=0.0)
         seconds = max(*ends.values(), sum(each.values()) / parallel)
     probe = estimator.probe
     if probe is None:
         return Preflight(len(every), len(every) - len(left), seconds, None, None, None)
-    model = probe["num_parameters"] * BYTES_A_PARAMETER
+    model = probe["num_parameters"] * BYTES_PER_PARAMETER
     kept = sum({"pretrain": 1, "finetune": COPIES_KEPT[keep]}.get(job.kind, 0) for job in left)
     memory = probe["peak_memory_bytes"]
     return Preflight(

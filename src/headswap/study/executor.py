@@ -1,7 +1,8 @@
-"""Running jobs: some side by side, each in a process of its own, until all are done, failed, or out of time.
+"""Run the jobs of a study in parallel, each in its own process.
 
-A failed job is told and the rest goes on; what stands on it is passed over. Asked to stop, the jobs save and stop too.
-With a limit of time no job is started that would not end in it, and one that still runs then is saved and stopped.
+A failed job is reported and the others continue; jobs that need it are skipped. On a stop request the running jobs save
+and stop. With a deadline, a job is started only if its estimated end is before the deadline, and a job that still runs
+at the deadline is saved and stopped.
 """
 
 import json
@@ -22,31 +23,32 @@ from headswap.study.plan import Job
 
 log = logging.getLogger("headswap")
 POLL_SECONDS = 0.1
+NEED_FAILED = "a job that it needs failed"
 
 
 @dataclass
 class Outcome:
-    """What became of the jobs."""
+    """The outcome of the jobs."""
 
     done: list[Job] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
-    """Why, by id."""
+    """Reasons per job id."""
     left_out: list[Job] = field(default_factory=list)
-    """Not begun, or begun and saved, for want of time."""
+    """Jobs that were not started, or were saved and stopped, because of the deadline or a stop request."""
     was_stopped: bool = False
 
 
 class Watcher:
-    """Told of what happens; does nothing by itself."""
+    """Callbacks of a study; the default ones do nothing."""
 
     def on_start(self, job: Job) -> None:
-        """A job begins."""
+        """A job starts."""
 
     def on_end(self, job: Job, *, seconds: float, problem: str | None) -> None:
-        """A job has ended, well or not."""
+        """A job has ended; `problem` states why it failed."""
 
     def on_wait(self, running: list[Job]) -> None:
-        """Time passes."""
+        """Called repeatedly while jobs run."""
 
 
 @dataclass
@@ -57,8 +59,8 @@ class _Running:
     log: Path
 
 
-class Scheduler:
-    """Runs jobs of one study."""
+class Executor:
+    """Runs the jobs of one study."""
 
     def __init__(
         self, out: Path, estimator: Estimator, *, parallel: int, threads: int | None, keep: str, watcher: Watcher
@@ -68,14 +70,14 @@ class Scheduler:
         self.deadline: float | None = None
         self.was_stopped = False
 
-    def run(self, jobs: Iterable[Job], *, deadline: float | None = None, sharing: int | None = None) -> Outcome:
-        """Run the jobs that are not done yet, damaged ones among them; `deadline` is in time.monotonic().
+    def run(
+        self, jobs: Iterable[Job], *, deadline: float | None = None, num_sharing_cores: int | None = None
+    ) -> Outcome:
+        """Run the jobs that are not done, including damaged ones; `deadline` is in time.monotonic().
 
-        A job that is done and was made from a damaged one is checked again once that one has been run again.
-
-        Once it was asked to stop it begins nothing more, in no later call either.
-
-        The cores are shared among as many jobs as run side by side, or as if there were `sharing` of them.
+        A finished job that needs a damaged job is checked again after that job was run again. After a stop request no
+        further job is started, in later calls neither. The cores are divided among the jobs that run in parallel, or
+        among `num_sharing_cores` jobs if given.
         """
         outcome = Outcome(was_stopped=self.was_stopped)
         self.deadline = deadline
@@ -84,28 +86,30 @@ class Scheduler:
         waiting = [job for job in every if not job.is_done or not damaged.isdisjoint(job.needs)]
         stages = sorted({job.stage for job in waiting})
         parts = [[job for job in waiting if job.stage == stage] for stage in stages]
-        if not self.goes_by_stages(waiting, deadline=deadline):
+        if not self.runs_by_stages(waiting, deadline=deadline):
             parts = [waiting]
         with stop_requests() as request:
             for part in parts:
-                self._run_part(part, outcome, request, sharing)
+                self._run_part(part, outcome, request, num_sharing_cores)
         return outcome
 
-    def goes_by_stages(self, jobs: Iterable[Job], *, deadline: float | None) -> bool:
-        """Whether bases come first, alone, and all that is fine-tuned after them.
+    def runs_by_stages(self, jobs: Iterable[Job], *, deadline: float | None) -> bool:
+        """Whether all pre-training jobs end before the first fine-tuning job starts.
 
-        So they have all cores, and what is left out for want of time is whole seeds. Where the threads of a job are
-        told and nobody counts minutes, a job begins as soon as what it stands on is there.
+        Then pre-training has all cores, and the jobs left out at a deadline are those of whole seeds. With a fixed
+        number of threads and no time limit, a job starts as soon as the jobs that it needs are done.
         """
         trainings = [job.sections["training"] for job in jobs if job.kind == "pretrain"]
         is_timed = deadline is not None or any(training.get("max_minutes") for training in trainings)
         return is_timed or not self.threads
 
-    def _run_part(self, waiting: list[Job], outcome: Outcome, request: threading.Event, sharing: int | None) -> None:
+    def _run_part(
+        self, waiting: list[Job], outcome: Outcome, request: threading.Event, num_sharing_cores: int | None
+    ) -> None:
         width = min(self.parallel, len(waiting))
-        threads = self.threads_of(sharing or width)
+        threads = self.threads_per_job(num_sharing_cores or width)
         running: list[_Running] = []
-        is_closing = False
+        is_past_deadline = False
         while waiting or running:
             if request.is_set() and not self.was_stopped:
                 self.was_stopped = outcome.was_stopped = True
@@ -117,45 +121,37 @@ class Scheduler:
                 waiting.remove(job)
                 if job.is_done:
                     continue
-                if missing := self._missing(job, outcome):
-                    self._refuse(job, missing, outcome)
-                elif not self._fits(job):
+                if any(need in outcome.failed for need in job.needs):
+                    self._skip(job, outcome)
+                elif self._needs_left_out(job, outcome) or not self._fits_deadline(job):
                     outcome.left_out.append(job)
                 else:
                     running.append(self._start(job, threads))
-            if self.deadline is not None and time.monotonic() > self.deadline and not is_closing:
-                is_closing = True
+            if self.deadline is not None and time.monotonic() > self.deadline and not is_past_deadline:
+                is_past_deadline = True
                 self._ask_to_stop(running)
-            running = [item for item in running if not self._has_ended(item, outcome, is_closing)]
+            running = [item for item in running if not self._has_ended(item, outcome, is_past_deadline)]
             self.watcher.on_wait([item.job for item in running])
             if running:
                 time.sleep(POLL_SECONDS)
 
-    def threads_of(self, num_jobs: int) -> int:
-        """Threads of each of some jobs: as told, else a part of the cores, within what the environment allows."""
+    def threads_per_job(self, num_jobs: int) -> int:
+        """Threads of each of `num_jobs` jobs: the setting, else an equal share of the cores up to OMP_NUM_THREADS."""
         if self.threads:
             return self.threads
         allowed = os.environ.get("OMP_NUM_THREADS", "")
-        part = max(1, cores() // num_jobs)
-        return min(part, int(allowed)) if allowed.isdecimal() and int(allowed) else part
+        share = max(1, cores() // num_jobs)
+        return min(share, int(allowed)) if allowed.isdecimal() and int(allowed) else share
 
-    def _missing(self, job: Job, outcome: Outcome) -> str | None:
-        left = {late.id for late in outcome.left_out}
-        for id in job.needs:
-            if id in outcome.failed:
-                return "what it stands on failed"
-            if id in left:
-                return "left out"
-        return None
+    def _skip(self, job: Job, outcome: Outcome) -> None:
+        """Count a job as failed because a job that it needs failed."""
+        outcome.failed[job.id] = NEED_FAILED
+        self.watcher.on_end(job, seconds=0.0, problem=NEED_FAILED)
 
-    def _refuse(self, job: Job, why: str, outcome: Outcome) -> None:
-        if why == "left out":
-            outcome.left_out.append(job)
-        else:
-            outcome.failed[job.id] = why
-            self.watcher.on_end(job, seconds=0.0, problem=why)
+    def _needs_left_out(self, job: Job, outcome: Outcome) -> bool:
+        return any(left.id in job.needs for left in outcome.left_out)
 
-    def _fits(self, job: Job) -> bool:
+    def _fits_deadline(self, job: Job) -> bool:
         return self.deadline is None or time.monotonic() + self.estimator.seconds(job) <= self.deadline
 
     def _start(self, job: Job, threads: int) -> _Running:
@@ -170,11 +166,11 @@ class Scheduler:
         with messages.open("w", encoding="utf-8") as file:
             process = subprocess.Popen(
                 new_python("-m", "headswap.study.job", str(description)),
-                stdin=subprocess.PIPE,  # its end tells the job that the study is gone
+                stdin=subprocess.PIPE,  # closed when the study ends, which stops the job
                 stdout=file,
                 stderr=subprocess.STDOUT,
                 env=os.environ | thread_limits(threads),
-                start_new_session=True,  # Ctrl-C reaches the study, which asks its jobs to stop
+                start_new_session=True,  # Ctrl-C reaches only the study, which asks its jobs to stop
             )
         return _Running(job, process, time.monotonic(), messages)
 
@@ -182,7 +178,7 @@ class Scheduler:
         for item in running:
             item.process.send_signal(signal.SIGTERM)
 
-    def _has_ended(self, item: _Running, outcome: Outcome, is_closing: bool) -> bool:
+    def _has_ended(self, item: _Running, outcome: Outcome, is_past_deadline: bool) -> bool:
         code = item.process.poll()
         if code is None:
             return False
@@ -191,9 +187,9 @@ class Scheduler:
         seconds = time.monotonic() - item.started
         if code == 0 and item.job.is_done:
             outcome.done.append(item.job)
-            self.estimator.learn(item.job, seconds)
+            self.estimator.record(item.job, seconds)
             self.watcher.on_end(item.job, seconds=seconds, problem=None)
-        elif (outcome.was_stopped or is_closing) and code in (130, -signal.SIGTERM):
+        elif (outcome.was_stopped or is_past_deadline) and code in (130, -signal.SIGTERM):
             outcome.left_out.append(item.job)
         else:
             problem = item.job.damage if code == 0 else _last_line(item.log)
@@ -204,18 +200,18 @@ class Scheduler:
 
 
 def _first_ready(waiting: list[Job], running: list[_Running]) -> Job | None:
-    """The next job that stands on nothing that is still to come."""
-    to_come = {job.id for job in waiting} | {item.job.id for item in running}
-    return next((job for job in waiting if to_come.isdisjoint(job.needs)), None)
+    """The first job that needs no waiting or running job."""
+    unfinished = {job.id for job in waiting} | {item.job.id for item in running}
+    return next((job for job in waiting if unfinished.isdisjoint(job.needs)), None)
 
 
 def cores() -> int:
-    """CPU cores that this process may use."""
+    """The number of CPU cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def thread_limits(threads: int) -> dict[str, str]:
-    """Environment of a job that shares the machine with others: two jobs with all cores each run at half speed."""
+    """Environment variables that limit the threads of a job, so that parallel jobs do not compete for cores."""
     names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS")
     return dict.fromkeys(names, str(threads))
 

@@ -1,6 +1,6 @@
-"""The folder of a study: what is in it, which process may write to it, and how a new study replaces an old one.
+"""The folder of a study: its files, its lock, and how a new study replaces an old one.
 
-With `--overwrite` the new study is prepared in a temporary folder beside the old one. The two folders are exchanged
+With `--overwrite` the new study is prepared in a temporary folder next to the old one. The two folders are exchanged
 only after the new one is complete, so an error or a kill leaves either the old study or the new one.
 """
 
@@ -20,8 +20,6 @@ from headswap.training.run_folder import LAYOUT as RUN
 RECIPE, PLAN, DATA, LOGS = "study.toml", "plan.json", "data", "logs"
 FILES = {"report.html", "report.md", "results.csv", "results.json"}
 OWN = {RECIPE, PLAN, DATA, "runs", LOGS, "figures", *FILES}
-JOB_FILES = ("tokenizer.json", "sentencepiece.model", "manifest.json")
-"""What jobs write that are no training."""
 DATA_LAYOUT = Layout(files=(".+",))
 LAYOUT = Layout(
     files=(
@@ -34,8 +32,8 @@ LAYOUT = Layout(
 
 
 @contextmanager
-def alone_in(out: Path) -> Iterator[FolderLock]:
-    """Make and lock the folder: two studies at once in one folder would do each job twice."""
+def locked_folder(out: Path) -> Iterator[FolderLock]:
+    """Create and lock the folder: two studies in one folder at the same time would run each job twice."""
     if out.is_file():
         raise SettingError(f"--out {out} is a file. Give a folder.")
     target = out.resolve()
@@ -51,25 +49,27 @@ def alone_in(out: Path) -> Iterator[FolderLock]:
         yield lock
     finally:
         lock.release()
-        with suppress(OSError):  # a study that could not begin leaves no folder
+        with suppress(OSError):  # a study that could not start leaves no empty folder
             target.rmdir()
 
 
 def holds_study(out: Path, *, overwrite: bool) -> bool:
-    """Whether there is a study in the folder; files that no study made are an error."""
+    """Whether the folder holds a study; files that no study wrote are an error."""
     names = sorted(entry.name for entry in out.iterdir() if entry.name != LOCK_FILE and not is_unfinished(entry.name))
     if all(name.startswith(".") for name in names):
         return False
     foreign = [name for name in names if name not in OWN]
     if overwrite and foreign:
-        raise SettingError(f"--overwrite would remove {listed(foreign)} from {out}, which no study made. Move it away.")
+        raise SettingError(
+            f"--overwrite would remove {listed(foreign)} from {out}, which no study wrote. Move it away."
+        )
     if not overwrite and not {RECIPE, DATA} & set(names):
         raise SettingError(f"--out {out} is not empty and holds no study. Choose another folder.")
     return True
 
 
 def check_corpus_outside(out: Path, corpus: Iterable[str]) -> None:
-    """Refuse a corpus folder that has the study in it: the sets of the study would be read as corpus."""
+    """Refuse a corpus folder that contains the study: the rows of the study would be read as corpus."""
     target = out.resolve()
     for source in corpus:
         if (folder := Path(source).expanduser()).is_dir() and folder.resolve() in target.parents:
@@ -80,10 +80,12 @@ def check_corpus_outside(out: Path, corpus: Iterable[str]) -> None:
 
 
 def check_replaceable(out: Path, reads: Iterable[str]) -> None:
-    """Refuse to replace a study that is still used: by a job, by this study as input, or as the current folder."""
+    """Refuse to replace a study that is in use: by a running job, as input, or as the current folder."""
     target = out.resolve()
     if target in (Path.cwd(), *Path.cwd().parents):
-        raise SettingError(f"--overwrite would remove the current folder, {Path.cwd()}. Start it from another folder.")
+        raise SettingError(
+            f"--overwrite would remove the current folder, {Path.cwd()}. Run the command from another folder."
+        )
     for name in reads:
         for place in [name, *glob.glob(os.path.expanduser(name), recursive=True)]:
             path = Path(place).expanduser().resolve()
@@ -91,23 +93,23 @@ def check_replaceable(out: Path, reads: Iterable[str]) -> None:
                 raise SettingError(f"--overwrite would remove {place}, which this study reads. Choose another --out.")
     if held := [file for file in sorted((target / LOGS).glob("*.lock")) if is_held(file)]:
         raise SettingError(
-            f"A job of the study in {out} is still running ({held[0].stem}). It stops by itself once its study has "
-            "stopped: wait for it, or choose another folder."
+            f"A job of the study in {out} is still running ({held[0].stem}). It stops when its study has stopped. "
+            "Wait for it, or choose another folder."
         )
     if not os.access(target.parent, os.W_OK) or target.is_mount():
         raise SettingError(
-            f"--overwrite cannot replace {out}: it must be able to rename it inside {target.parent}. "
+            f"--overwrite cannot replace {out}: the folder cannot be renamed inside {target.parent}. "
             "Choose another folder."
         )
 
 
 @contextmanager
-def replaced(out: Path, lock: FolderLock) -> Iterator[Path]:
-    """Yield a temporary folder to fill; it replaces the study at the end, or vanishes if the body fails."""
+def replacement(out: Path, lock: FolderLock) -> Iterator[Path]:
+    """Yield a temporary folder that replaces the study at the end, or is removed if the body fails."""
     with ExitStack() as stack:
         with atomic_folder(out.resolve(), LAYOUT) as folder:
             new_lock = FolderLock(folder)
-            new_lock.take()  # so that no other process can take the new folder before this one does
+            new_lock.take()  # before another process can lock the new folder
             stack.callback(new_lock.release)
             yield folder
         lock.continue_with(new_lock)

@@ -1,8 +1,8 @@
-"""One job of a study, in a process of its own: `python -m headswap.study.job JOB.json`.
+"""One job of a study in its own process: `python -m headswap.study.job JOB.json`.
 
-A job that fails takes nothing else with it. When the study that started it is gone, standard input ends, and the job
-saves and stops, so that it can be gone on with; a lock keeps two processes from the same folder. A folder whose outputs
-are damaged is removed and the job is run again; a record beside its log says what was wrong.
+A failed job does not affect the others. When the process of the study ends, the job's standard input is closed; the job
+then saves and stops, and can be resumed. A lock keeps two processes out of one folder. A folder with damaged outputs is
+removed and the job is run again; a record in `logs/` states what was wrong.
 """
 
 import json
@@ -20,21 +20,22 @@ from typing import Any
 from headswap.core.errors import HeadswapError
 from headswap.core.files import discard_folder, remove_folder, write_json
 from headswap.core.settings import load_recipe
-from headswap.study.kept_rows import check_reads
-from headswap.study.outputs import RECORD, seal
+from headswap.study.damage_records import write_record
+from headswap.study.job_outputs import write_checksums
 from headswap.study.plan import Job
+from headswap.study.row_files import check_inputs
 
 log = logging.getLogger("headswap")
 
 
 def main(job_file: str) -> int:
-    """Do the job that the file describes; the exit code is the verbs'."""
+    """Run the job that a file describes; exit codes are those of the command line."""
     logging.basicConfig(format="%(message)s", level=logging.INFO, stream=sys.stderr)
     job = json.loads(Path(job_file).read_text(encoding="utf-8"))
-    threading.Thread(target=_stop_with_the_study, daemon=True).start()
+    threading.Thread(target=_stop_with_study, daemon=True).start()
     try:
         with _locked(Path(job_file).with_suffix(".lock")):
-            _do(job, Path(job_file).parent)
+            run_job(job)
     except HeadswapError as problem:
         log.error("%s", problem)
         return problem.exit_code
@@ -43,35 +44,35 @@ def main(job_file: str) -> int:
     return 0
 
 
-def _do(content: Mapping[str, Any], logs: Path) -> None:
-    """Do a job unless it is done, from the start if its folder is damaged; its checksums are written last."""
+def run_job(content: Mapping[str, Any]) -> None:
+    """Run a job unless it is done, from the start if its folder is damaged; its checksums are written last."""
     job = Job(**{name: value for name, value in content.items() if name != "keep"})
     folder = Path(job.folder)
     if job.is_done:
         return
     if why := job.damage:
         log.warning("%s was found damaged (%s) and is run again.", folder, why)
-        write_json(logs / f"{folder.name}{RECORD}", {"damage": why})
+        write_record(folder, why)
         discard_folder(folder)
-    check_reads(job.sections, job.digests)
+    check_inputs(job.sections, job.digests)
     JOBS[job.kind](folder, content)
-    seal(folder)
+    write_checksums(folder)
 
 
-def _stop_with_the_study() -> None:
-    """Wait for the end of standard input, which the study holds open, and then ask this process to stop."""
+def _stop_with_study() -> None:
+    """Wait until the study closes standard input, then ask this process to stop."""
     with suppress(OSError):
-        while os.read(0, 1):  # not sys.stdin, whose lock would be held when the process ends
+        while os.read(0, 1):  # sys.stdin would hold its lock when the process ends
             pass
     os.kill(os.getpid(), signal.SIGTERM)
 
 
 @contextmanager
 def _locked(file: Path) -> Iterator[None]:
-    """Wait until no other process works on this job, such as one whose study was killed a moment ago."""
+    """Wait until no other process runs this job, such as one whose study was just killed."""
     try:
         import fcntl
-    except ModuleNotFoundError:  # Windows: a study that was killed there takes its jobs with it
+    except ModuleNotFoundError:  # on Windows the jobs of a killed study are killed too
         yield
         return
     with file.open("w") as handle:
@@ -101,7 +102,7 @@ def _pretrain(folder: Path, job: Mapping[str, Any]) -> None:
     from headswap.pretraining.pretrain import pretrain
 
     pretrain(out=folder, sections=job["sections"], resume=True)
-    remove_folder(folder / "checkpoints")  # they were for going on, and there is nothing left to go on with
+    remove_folder(folder / "checkpoints")  # a finished job is not resumed
 
 
 def _finetune(folder: Path, job: Mapping[str, Any]) -> None:
@@ -114,7 +115,7 @@ def _finetune(folder: Path, job: Mapping[str, Any]) -> None:
 
 
 def _baseline(folder: Path, job: Mapping[str, Any]) -> None:
-    """A baseline as a run folder: the same rows, the same predictions file."""
+    """Write the predictions of a baseline on the same rows, as a fine-tuning run does."""
     import numpy as np
 
     from headswap.baselines.classify import PROBABILITIES
@@ -125,7 +126,7 @@ def _baseline(folder: Path, job: Mapping[str, Any]) -> None:
     start = time.perf_counter()
     recipe = load_recipe(FinetuneRecipe, None, job["sections"])
     splits = read_splits(recipe)
-    train = [*splits.train, *splits.validation]  # nothing is chosen on validation, so all labels are learnt from
+    train = [*splits.train, *splits.validation]  # no epoch is selected, so all labels are for training
     probabilities, chosen = PROBABILITIES[job["arm"]](train, splits.test, splits.labels)
     numbers = {label: number for number, label in enumerate(splits.labels)}
     targets = np.array([numbers[example.label] for example in splits.test])

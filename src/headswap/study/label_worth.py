@@ -1,13 +1,12 @@
-"""Label worth: how many labels one arm needs to reach another, and with how many it has caught up for good.
+"""Label worth: how many labels one arm needs to reach the score of another, and where it catches up.
 
-Between budgets a curve is straight over the logarithm of the labels. The interval holds every number of labels at which
-the paired t interval of the difference still contains zero (a confidence set by inversion of the test), so it needs no
-assumption about the shape of the curve beyond the straight lines. Pure functions on numbers.
+Between budgets a curve is interpolated linearly in the logarithm of the labels. The interval contains every number of
+labels at which the paired t interval of the difference contains zero (a confidence set by test inversion), so it
+assumes nothing about the curve beyond the interpolation. Pure functions on numbers.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from headswap.study.statistics import FEWEST_SEEDS_FOR_A_CLAIM, Interval, mean_i
 STEPS = 400
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Worth:
     """Labels that the other arm needs, as a multiple of the budget; None is outside the budgets that were tried."""
 
@@ -26,24 +25,20 @@ class Worth:
     low: float | None
     high: float | None
     is_beyond: bool
-    """The other arm does not reach the score even with its largest budget."""
+    """Whether the other arm does not reach the score with its largest budget."""
     is_below: bool
-    """The other arm is there with its smallest budget already."""
+    """Whether the other arm reaches the score with its smallest budget."""
     smallest: float
-    """The smallest and the largest multiple that could be seen."""
     largest: float
+    """The smallest and the largest multiple within the budgets that were tried."""
     count: int
-    """Seeds."""
-
-    def as_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return {name: getattr(self, name) for name in self.__slots__}
+    """Number of seeds."""
 
 
 def label_worth(arm: Sequence[float], other: Mapping[int, Sequence[float]], *, labels: int) -> Worth:
-    """What the scores of an arm (one a seed, with `labels` labels) are worth in labels of the other arm.
+    """The worth of an arm's scores (one per seed, at `labels` labels) in labels of the other arm.
 
-    `other` has the scores of the other arm by budget, one a seed, in the same order of seeds.
+    `other` has the scores of the other arm per budget, one per seed, in the same order of seeds.
     """
     budgets = sorted(other)
     values = np.array([other[budget] for budget in budgets], dtype=float)
@@ -65,21 +60,22 @@ def label_worth(arm: Sequence[float], other: Mapping[int, Sequence[float]], *, l
     )
 
 
-@dataclass(frozen=True, slots=True)
-class CatchUp:
-    """With how many labels the other arm has caught up; None is beyond the budgets that were tried."""
+@dataclass(frozen=True)
+class CatchUpPoint:
+    """The number of labels at which the other arm catches up; None is beyond the budgets that were tried."""
 
     labels: float | None
-    """Where the mean gain is gone."""
+    """Where the mean gain reaches zero."""
     low: float | None
-    """Where the gain is no longer shown."""
+    """The fewest labels at which the interval of the gain contains zero."""
     high: float | None
-    """From where on a loss is shown."""
+    """The fewest labels at which the interval is below zero."""
     largest: int
+    """The largest budget."""
 
 
-def catch_up(arm: Mapping[int, Sequence[float]], other: Mapping[int, Sequence[float]]) -> CatchUp | None:
-    """Where an arm's gain over another ends; None unless a gain is shown at the smallest budget."""
+def catch_up(arm: Mapping[int, Sequence[float]], other: Mapping[int, Sequence[float]]) -> CatchUpPoint | None:
+    """Where an arm's gain over another ends; None without a gain at the smallest budget."""
     budgets = sorted(set(arm) & set(other))
     gaps = np.array([np.subtract(arm[budget], other[budget]) for budget in budgets], dtype=float)
     if len(budgets) < 2 or not mean_interval(gaps[0].tolist()).is_above_zero:
@@ -88,10 +84,10 @@ def catch_up(arm: Mapping[int, Sequence[float]], other: Mapping[int, Sequence[fl
     curves = np.stack([np.interp(grid, np.log(budgets), seed) for seed in gaps.T], axis=1)
     found = [mean_interval(curve.tolist()) for curve in curves]
 
-    def first(is_so: Callable[[Interval], bool]) -> float | None:
-        return next((float(np.exp(at)) for at, gap in zip(grid, found, strict=True) if is_so(gap)), None)
+    def first(matches: Callable[[Interval], bool]) -> float | None:
+        return next((float(np.exp(at)) for at, gap in zip(grid, found, strict=True) if matches(gap)), None)
 
-    return CatchUp(
+    return CatchUpPoint(
         first(lambda gap: gap.mean <= 0),
         first(lambda gap: not gap.is_above_zero),
         first(lambda gap: gap.is_below_zero),
@@ -100,7 +96,7 @@ def catch_up(arm: Mapping[int, Sequence[float]], other: Mapping[int, Sequence[fl
 
 
 def _crossing(budgets: Sequence[int], means: np.ndarray, target: float) -> float | None:
-    """The fewest labels at which the mean curve reaches the target; None if it never does."""
+    """The fewest labels at which the mean curve reaches the target; None if it does not."""
     if means[0] >= target:
         return float(budgets[0])
     for place in range(1, len(budgets)):
@@ -112,11 +108,11 @@ def _crossing(budgets: Sequence[int], means: np.ndarray, target: float) -> float
 
 
 def _bounds(budgets: Sequence[int], values: np.ndarray, reached: np.ndarray) -> tuple[float | None, float | None]:
-    """Fewest and most labels that the data do not rule out; None where that is beyond the budgets tried."""
+    """The fewest and the most labels that the test does not reject; None is beyond the budgets tried."""
     grid = np.linspace(np.log(budgets[0]), np.log(budgets[-1]), STEPS) if len(budgets) > 1 else np.log(budgets[:1])
     curves = np.stack([np.interp(grid, np.log(budgets), seed) for seed in values.T], axis=1)
     found = [mean_interval((reached - curve).tolist()) for curve in curves]
-    # Fewest: from here on the arm is not shown to be better. Most: up to here the other one is not shown to be better.
+    # Fewest: the first place where the arm is not better. Most: the last place where the other arm is not better.
     first = next((place for place, gap in enumerate(found) if not gap.is_above_zero), None)
     last = next((place for place in range(len(grid) - 1, -1, -1) if not found[place].is_below_zero), None)
     low = float(budgets[-1]) if first is None else None if first == 0 else float(np.exp(grid[first]))

@@ -1,8 +1,8 @@
-"""The plan of a study: arms x budgets x seeds as a list of independent jobs, each named by what goes into it.
+"""Plan a study: arms x budgets x seeds as a list of jobs, each identified by its content.
 
-A job's id is a hash of its settings, of what fits those that are not given, of the rows it reads and of the jobs it
-stands on, never of paths or machines. So the same job is found again after a kill, and a changed setting or default
-makes new jobs and leaves the others alone. Pure: how jobs are run is left to schedule.py.
+A job's id is a hash of its settings, of the defaults behind settings that are not given, of the rows it reads and of
+the jobs it needs, never of paths or machines. So the same job is found again after a kill, and a changed setting or
+default makes new jobs and keeps the others. Nothing is run here (see executor.py).
 """
 
 import hashlib
@@ -24,22 +24,22 @@ from headswap.finetuning.config import FinetuneRecipe, StartSettings
 from headswap.pretraining.config import PretrainRecipe
 from headswap.study.arms import SCRATCH, Arm, Sections
 from headswap.study.config import ALL, StudyRecipe
-from headswap.study.kept_rows import CORPUS
-from headswap.study.outputs import damage, has_finished
+from headswap.study.job_outputs import damage, has_finished
 from headswap.study.prepare import Prepared
+from headswap.study.row_files import CORPUS
 from headswap.tokens.config import TokenizerSettings
 from headswap.tokens.store import is_store
 from headswap.tokens.tokenizer import Tokenizer
 from headswap.training.config import MachineSettings
 
 STAGES = {"probe": 0, "tokenizer": 0, "pretrain": 1, "baseline": 2, "finetune": 2}
-WHERE = {"data.train", "data.validation", "data.test", "model.base", "tokenizer.tokenizer", "corpus.corpus"}
+PATHS = {"data.train", "data.validation", "data.test", "model.base", "tokenizer.tokenizer", "corpus.corpus"}
 MACHINE = {f"machine.{name}" for name in MachineSettings.model_fields if name != "precision"}
 
 
 @dataclass(frozen=True)
 class Job:
-    """One piece of work with a folder of its own."""
+    """One job with its own folder."""
 
     id: str
     kind: str
@@ -51,21 +51,21 @@ class Job:
     labels: int | None = None
     seed: int | None = None
     digests: dict[str, str] = field(default_factory=dict)
-    """Of the rows and the corpus that it reads: checked when it begins."""
+    """Digests of the rows and the corpus that it reads; they are checked when it starts."""
 
     @property
     def stage(self) -> int:
-        """Jobs of a later stage wait for those of an earlier one."""
+        """Tokenizer 0, pre-training 1, fine-tuning and baselines 2."""
         return STAGES[self.kind]
 
     @property
     def is_done(self) -> bool:
-        """Whether its outputs are there and whole."""
+        """Whether it has finished and its outputs are intact."""
         return has_finished(Path(self.folder)) and self.damage is None
 
     @property
     def damage(self) -> str | None:
-        """What is wrong with its folder, so that it has to start anew; None where nothing is."""
+        """What is wrong with its folder, so that it must be run again; None if nothing is."""
         base = self.sections.get("model", {}).get("base") if self.kind == "finetune" and self.needs else None
         test = self.sections.get("data", {}).get("test")
         return damage(
@@ -78,7 +78,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Entry:
-    """One cell of the table for one seed, and the job that fills it."""
+    """One run of the study (arm, budget, seed) and the job that makes it."""
 
     arm: str
     budget: str
@@ -86,29 +86,29 @@ class Entry:
     seed: int
     job: str
     base: str | None = None
-    """The job that made its base."""
+    """The job that pre-trains its base."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All jobs by id, in the order in which they are worth doing, and the cells that they fill."""
+    """All jobs per id, in the order in which they are run, and the runs that they make."""
 
     jobs: dict[str, Job]
     entries: list[Entry]
 
     def as_json(self) -> dict[str, Any]:
-        """What `plan.json` holds; folders are kept by name, so that a study can be moved."""
+        """The content of `plan.json`; it has folder names without paths, so that a study can be moved."""
         jobs = {id: {**asdict(job), "folder": Path(job.folder).name, "sections": None} for id, job in self.jobs.items()}
         return {"jobs": jobs, "entries": [asdict(entry) for entry in self.entries]}
 
 
 def make_plan(recipe: StudyRecipe, arms: list[Arm], prepared: Prepared, out: Path) -> Plan:
-    """The jobs of a study; seeds come one after the other, so that what is left out is whole seeds."""
+    """The jobs of a study, seed by seed, so that at a deadline whole seeds are left out."""
     return _Planner(recipe, arms, prepared, out).plan()
 
 
 def usable_budgets(recipe: StudyRecipe, prepared: Prepared) -> tuple[list[str], list[str]]:
-    """Budgets that the training set can give, and those that it cannot; asked for by name, the latter are an error."""
+    """Budgets that fit the training set, and those that are too large; the latter are an error if set explicitly."""
     most = prepared.num_rows["train"]
     fit = [budget for budget in recipe.study.budgets if budget == ALL or int(budget) <= most]
     over = [budget for budget in recipe.study.budgets if budget not in fit]
@@ -116,7 +116,7 @@ def usable_budgets(recipe: StudyRecipe, prepared: Prepared) -> tuple[list[str], 
         fit.remove(ALL)
     if over and ("budgets" in recipe.study.model_fields_set or not fit):
         raise SettingError(
-            f"A budget of {int(over[0]):,} labels is asked for, but the training set has {counted(most, 'example')}. "
+            f"A budget of {int(over[0]):,} labels is too large: the training set has {counted(most, 'example')}. "
             "Give smaller --budgets, or all."
         )
     return fit, over
@@ -156,7 +156,7 @@ class _Planner:
         return Plan(dict(sorted(self.jobs.items(), key=lambda item: item[1].stage)), entries)
 
     def _tokenizer(self) -> tuple[str | None, str | None]:
-        """The tokenizer that arms from scratch and bases share, and the job that trains it."""
+        """The tokenizer that scratch arms and bases share, and the job that trains it."""
         named = self.recipe.tokenizer.tokenizer
         if named is not None:
             return named if is_boxed(named) else str(Path(named).expanduser().resolve()), None
@@ -184,7 +184,7 @@ class _Planner:
             "training": training,
             "machine": self.machine,
         }
-        sections = _laid_over(sections, arm.pretrain)
+        sections = _merged(sections, arm.pretrain)
         if str(sections["training"].get("objective", "")).startswith("masked"):
             own = sections.get("masking", {})
             sections["masking"] = self.recipe.masking.model_dump(mode="json", exclude_unset=True) | own
@@ -198,13 +198,13 @@ class _Planner:
         return self._add("pretrain", f"{name}-seed{base_seed}", content, sections, needs=needs, seed=base_seed)
 
     def _tokenizer_content(self, tokenizer_id: str | None) -> Any:
-        """What identifies a tokenizer that is given, alone or in a token store; else how one is trained."""
+        """The fingerprint of a given tokenizer or of that of a token store; else the settings to train one."""
         if self.tokenizer is None or tokenizer_id is not None:
             return self.recipe.tokenizer.model_dump()
         return Tokenizer.load(self.tokenizer).fingerprint
 
     def _data(self, budget: str) -> dict[str, Any]:
-        """All labels are train and validation as they are given; a part is drawn from train, its fifth chooses."""
+        """Budget all has train and validation as given; other budgets are drawn from train, a fifth for validation."""
         prepared = self.prepared
         data: dict[str, Any] = {"train": prepared.train, "test": prepared.test}
         if budget != ALL:
@@ -216,7 +216,7 @@ class _Planner:
         return [digests["train"], digests["test"], digests.get("validation") if budget == ALL else None]
 
     def _baseline(self, arm: Arm, budget: str, seed: int) -> Job:
-        is_whole = budget == ALL  # then a seed changes nothing, and one job serves all seeds
+        is_whole = budget == ALL  # the same labels for all seeds: one job is enough
         sections: Sections = {"data": self._data(budget), "training": {} if is_whole else {"seed": seed}}
         content = [arm.name, BASELINE_VERSION, self._rows_content(budget), budget, None if is_whole else seed]
         labels = self.prepared.num_labels(budget)
@@ -253,7 +253,7 @@ class _Planner:
             start = _bundle_content(arm.bundle)
         if arm.start != SCRATCH:
             sections["adaptation"] = recipe.adaptation.model_dump(mode="json", exclude_unset=True)
-        sections = _laid_over(sections, arm.finetune)
+        sections = _merged(sections, arm.finetune)
         content = [_content(load_recipe(FinetuneRecipe, None, sections)), self._rows_content(budget), start]
         content.append(values_behind_finetuning())
         labels = self.prepared.num_labels(budget)
@@ -270,7 +270,8 @@ class _Planner:
         return self.jobs.setdefault(id, Job(id, kind, name, str(folder), sections, **more, digests=digests))
 
 
-def _laid_over(sections: Sections, changes: Mapping[str, Mapping[str, Any]]) -> Sections:
+def _merged(sections: Sections, changes: Mapping[str, Mapping[str, Any]]) -> Sections:
+    """The sections with an arm's changes."""
     result = {name: dict(values) for name, values in sections.items()}
     for name, values in changes.items():
         result[name] = result.get(name, {}) | dict(values)
@@ -278,7 +279,7 @@ def _laid_over(sections: Sections, changes: Mapping[str, Mapping[str, Any]]) -> 
 
 
 def _content(recipe: Recipe) -> dict[str, Any]:
-    """Every setting that changes what is computed; where files lie and what computes does not."""
+    """Every setting that changes the result; paths and the machine do not."""
     sections = recipe.model_dump(mode="json")
     flat = {
         f"{section}.{name}": value
@@ -286,11 +287,11 @@ def _content(recipe: Recipe) -> dict[str, Any]:
         if isinstance(values, dict)
         for name, value in values.items()
     }
-    return {name: value for name, value in flat.items() if name not in WHERE | MACHINE}
+    return {name: value for name, value in flat.items() if name not in PATHS | MACHINE}
 
 
 def _bundle_content(path: str) -> list[str]:
-    """The weights, and the config: it has the shape, the tokenizer's fingerprint and the tokens that were read."""
+    """Hashes of the weights and of the config, which has the shape, the tokenizer's fingerprint and the token count."""
     from headswap.bundle.bundle import CONFIG, WEIGHTS, find_bundle
 
     folder = find_bundle(Path(path))

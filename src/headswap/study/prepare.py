@@ -1,8 +1,8 @@
-"""The data of a study: read once, guarded against leaks, written where every job reads the same rows.
+"""Prepare the data of a study: read them once, check them for overlap, write the rows that every job reads.
 
-Texts of test that also stand in train, validation or corpus are dropped there, reported, or stop the study; test itself
-is never touched. The result is kept with a key of what was read, so that a resumed study does not read it again. Paths
-are not kept, and rows that are used again are checked by their digests (kept_rows.py).
+Test texts that are also in train, validation or corpus are removed there, or reported, or stop the study; the test set
+itself is never changed. The result is saved with a key of its sources, so that a resumed study does not read them
+again. Paths are not saved, and rows that are used again are checked by their digests (row_files.py).
 """
 
 import hashlib
@@ -25,26 +25,26 @@ from headswap.data.records import Example
 from headswap.data.stratify import stratified_subset
 from headswap.finetuning.splits import own_test
 from headswap.study.config import ALL, StudyRecipe
-from headswap.study.kept_rows import CORPUS, ROLES, check_rows, corpus_digest, rows_digest, store_digest, write_rows
+from headswap.study.row_files import CORPUS, ROLES, check_rows, corpus_digest, rows_digest, store_digest, write_rows
 from headswap.tasks.registry import chosen_task
 from headswap.tokens.store import is_store
 
 log = logging.getLogger("headswap")
-VERSION = 2  # raised when what is kept in prepared.json, or what its key is made of, changes
+VERSION = 2  # raised when the fields of prepared.json or the parts of its key change
 PREPARED = "prepared.json"
 TEST_SEED = 0
 PAIRS = (
     ("train", "test"), ("validation", "test"), ("corpus", "test"), ("train", "validation"), ("corpus", "validation"),
     ("corpus", "train"), ("train", "train"), ("test", "test"),
 )  # fmt: skip
-LEAKS = PAIRS[:5]
-"""The pairs that make a score worth less. A text of train in the corpus has no label there, and repeats inside one set
-harm nobody but themselves: those are reported."""
+HARMFUL_PAIRS = PAIRS[:5]
+"""The pairs that bias test or validation scores. The other pairs are only reported: a training text in the corpus has
+no label there, and duplicates within one set do not affect another one."""
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """Where the rows are, what they are (by checksum), and what the guard found."""
+    """The files of rows, their digests, and the result of the overlap check."""
 
     train: str
     validation: str | None
@@ -52,40 +52,40 @@ class Prepared:
     corpus: tuple[str, ...]
     digests: dict[str, str]
     num_rows: dict[str, int]
-    """Rows that are used, by set."""
+    """Rows that are used, per set."""
     corpus_bytes: int
     labels: tuple[str, ...]
     overlap: list[dict[str, Any]]
     dropped: dict[str, int]
     notes: tuple[str, ...]
-    """What could not be checked, in sentences."""
+    """Sentences about what could not be checked."""
 
     def num_labels(self, budget: str) -> int:
-        """The labels that a budget stands for; all of them are train and validation together."""
+        """The number of labels of a budget; `all` is train and validation together."""
         every = self.num_rows["train"] + self.num_rows.get("validation", 0)
         return every if budget == ALL else int(budget)
 
     def as_json(self) -> dict[str, Any]:
-        """What `prepared.json` holds: no path, so that a study can be copied and moved."""
+        """The content of `prepared.json`; it has no path, so that a study can be copied and moved."""
         return {name: value for name, value in asdict(self).items() if name not in (*ROLES, CORPUS)}
 
 
 def prepare(recipe: StudyRecipe, out: Path, *, staged: Path | None = None) -> Prepared:
-    """Read, guard and write the sets; what was prepared before from the same files is used again.
+    """Read, check and write the sets, unless they were prepared before from the same files.
 
-    With `staged` they are always read, and written to that folder; the caller renames it to the `data` folder of `out`.
+    With `staged` they are always read and written to that folder, which the caller renames to `data` in `out`.
     """
     if staged is None and (found := find_prepared(recipe, out)):
         return found
     recipe = _checked(recipe)
     key, folder = _key(recipe), staged or out / "data"
-    prepared = _Preparation(recipe, folder, out.resolve() / "data").work()
+    prepared = _Preparation(recipe, folder, out.resolve() / "data").run()
     write_json(folder / PREPARED, {"key": key, **prepared.as_json()})
     return prepared
 
 
 def find_prepared(recipe: StudyRecipe, out: Path) -> Prepared | None:
-    """What was prepared before in a folder, if it was from the same files under the same settings."""
+    """The prepared data of a folder, if they were made from the same files with the same settings."""
     recipe = _checked(recipe)
     file = out / "data" / PREPARED
     if not file.exists():
@@ -93,25 +93,25 @@ def find_prepared(recipe: StudyRecipe, out: Path) -> Prepared | None:
     key = _key(recipe)
     try:
         kept = read_json(file)
-        return _used_again(recipe, out / "data", kept) if kept.pop("key", None) == key else None
+        return _reused(recipe, out / "data", kept) if kept.pop("key", None) == key else None
     except (HeadswapError, LookupError, TypeError, AttributeError):
-        log.warning("%s or the rows beside it are damaged, so they are prepared again from their sources.", file)
+        log.warning("%s or the rows next to it are damaged, so they are prepared again from their sources.", file)
         return None
 
 
 def _checked(recipe: StudyRecipe) -> StudyRecipe:
-    """The recipe with its test set written out; data that a study cannot use are refused."""
+    """The recipe with its test set filled in; data that a study cannot use are refused."""
     data = recipe.data
     if data.train is None:
-        raise SettingError("No training set is given. Name a data set, or pass --train FILE.")
+        raise SettingError("No training set is given. Give the name of a data set, or pass --train FILE.")
     if data.num_train is not None:
-        raise SettingError("num_train is for finetune; in a study it is the budgets that say how many labels are used.")
+        raise SettingError("num_train is a setting of finetune; in a study use --budgets to set the number of labels.")
     task = chosen_task(data)
     if not task.keeps_predictions or data.text_pair_column is not None:
         what = "pairs of texts" if data.text_pair_column is not None else f"the task {task.name}"
         raise SettingError(
             f"A study compares classifiers of single texts; {data.train} is for {what}. "
-            "Fine-tune with several seeds instead (headswap finetune)."
+            "Run headswap finetune with several seeds instead."
         )
     test = data.test or own_test(data.train)
     if test is None:
@@ -119,8 +119,8 @@ def _checked(recipe: StudyRecipe) -> StudyRecipe:
     return recipe.changed(data=data.changed(test=test))
 
 
-def _used_again(recipe: StudyRecipe, folder: Path, kept: dict[str, Any]) -> Prepared | None:
-    """What was prepared before, with the rows of this folder; None where a file of rows is missing."""
+def _reused(recipe: StudyRecipe, folder: Path, kept: dict[str, Any]) -> Prepared | None:
+    """The saved data with the rows of this folder; None if a file of rows is missing."""
     digests = kept["digests"]
     files = {role: str(_rows_file(folder, role)) for role in ROLES if role in digests}
     copy = str(_rows_file(folder, CORPUS))
@@ -135,7 +135,7 @@ def _used_again(recipe: StudyRecipe, folder: Path, kept: dict[str, Any]) -> Prep
 
 
 def _key(recipe: StudyRecipe) -> str:
-    """Of everything that is read: labelled files are hashed each time, token stores count by their checksums."""
+    """A hash of everything that is read; labelled files are hashed each time, token stores have checksums."""
     data, study = recipe.data, recipe.study
     names = [data.train, data.validation, data.test, data.label_file, data.validation_label_file, data.test_label_file]
     labelled = [name for name in names if name is not None]
@@ -148,30 +148,32 @@ def _key(recipe: StudyRecipe) -> str:
 
 
 class _Preparation:
-    def __init__(self, recipe: StudyRecipe, folder: Path, place: Path) -> None:
-        self.recipe, self.folder, self.place = recipe, folder, place  # the folder is renamed to `place`
+    def __init__(self, recipe: StudyRecipe, folder: Path, final_folder: Path) -> None:
+        self.recipe, self.folder, self.final_folder = recipe, folder, final_folder
         study = recipe.study
         self.reading = ReadSettings(documents=study.documents, text_column=study.corpus_text_column)
         self.sources = list(study.corpus)
         self.notes: list[str] = []
         if "-" in self.sources:
-            raise SettingError("A study reads its corpus more than once; standard input will not do. Give a file.")
+            raise SettingError("A study reads its corpus more than once, so it cannot be standard input. Give a file.")
         self.has_texts = bool(self.sources) and not any(is_store(source) for source in self.sources)
         self.corpus_bytes = 0
         self.corpus_rows = 0
 
-    def work(self) -> Prepared:
+    def run(self) -> Prepared:
         sets = self._read()
         log_findings(findings_of(sets), log)
-        overlap = self._guard(sets)
+        overlap = self._overlap(sets)
         drop = {name: set[int]() for name in ("train", "validation", "corpus")}
-        leaks = [found for found in overlap if (found.from_set, found.to_set) in LEAKS and found.rows]
-        for found in leaks:
+        harmful = [found for found in overlap if (found.from_set, found.to_set) in HARMFUL_PAIRS and found.rows]
+        for found in harmful:
             drop[found.from_set].update(found.rows)
-            log.warning(_leak_sentence(found))
-        if leaks and self.recipe.study.on_leak == "stop":
-            told = " ".join(_leak_sentence(found) for found in leaks)
-            raise InputError(f"{told} Nothing was trained (--on-leak stop). Clean the files, or use --on-leak drop.")
+            log.warning(_overlap_sentence(found))
+        if harmful and self.recipe.study.on_leak == "stop":
+            sentences = " ".join(map(_overlap_sentence, harmful))
+            raise InputError(
+                f"{sentences} Nothing was trained (--on-leak stop). Remove these texts, or use --on-leak drop."
+            )
         if self.recipe.study.on_leak != "drop":
             drop = {name: set() for name in drop}
         kept = {
@@ -183,7 +185,7 @@ class _Preparation:
         corpus, corpus_content = self._corpus(drop["corpus"])
         dropped = {name: len(rows) for name, rows in drop.items() if rows}
         for name, num in dropped.items():
-            log.info("Dropped %s of %s.", counted(num, "row"), name)
+            log.info("Removed %s from %s.", counted(num, "row"), name)
         return Prepared(
             train=paths["train"],
             validation=paths.get("validation"),
@@ -222,15 +224,17 @@ class _Preparation:
         collected.raise_found()
         return sets
 
-    def _guard(self, sets: dict[str, list[Example]]) -> list[Overlap]:
+    def _overlap(self, sets: dict[str, list[Example]]) -> list[Overlap]:
         texts: dict[str, Iterable[str]] = {role: [example.text for example in sets[role]] for role in sets}
         if self.has_texts:
             texts["corpus"] = self._corpus_texts()
         elif self.sources:
-            self.notes.append("The corpus holds a token store, so it could not be checked for texts of the test set.")
+            self.notes.append(
+                "The corpus contains a token store, so it could not be checked for overlap with the test set."
+            )
             log.warning(self.notes[-1])
         pairs = [pair for pair in PAIRS if set(pair) <= set(texts)]
-        log.info("Looking for texts that stand in two sets: %s.", ", ".join(texts))
+        log.info("Checking for texts that are in more than one set: %s.", ", ".join(texts))
         return find_overlap(texts, pairs=pairs)
 
     def _corpus_texts(self) -> Iterator[str]:
@@ -245,17 +249,17 @@ class _Preparation:
             chosen = sorted(stratified_subset(examples, study.num_test, TEST_SEED))
             examples[:] = [examples[row] for row in chosen]  # type: ignore[index]
         write_rows(_rows_file(self.folder, role), map(_row, examples))
-        return str(_rows_file(self.place, role))
+        return str(_rows_file(self.final_folder, role))
 
     def _corpus(self, drop: set[int]) -> tuple[tuple[str, ...], str]:
-        """The sources as they are, or a copy without the dropped rows; and the digest of their content."""
+        """The sources, or a copy without the removed rows; and the digest of their content."""
         if not drop:
             sources = _absolute(self.sources)
             return sources, corpus_digest(sources)
         documents = enumerate(read_documents(self.sources, self.reading))
         copy = _rows_file(self.folder, CORPUS)
         write_rows(copy, ({"text": document.text} for row, document in documents if row not in drop))
-        return (str(_rows_file(self.place, CORPUS)),), corpus_digest([str(copy)])
+        return (str(_rows_file(self.final_folder, CORPUS)),), corpus_digest([str(copy)])
 
 
 def _rows_file(folder: Path, role: str) -> Path:
@@ -267,7 +271,7 @@ def _row(example: Example) -> dict[str, str]:
 
 
 def _absolute(sources: Sequence[str]) -> tuple[str, ...]:
-    """Sources as jobs are given them; the names of data sets stay as they are."""
+    """Sources with absolute paths; names of data sets stay as they are."""
     return tuple(str(Path(source).expanduser().resolve()) if _is_path(source) else source for source in sources)
 
 
@@ -275,7 +279,7 @@ def _is_path(source: str) -> bool:
     return Path(source).expanduser().exists() or any(sign in source for sign in "*?[")
 
 
-def _leak_sentence(found: Overlap) -> str:
-    near = f", and {len(found.near):,} nearly so" if found.near else ""
-    verb = "stands" if len(found.exact) == 1 else "stand"
-    return f"{counted(len(found.exact), 'text')} of {found.from_set} also {verb} in {found.to_set}{near}."
+def _overlap_sentence(found: Overlap) -> str:
+    near = f", plus {counted(len(found.near), 'near-duplicate')}" if found.near else ""
+    verb = "is" if len(found.exact) == 1 else "are"
+    return f"{counted(len(found.exact), 'text')} of {found.from_set} {verb} also in {found.to_set}{near}."

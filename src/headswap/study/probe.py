@@ -1,7 +1,6 @@
-"""A short probe: how long a step and a score take here, and how much memory. A few seconds before anything long starts.
+"""Measure seconds per step, seconds per scored text and memory of a fine-tuning run in a few seconds.
 
-It builds the model of a fine-tuning, takes a few steps on a copy that is thrown away, and scores some texts. Nothing is
-kept but the times.
+The probe builds the model of a fine-tuning run, takes some steps and scores some texts. Only the measurements are kept.
 """
 
 import time
@@ -33,7 +32,7 @@ NUM_TEXTS = 128
 
 
 def measure(sections: Mapping[str, Any]) -> dict[str, Any]:
-    """Seconds a step, seconds a scored text, bytes a token, parameters and peak memory of one fine-tuning."""
+    """Seconds per step and per scored text, bytes per token, parameters and peak memory of one fine-tuning run."""
     recipe, task = load_recipe(FinetuneRecipe, None, sections), DEFAULT_TASK
     recipe = for_task(recipe, task)
     assert recipe.data.train is not None

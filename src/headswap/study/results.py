@@ -1,184 +1,298 @@
-"""What a study found: numbers computed from run folders, as plain values. Words, tables and charts are left to others.
+"""The results of a study as typed, immutable objects; `as_json()` gives what `results.json` holds.
 
-The scores and what follows from them come from score_table.py. Here they are put together with what else the runs tell:
-curves, bases, calibration, disagreements, cost. Everything can be computed again from the run folders at any time.
+The objects hold numbers only. They are computed in analysis.py and score_table.py. Sentences about them are in
+findings.py, charts in charts.py.
 """
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
-import numpy as np
+from headswap.study.label_worth import CatchUpPoint, Worth
+from headswap.study.statistics import Interval
 
-from headswap.metrics.classification import calibration, confusion_matrix, f1_scores
-from headswap.study.runs import Material, Scored
-from headswap.study.score_table import ScoreTable
-
-MOST_DISAGREEMENTS = 10
-TEXT_LENGTH = 300
-Values = dict[str, Any]
+Verdict = Literal["better", "worse", "none", "no claim"]
+"""Of a comparison: a significant gain or loss, no significant difference, or too few seeds for a test."""
+EPOCH_METRICS = ("eval_accuracy", "train_accuracy", "eval_loss")
 
 
-def analyse(material: Material, *, with_texts: bool = True) -> Values:
-    """Cells, comparisons, label worth, curves, calibration, disagreements and cost, as plain values."""
-    table = ScoreTable(material)
-    first = material.runs[0].predictions
-    seeds = sorted({run.seed for run in material.runs})
-    overlap = material.prepared.get("overlap", [])
-    if not with_texts:
-        hidden = ("from_text", "to_text")
-        overlap = [
-            row | {"examples": [{k: v for k, v in found.items() if k not in hidden} for found in row["examples"]]}
-            for row in overlap
+@dataclass(frozen=True)
+class Budget:
+    """A number of labels, and its name in the settings (`all` is the whole training set)."""
+
+    name: str
+    labels: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell(Interval):
+    """The test scores of one arm at one budget: their mean over seeds with its 95 % interval."""
+
+    arm: str
+    labels: int
+    values: Mapping[int, float]
+    """Score per seed."""
+    test_low: float
+    test_high: float
+    """95 % bootstrap interval of the accuracy over test texts."""
+    mean_accuracy: float
+    mean_macro_f1: float
+    mean_loss: float
+    mean_ece: float
+
+    def as_json(self) -> dict[str, Any]:
+        """One entry of `cells`."""
+        return {"arm": self.arm, "labels": self.labels} | asdict(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison(Interval):
+    """One arm minus another at one budget, paired by seed."""
+
+    arm: str
+    other: str
+    labels: int
+    p: float | None
+    """Of the paired t test; None with too few seeds."""
+    p_permutation: float | None
+    test_low: float
+    test_high: float
+    """95 % bootstrap interval of the difference in accuracy over test texts."""
+    p_holm: float | None
+    num_comparisons: int
+    """Comparisons in the family of Holm's correction."""
+    verdict: Verdict
+    seeds_needed: int | None = None
+    """Seeds that would show the observed difference with 80 % power, where none is shown; None: more than 1,000."""
+
+    def as_json(self) -> dict[str, Any]:
+        """One entry of `comparisons`; only one without a significant difference has `seeds_needed`."""
+        values = {"arm": self.arm, "other": self.other, "labels": self.labels} | asdict(self)
+        return values if self.verdict == "none" else {k: v for k, v in values.items() if k != "seeds_needed"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelWorth(Worth):
+    """The label worth of one arm at one budget."""
+
+    arm: str
+
+    def as_json(self) -> dict[str, Any]:
+        """One entry of `label_worth`."""
+        return {"arm": self.arm} | asdict(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CatchUp(CatchUpPoint):
+    """The number of labels at which scratch catches up with one arm."""
+
+    arm: str
+
+    def as_json(self) -> dict[str, Any]:
+        """One entry of `catch_up`."""
+        return {"arm": self.arm} | asdict(self)
+
+
+@dataclass(frozen=True)
+class BreakEven:
+    """Pre-training time per label that it saves: pre-training pays off if a label takes longer to make."""
+
+    arm: str
+    labels: int
+    base_seconds: float
+    saved: float
+    saved_low: float
+    is_beyond: bool
+    """Whether scratch does not reach the score with any budget, so that `saved` is a lower bound."""
+    seconds_a_label: float
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One metric of an arm at one budget: per seed, (epoch, value) from epoch 0 on."""
+
+    arm: str
+    labels: int
+    measure: str
+    seeds: Mapping[int, Sequence[tuple[float, float]]]
+
+
+@dataclass(frozen=True)
+class BasePoint:
+    """One evaluation of a pre-training run on held-out text."""
+
+    epoch: float
+    loss: float | None
+    perplexity: float | None
+
+
+@dataclass(frozen=True)
+class BaseResult:
+    """One base that the study pre-trained, and the arms that start from it."""
+
+    name: str
+    arms: Sequence[str]
+    folder: str
+    objective: str | None
+    loss: float | None
+    perplexity: float | None
+    bits_per_byte: float | None
+    epochs: float | None
+    steps: int | None
+    tokens: int
+    seconds: float
+    tokens_per_second: float | None
+    peak_memory_bytes: int | None
+    device: str | None
+    references: Mapping[str, float] | None
+    curve: Sequence[BasePoint]
+
+
+@dataclass(frozen=True)
+class CalibrationBin:
+    """The texts of one confidence range: mean confidence, accuracy, share of all texts."""
+
+    confidence: float
+    accuracy: float
+    share: float
+
+
+@dataclass(frozen=True)
+class ArmDetails:
+    """Confusion matrix (mean over seeds), F1 per label and calibration of one arm at one budget."""
+
+    arm: str
+    labels: int
+    confusion: Sequence[Sequence[float]]
+    f1: Sequence[float | None]
+    ece: float
+    bins: Sequence[CalibrationBin]
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """A test text, and the probability that each arm gives to its true label (mean over seeds)."""
+
+    row: int
+    label: str
+    trust: Mapping[str, float]
+    text: str | None = None
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Mean time and tokens per run, and the largest peak memory, of one arm at one budget."""
+
+    arm: str
+    labels: int
+    seconds: float
+    tokens: float | None
+    peak_memory_bytes: int | None
+
+
+@dataclass(frozen=True)
+class CollapsedRuns:
+    """How many of an arm's runs predict the same label for every test text."""
+
+    arm: str
+    count: int
+    of: int
+
+
+@dataclass(frozen=True)
+class MissingRun:
+    """A planned run without a result."""
+
+    arm: str
+    budget: str
+    labels: int
+    seed: int
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class OverlapExample:
+    """Two rows with the same or nearly the same text; rows are counted from 0."""
+
+    kind: str
+    from_row: int
+    to_row: int
+    similarity: float
+    from_text: str | None = None
+    to_text: str | None = None
+
+
+@dataclass(frozen=True)
+class SetOverlap:
+    """How many rows of one set are also in another set; within one set, how many repeat an earlier row."""
+
+    from_set: str
+    to_set: str
+    exact_rows: int
+    near_rows: int
+    rows: int
+    examples: Sequence[OverlapExample]
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any], *, with_texts: bool = True) -> "SetOverlap":
+        """Read an entry of `overlap` in `prepared.json`."""
+        texts = () if with_texts else ("from_text", "to_text")
+        examples = [
+            OverlapExample(**{name: value for name, value in found.items() if name not in texts})
+            for found in values["examples"]
         ]
-    return {
-        "metric": material.metric,
-        "arms": material.arms,
-        "budgets": [{"name": name, "labels": labels} for name, labels in material.budgets],
-        "seeds": seeds,
-        "labels": list(first.labels),
-        "num_test": len(first.targets),
-        "num_bases": max((len(bases) for bases in material.bases.values()), default=0),
-        "parameters": _parameters(material),
-        "cells": table.cells(),
-        "comparisons": table.comparisons(),
-        "label_worth": table.worth(),
-        "break_even": table.break_even(),
-        "catch_up": table.catch_up(),
-        "curves": _curves(material),
-        "bases": _bases(material),
-        "details": _details(material),
-        "disagreements": _disagreements(material, with_texts=with_texts),
-        "cost": _cost(material),
-        "overlap": overlap,
-        "dropped": material.prepared.get("dropped", {}),
-        "collapsed": _collapsed(material),
-        "notes": list(material.prepared.get("notes", [])),
-        "missing": material.missing,
-        "with_texts": with_texts,
-    }
+        counts = {name: values[name] for name in ("exact_rows", "near_rows", "rows")}
+        return cls(values["from"], values["to"], **counts, examples=examples)
+
+    def as_json(self) -> dict[str, Any]:
+        """One entry of `overlap`."""
+        values = asdict(self)
+        values["examples"] = [_without_none(found) for found in values["examples"]]
+        return {"from": values.pop("from_set"), "to": values.pop("to_set")} | values
 
 
-def _parameters(material: Material) -> dict[str, int]:
-    """Numbers in the model of each arm that has one."""
-    found: dict[str, int] = {}
-    for run in material.runs:
-        if count := run.result.get("parameters"):
-            found.setdefault(run.arm, count["total"])
-    return found
+@dataclass(frozen=True)
+class StudyResults:
+    """All results of a study or of a comparison of runs."""
+
+    metric: str
+    arms: Sequence[str]
+    budgets: Sequence[Budget]
+    seeds: Sequence[int]
+    labels: Sequence[str]
+    """Names of the classes."""
+    num_test: int
+    num_bases: int
+    """The largest number of bases that one arm has."""
+    parameters: Mapping[str, int]
+    """Parameters of the model, per arm that has one."""
+    cells: Sequence[Cell]
+    comparisons: Sequence[Comparison]
+    label_worth: Sequence[LabelWorth]
+    break_even: Sequence[BreakEven]
+    catch_up: Sequence[CatchUp]
+    curves: Sequence[Curve]
+    bases: Sequence[BaseResult]
+    details: Sequence[ArmDetails]
+    disagreements: Sequence[Disagreement]
+    cost: Sequence[Cost]
+    overlap: Sequence[SetOverlap]
+    dropped: Mapping[str, int]
+    """Rows that the overlap check removed, per set."""
+    collapsed: Sequence[CollapsedRuns]
+    notes: Sequence[str]
+    missing: Sequence[MissingRun]
+    with_texts: bool
+
+    def as_json(self) -> dict[str, Any]:
+        """`results.json` without its sentences (`headline` and `caveats`)."""
+        values = asdict(self)
+        for name in ("cells", "comparisons", "label_worth", "catch_up", "overlap"):
+            values[name] = [row.as_json() for row in getattr(self, name)]
+        for name in ("disagreements", "missing"):
+            values[name] = [_without_none(row) for row in values[name]]
+        return values
 
 
-def _collapsed(material: Material) -> list[Values]:
-    """Arms with runs that say the same of every text, though there is more than one thing to say."""
-    found = []
-    for arm in material.arms:
-        runs = [run for run in material.runs if run.arm == arm and arm != "majority"]
-        open_runs = [run.predictions for run in runs if len(set(run.predictions.targets.tolist())) > 1]
-        if count := sum(len(set(one.probabilities.argmax(1).tolist())) == 1 for one in open_runs):
-            found.append({"arm": arm, "count": count, "of": len(runs)})
-    return found
-
-
-def _curves(material: Material) -> list[Values]:
-    """By arm, budget and measure: every seed's points by epoch, epoch 0 included."""
-    found = []
-    for labels in [labels for _, labels in material.budgets]:
-        for arm in material.arms:
-            runs = material.of(arm, labels)
-            for key in ("eval_accuracy", "train_accuracy", "eval_loss"):
-                seeds = {
-                    seed: [(line["epoch"], line[key]) for line in runs[seed].history if line.get(key) is not None]
-                    for seed in sorted(runs)
-                }
-                if any(seeds.values()):
-                    found.append({"arm": arm, "labels": labels, "measure": key, "seeds": seeds})
-    return found
-
-
-def _bases(material: Material) -> list[Values]:
-    found: dict[str, Values] = {}
-    for arm, bases in material.bases.items():
-        for base in bases:
-            entry = found.setdefault(base.name, {
-                "name": base.name, "arms": [], "folder": base.folder.name,
-                **{name: base.result.get(name) for name in (
-                    "objective", "loss", "perplexity", "bits_per_byte", "epochs", "steps", "tokens", "seconds",
-                    "tokens_per_second", "peak_memory_bytes", "device", "references",
-                )},
-                "curve": [
-                    {"epoch": line["epoch"], "loss": line.get("eval_loss"), "perplexity": line.get("eval_perplexity")}
-                    for line in base.history
-                ],
-            })  # fmt: skip
-            entry["arms"].append(arm)
-    return list(found.values())
-
-
-def _details(material: Material) -> list[Values]:
-    """Calibration, confusion and F1 by label of every arm at the fullest budget, over all its seeds."""
-    labels = material.fullest_budget
-    found = []
-    for arm in material.arms:
-        runs = list(material.of(arm, labels).values())
-        if not runs:
-            continue
-        counts = [confusion_matrix(run.predictions.probabilities, run.predictions.targets) for run in runs]
-        pooled = np.concatenate([run.predictions.probabilities for run in runs])
-        truth = np.concatenate([run.predictions.targets for run in runs])
-        f1 = np.array([f1_scores(count) for count in counts])
-        found.append({
-            "arm": arm, "labels": labels, "confusion": np.mean(counts, axis=0).round(1).tolist(),
-            "f1": [None if np.isnan(value).all() else float(np.nanmean(value)) for value in f1.T],
-            **calibration(pooled, truth),
-        })  # fmt: skip
-    return found
-
-
-def _disagreements(material: Material, *, with_texts: bool) -> list[Values]:
-    """The test texts on which the arms' trust in the true label differs most, at the fullest budget."""
-    trust: dict[str, np.ndarray] = {}
-    for arm in material.arms:
-        runs = list(material.of(arm, material.fullest_budget).values())
-        if runs and arm != "majority":
-            trust[arm] = np.mean([_trust(run) for run in runs], axis=0)
-    if len(trust) < 2:
-        return []
-    stacked = np.stack(list(trust.values()))
-    spread = stacked.max(axis=0) - stacked.min(axis=0)
-    first = material.runs[0].predictions
-    texts = material.texts if with_texts else None
-    return [
-        {
-            "row": int(row),
-            "label": first.labels[first.targets[row]],
-            "trust": {arm: float(values[row]) for arm, values in trust.items()},
-        }
-        | ({"text": _shortened(texts[row])} if texts else {})
-        for row in np.argsort(-spread, kind="stable")[:MOST_DISAGREEMENTS]
-    ]
-
-
-def _trust(run: Scored) -> np.ndarray:
-    predictions = run.predictions
-    return predictions.probabilities[np.arange(len(predictions.targets)), predictions.targets]
-
-
-def _shortened(text: str) -> str:
-    plain = " ".join(text.split())
-    return plain if len(plain) <= TEXT_LENGTH else f"{plain[:TEXT_LENGTH].rstrip()} ..."
-
-
-def _cost(material: Material) -> list[Values]:
-    found = []
-    for arm in material.arms:
-        for _, labels in material.budgets:
-            runs = list(material.of(arm, labels).values())
-            if not runs:
-                continue
-            peaks = [run.result["peak_memory_bytes"] for run in runs if run.result.get("peak_memory_bytes")]
-            tokens = [run.result["tokens"] for run in runs if run.result.get("tokens")]
-            found.append({
-                "arm": arm, "labels": labels,
-                "seconds": float(np.mean([run.result["seconds"] for run in runs])),
-                "tokens": float(np.mean(tokens)) if tokens else None,
-                "peak_memory_bytes": max(peaks) if peaks else None,
-            })  # fmt: skip
-    return found
+def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}

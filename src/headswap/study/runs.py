@@ -1,8 +1,8 @@
-"""What a study or a comparison is computed from: run folders, read as they are.
+"""Read the runs that a study or a comparison is computed from.
 
-A score is never taken from a file of results: it is computed again from the predictions that each run kept. A job of a
-study that is damaged is missing, with the reason. Runs of a comparison that are damaged, or whose test sets differ, are
-refused.
+Scores are never read from a file of results. They are computed from the predictions that each run saved. In a study a
+damaged job counts as missing, with the reason. In a comparison a damaged run is an error, and so are different test
+sets.
 """
 
 import json
@@ -24,9 +24,11 @@ from headswap.finetuning.config import FinetuneRecipe
 from headswap.finetuning.prediction_file import Predictions, text_ids
 from headswap.study.arms import SCRATCH
 from headswap.study.config import StudyRecipe
+from headswap.study.damage_records import missing_sentence, record_file, rerun_sentence
 from headswap.study.folder import PLAN, RECIPE
-from headswap.study.outputs import damage, has_finished
-from headswap.study.records import CELL, damage_sentence, read_plan, read_prepared, record_of, record_sentence
+from headswap.study.job_outputs import damage, has_finished
+from headswap.study.results import Budget, MissingRun
+from headswap.study.study_files import CELL, read_plan, read_prepared
 from headswap.tasks.registry import named_task
 from headswap.training.run_folder import METRICS, RunFolder, read_metrics
 
@@ -35,8 +37,8 @@ FREE = {"training.seed", "data.num_train", "machine.threads", "machine.device"}
 
 
 @dataclass(frozen=True)
-class Scored:
-    """One run of one arm at one budget with one seed."""
+class ScoredRun:
+    """One run of one arm at one budget with one seed, and its test predictions."""
 
     arm: str
     budget: str
@@ -46,13 +48,13 @@ class Scored:
     predictions: Predictions
     result: dict[str, Any]
     history: list[dict[str, Any]]
-    """Evaluations by epoch, epoch 0 included."""
+    """Evaluations per epoch, from epoch 0 on."""
     rows: str | None
-    """Checksum of the labels that it saw."""
+    """Checksum of its training set."""
 
 
 @dataclass(frozen=True)
-class Base:
+class PretrainedBase:
     """A base that was pre-trained for the study."""
 
     name: str
@@ -62,119 +64,123 @@ class Base:
 
 
 @dataclass
-class Material:
-    """All that a report is computed from."""
+class StudyRuns:
+    """The runs of a study or of a comparison: everything that a report is computed from."""
 
     out: Path | None
-    runs: list[Scored]
+    """The folder of the study; None for a comparison."""
+    runs: list[ScoredRun]
     arms: list[str]
-    bases: dict[str, list[Base]] = field(default_factory=dict)
-    """By arm."""
-    missing: list[dict[str, Any]] = field(default_factory=list)
-    """Cells of the plan without a result."""
+    bases: dict[str, list[PretrainedBase]] = field(default_factory=dict)
+    """Per arm."""
+    missing: list[MissingRun] = field(default_factory=list)
     recipe: StudyRecipe | None = None
     prepared: dict[str, Any] = field(default_factory=dict)
+    """Content of `prepared.json`."""
     texts: list[str] | None = None
+    """The test texts, if they can be read."""
     metric: str = "accuracy"
 
     @property
-    def budgets(self) -> list[tuple[str, int]]:
-        """(name, labels), fewest first."""
-        return sorted({(run.budget, run.labels) for run in self.runs}, key=lambda budget: budget[1])
+    def budgets(self) -> list[Budget]:
+        """The budgets with runs, smallest first."""
+        return sorted({Budget(run.budget, run.labels) for run in self.runs}, key=lambda budget: budget.labels)
 
     @property
     def fullest_budget(self) -> int:
-        """Labels of the largest budget at which as many arms as possible have run, to look at them side by side."""
-        arms = {labels: {run.arm for run in self.runs if run.labels == labels} for _, labels in self.budgets}
+        """Labels of the largest budget among those with the most arms, at which arms are shown next to each other."""
+        arms = {budget.labels: {run.arm for run in self.runs if run.labels == budget.labels} for budget in self.budgets}
         return max(arms, key=lambda labels: (len(arms[labels]), labels))
 
-    def of(self, arm: str, labels: int) -> dict[int, Scored]:
-        """The runs of a cell by seed."""
+    def by_seed(self, arm: str, labels: int) -> dict[int, ScoredRun]:
+        """The runs of an arm at a budget, per seed."""
         return {run.seed: run for run in self.runs if run.arm == arm and run.labels == labels}
 
 
-def read_study(out: Path) -> Material:
-    """The run folders of a study, as far as they are done."""
+def read_study(out: Path) -> StudyRuns:
+    """Read the finished runs of a study."""
     if not (out / PLAN).exists():
         problem = absent(out) if not out.exists() else f"{out} holds no study: it has no {PLAN}."
         raise InputError(f"{problem} Give the folder of headswap study.")
     plan = read_plan(out)
     recipe = load_recipe(StudyRecipe, out / RECIPE)
-    material = Material(out, [], [], recipe=recipe, prepared=read_prepared(out), metric=recipe.study.metric)
+    study = StudyRuns(out, [], [], recipe=recipe, prepared=read_prepared(out), metric=recipe.study.metric)
     folders = {id: out / "runs" / job["folder"] for id, job in plan["jobs"].items()}
     names = {id: job["name"] for id, job in plan["jobs"].items()}
     bases = {entry["job"]: folders.get(entry["base"]) for entry in plan["entries"]}
     damaged = {
         id: why for id, job in plan["jobs"].items() if (why := damage(job["kind"], folders[id], base=bases.get(id)))
     }
-    whole = {id: folder for id, folder in folders.items() if has_finished(folder) and id not in damaged}
+    intact = {id: folder for id, folder in folders.items() if has_finished(folder) and id not in damaged}
     runs = [
-        _scored(whole[entry["job"]], *(entry[name] for name in CELL)) if entry["job"] in whole else None
+        _scored_run(intact[entry["job"]], *(entry[name] for name in CELL)) if entry["job"] in intact else None
         for entry in plan["entries"]
     ]
     common = _most_common_test([run for run in runs if run is not None])
     for entry, run in zip(plan["entries"], runs, strict=True):
         if run is not None and _test_of(run) != common:
             damaged[entry["job"]] = "it was scored on other texts than the other jobs"
-        _take_in(material, entry, run, damaged.get(entry["job"]))
-        if run is not None and entry["base"] in whole:
-            _take_in_base(material, entry["arm"], names[entry["base"]], whole[entry["base"]])
-    told = [damage_sentence(names[id], why, out) for id, why in damaged.items()]
-    if told and not material.runs:
-        raise InputError("\n".join(["No job of this study is whole, so there is nothing to report.", *told]))
-    told += [
-        record_sentence(names[id], file)
-        for id in whole
-        if id not in damaged and (file := record_of(folders[id])).exists()
+        _add_run(study, entry, run, damaged.get(entry["job"]))
+        if run is not None and entry["base"] in intact:
+            _add_base(study, entry["arm"], names[entry["base"]], intact[entry["base"]])
+    notes = [missing_sentence(names[id], why, out) for id, why in damaged.items()]
+    if notes and not study.runs:
+        raise InputError("\n".join(["No finished job of this study is intact, so there is nothing to report.", *notes]))
+    notes += [
+        rerun_sentence(names[id], file)
+        for id in intact
+        if id not in damaged and (file := record_file(folders[id])).exists()
     ]
-    material.prepared["notes"] = [*material.prepared.get("notes", []), *told]
-    check_same_test(material.runs)
-    material.texts = _texts(out / "data" / "test.jsonl", material.runs)
-    return material
+    study.prepared["notes"] = [*study.prepared.get("notes", []), *notes]
+    check_same_test(study.runs)
+    study.texts = _texts(out / "data" / "test.jsonl", study.runs)
+    return study
 
 
-def _take_in(material: Material, entry: dict[str, Any], run: Scored | None, damage: str | None) -> None:
-    """Add the run of one entry of the plan, or that it is missing and why."""
-    if entry["arm"] not in material.arms:
-        material.arms.append(entry["arm"])
+def _add_run(study: StudyRuns, entry: dict[str, Any], run: ScoredRun | None, damage: str | None) -> None:
+    """Add the run of one entry of the plan, or record it as missing."""
+    if entry["arm"] not in study.arms:
+        study.arms.append(entry["arm"])
     if run is not None and damage is None:
-        material.runs.append(run)
+        study.runs.append(run)
     else:
-        reason = {"reason": f"damaged: {damage}"} if damage else {}
-        material.missing.append({name: entry[name] for name in CELL} | reason)
+        reason = f"damaged: {damage}" if damage else None
+        study.missing.append(MissingRun(**{name: entry[name] for name in CELL}, reason=reason))
 
 
-def _take_in_base(material: Material, arm: str, name: str, folder: Path) -> None:
-    known = material.bases.setdefault(arm, [])
+def _add_base(study: StudyRuns, arm: str, name: str, folder: Path) -> None:
+    known = study.bases.setdefault(arm, [])
     if folder not in [base.folder for base in known]:
-        known.append(Base(name, folder, read_json(folder / "result.json"), _history(folder)))
+        known.append(PretrainedBase(name, folder, read_json(folder / "result.json"), _history(folder)))
 
 
-def _test_of(run: Scored) -> tuple[tuple[str, ...], bytes, bytes]:
-    """What runs must have in common to be compared: labels, texts and their order, truth."""
-    found = run.predictions
-    return found.labels, found.text_ids.tobytes(), found.targets.astype(np.int64).tobytes()
+def _test_of(run: ScoredRun) -> tuple[tuple[str, ...], bytes, bytes]:
+    """What runs must share to be compared: label names, texts in their order, true labels."""
+    predictions = run.predictions
+    return predictions.labels, predictions.text_ids.tobytes(), predictions.targets.astype(np.int64).tobytes()
 
 
-def _most_common_test(runs: Sequence[Scored]) -> Any:
-    """The test set of most runs: in a study one that differs is damaged."""
+def _most_common_test(runs: Sequence[ScoredRun]) -> Any:
+    """The test set of most runs; a run of a study with another one is damaged."""
     counts = Counter(_test_of(run) for run in runs)
     return max(counts, key=counts.__getitem__, default=None)
 
 
-def read_runs(paths: Sequence[Path]) -> Material:
-    """Fine-tunings made one by one: arms are told apart by the settings in which they differ."""
+def read_runs(paths: Sequence[Path]) -> StudyRuns:
+    """Read fine-tuning runs that were started one by one; runs with other settings are other arms."""
     recipes = {path: _finetune_recipe(path) for path in paths}
     results = {path: RunFolder(path).result for path in paths}
     sizes = {path: result["num_train"] + result["num_validation"] for path, result in results.items()}
-    # Epochs that are fitted to the number of labels make no other arm; other epochs with as many labels do.
+    # Epochs may depend on the number of labels within one arm; other epochs with as many labels are another arm.
     epochs = {(sizes[path], recipe.training.num_train_epochs) for path, recipe in recipes.items()}
     leave = FREE | ({"training.num_train_epochs"} if len(epochs) == len({size for size, _ in epochs}) else set())
     names = _arm_names({
         path: {name: value for name, value in flattened(recipe).items() if name not in leave}
         for path, recipe in recipes.items()
     })  # fmt: skip
-    runs = [_scored(path, names[path], str(sizes[path]), sizes[path], recipes[path].training.seed) for path in paths]
+    runs = [
+        _scored_run(path, names[path], str(sizes[path]), sizes[path], recipes[path].training.seed) for path in paths
+    ]
     seen: dict[tuple[str, int, int], Path] = {}
     for run in runs:
         cell = (run.arm, run.labels, run.seed)
@@ -182,17 +188,19 @@ def read_runs(paths: Sequence[Path]) -> Material:
             raise InputError(f"{seen[cell]} and {run.folder} are the same arm, budget and seed. Leave one out.")
         seen[cell] = run.folder
     check_same_test(runs)
-    material = Material(None, runs, list(dict.fromkeys(run.arm for run in runs)))
+    study = StudyRuns(None, runs, list(dict.fromkeys(run.arm for run in runs)))
     data = recipes[paths[0]].data
     if data.test and Path(data.test).is_file():
-        material.texts = _texts(Path(data.test), runs, text_column=data.text_column)
-    return material
+        study.texts = _texts(Path(data.test), runs, text_column=data.text_column)
+    return study
 
 
-def check_same_test(runs: Sequence[Scored]) -> None:
-    """Refuse runs that were not scored on the same texts, labels and order."""
+def check_same_test(runs: Sequence[ScoredRun]) -> None:
+    """Refuse runs that were not scored on the same texts and labels in the same order."""
     if not runs:
-        raise InputError("No run is finished yet, so there is nothing to report. Go on with the study first.")
+        raise InputError(
+            "No run is finished yet, so there is nothing to report. Resume the study with the same command."
+        )
     first = runs[0]
     for run in runs[1:]:
         if _test_of(run) != _test_of(first):
@@ -202,22 +210,22 @@ def check_same_test(runs: Sequence[Scored]) -> None:
             )
 
 
-def _scored(folder: Path, arm: str, budget: str, labels: int, seed: int) -> Scored:
-    return Scored(
+def _scored_run(folder: Path, arm: str, budget: str, labels: int, seed: int) -> ScoredRun:
+    return ScoredRun(
         arm, budget, labels, seed, folder, Predictions.load(folder), read_json(folder / "result.json"),
         _history(folder), read_json(folder / "data.json").get("training set"),
     )  # fmt: skip
 
 
 def _history(folder: Path) -> list[dict[str, Any]]:
-    """Evaluations by epoch; a baseline has none."""
+    """Evaluations per epoch; a baseline has none."""
     lines = read_metrics(folder) if (folder / METRICS).exists() else []
     keys = ("eval_accuracy", "train_accuracy", "eval_loss", "eval_perplexity")
     return [line for line in lines if any(line.get(key) is not None for key in keys)]
 
 
-def _texts(file: Path, runs: Sequence[Scored], *, text_column: str = "text") -> list[str] | None:
-    """The test texts, if they are still the ones that the runs were scored on."""
+def _texts(file: Path, runs: Sequence[ScoredRun], *, text_column: str = "text") -> list[str] | None:
+    """The test texts, unless the file has changed since the runs were scored."""
     has_columns = extension_of(file) in COLUMN_EXTENSIONS
     try:
         texts = read_texts(str(file), text_column=text_column if has_columns else None)
@@ -234,7 +242,7 @@ def _finetune_recipe(path: Path) -> FinetuneRecipe:
         )
     verb = read_toml(file).get("verb")
     if verb != "finetune":
-        raise SettingError(f"{path} is a run of headswap {verb}; compare takes fine-tunings.")
+        raise SettingError(f"{path} is a run of headswap {verb}; compare takes runs of headswap finetune.")
     if not (path / "result.json").exists():
         raise InputError(f"{path} is not finished. Finish it with --resume first.")
     recipe = load_recipe(FinetuneRecipe, file)
@@ -248,14 +256,10 @@ def _finetune_recipe(path: Path) -> FinetuneRecipe:
 
 
 def _arm_names(flat: dict[Path, dict[str, Any]]) -> dict[Path, str]:
-    """Runs with equal settings share a name made of what sets them apart from the others."""
+    """A name per run, made of the settings that differ between runs; runs with equal settings share it."""
     every = list(flat.values())
     bases = {str(settings["model.base"]) for settings in every}
-    of_shape = {
-        "model.preset",
-        "model.direction",
-        "tokenizer.tokenizer",
-    }  # a base from scratch has these, others do not
+    of_shape = {"model.preset", "model.direction", "tokenizer.tokenizer"}  # set only for runs from scratch
     differing = [
         name
         for name in every[0]

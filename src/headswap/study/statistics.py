@@ -1,7 +1,8 @@
 """Statistics of small samples: pure functions on numbers.
 
-Seeds are few, so means over them carry Student's t intervals; arms that share a seed share labels and order, so their
-difference is taken pair by pair. The sampling error of one test set is another matter and has its own interval.
+There are few seeds, so means over seeds have Student's t intervals. Arms with the same seed are trained on the same
+labels in the same order, so their differences are paired by seed. The sampling error of the test set is separate and
+has its own bootstrap interval.
 """
 
 import math
@@ -18,12 +19,12 @@ DRAWS = 2_000
 ALPHA = 0.05
 POWER = 0.8
 MOST_SEEDS = 1_000
-SURE = 8.0  # standard errors
+CERTAIN = 8.0  # standard errors above the limit: the power is 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Interval:
-    """An estimate with its 95 % interval; the bounds are None where there are too few values for one."""
+    """An estimate with its 95 % interval; the bounds are None if there are too few values."""
 
     mean: float
     low: float | None
@@ -44,7 +45,7 @@ class Interval:
 def mean_interval(values: Sequence[float], *, least_spread: float = 0.0) -> Interval:
     """The mean with a t interval over seeds, n - 1 degrees of freedom.
 
-    A few values may agree by chance: their standard deviation is taken to be at least `least_spread`.
+    Few values can be equal by chance, so their standard deviation is taken to be at least `least_spread`.
     """
     from scipy.special import stdtrit
 
@@ -57,7 +58,7 @@ def mean_interval(values: Sequence[float], *, least_spread: float = 0.0) -> Inte
 
 
 def paired_difference(values: Sequence[float], others: Sequence[float], *, least_spread: float = 0.0) -> Interval:
-    """The mean of `values - others`, pair by pair, with its t interval."""
+    """The mean of the paired differences `values - others`, with its t interval."""
     differences = [value - other for value, other in zip(values, others, strict=True)]
     return mean_interval(differences, least_spread=least_spread)
 
@@ -72,13 +73,13 @@ def paired_p_value(values: Sequence[float], others: Sequence[float], *, least_sp
         return None
     mean = math.fsum(differences) / count
     error = _standard_error(differences, mean, least_spread)
-    if error <= 1e-15:  # all pairs differ by the same
+    if error <= 1e-15:  # all differences are equal
         return 1.0 if abs(mean) <= 1e-15 else 0.0
     return float(2 * stdtr(count - 1, -abs(mean) / error))
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """Holm's adjusted p of every comparison of one family; missing ones stay missing and do not count."""
+    """Holm-adjusted p values of one family of comparisons; None stays None and does not count."""
     known = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
     adjusted: list[float | None] = [None] * len(p_values)
     largest = 0.0
@@ -89,7 +90,7 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def permutation_p_value(values: Sequence[float], others: Sequence[float], *, seed: int = 0) -> float | None:
-    """Two-sided p over flips of the pairs' signs: all of them, or many drawn ones; None under 8 pairs."""
+    """Two-sided p of the sign-flip permutation test: all flips, or random ones for many pairs; None below 8 pairs."""
     differences = np.asarray(values, dtype=float) - np.asarray(others, dtype=float)
     count = len(differences)
     if count < FEWEST_SEEDS_FOR_A_PERMUTATION:
@@ -104,7 +105,7 @@ def permutation_p_value(values: Sequence[float], others: Sequence[float], *, see
 
 
 def bootstrap_interval(scores: Sequence[float] | np.ndarray, *, seed: int = 0) -> tuple[float, float]:
-    """95 % percentile interval of the mean of one score per test example, examples drawn anew with replacement."""
+    """95 % percentile bootstrap interval of the mean score over test examples."""
     scores = np.asarray(scores, dtype=float)
     stream = np.random.default_rng(seed)
     means = np.empty(DRAWS)
@@ -119,7 +120,7 @@ def bootstrap_interval(scores: Sequence[float] | np.ndarray, *, seed: int = 0) -
 def seeds_needed(
     differences: Sequence[float], *, alpha: float = ALPHA, power: float = POWER, least_spread: float = 0.0
 ) -> int | None:
-    """How many pairs would show a difference like this one with that power; None: over 1,000, or unknown."""
+    """Pairs that show the observed difference with the given power; None: more than 1,000, or unknown."""
     count = len(differences)
     if count < FEWEST_SEEDS_FOR_A_CLAIM:
         return None
@@ -141,9 +142,9 @@ def paired_power(effect: float, count: int, *, alpha: float = ALPHA) -> float:
 
     limit = float(stdtrit(count - 1, 1 - alpha / 2))
     shift = effect * math.sqrt(count)
-    if shift > limit + SURE:
+    if shift > limit + CERTAIN:
         return 1.0
-    # scipy's noncentral t gives nan here and there far out: the lower tail is nothing there, the upper nearly normal.
+    # scipy's noncentral t returns nan for some large shifts. The lower tail is 0 there, the upper one nearly normal.
     below = float(nct.cdf(-limit, count - 1, shift)) if shift < 2 else 0.0
     above = float(nct.sf(limit, count - 1, shift))
     if math.isnan(above):

@@ -1,7 +1,7 @@
-"""The rows that the jobs of a study read: written once into `data/`, found there by name, checked by their digests.
+"""The files of rows in `data/` that the jobs of a study read, and the digests that identify them.
 
-Nothing here remembers an absolute path: a study that was copied or moved reads its own rows. A digest is that of texts
-and labels (of a corpus: of its files and token stores), never of names and dates.
+Files are found by name and no absolute path is saved, so a study that was copied or moved reads its own rows. A digest
+depends on texts and labels only (for a corpus: on its files and token stores), never on names and dates.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ def write_rows(file: Path, rows: Iterable[Mapping[str, str]]) -> None:
 
 
 def rows_digest(rows: Iterable[Mapping[str, str]]) -> str:
-    """What identifies texts and labels in their order."""
+    """A hash of the texts and labels in their order."""
     digest = hashlib.sha256()
     for row in rows:
         digest.update(f"{row['text']}\x1f{row['label']}\x1e".encode())
@@ -34,7 +34,7 @@ def rows_digest(rows: Iterable[Mapping[str, str]]) -> str:
 
 
 def corpus_digest(sources: Sequence[str]) -> str:
-    """What identifies the texts and token stores of a corpus; empty where there is none."""
+    """A hash of the texts and token stores of a corpus; empty if there is no corpus."""
     if not sources:
         return ""
     stores = [source for source in sources if is_store(source)]
@@ -43,12 +43,12 @@ def corpus_digest(sources: Sequence[str]) -> str:
 
 
 def store_digest(store: str) -> str:
-    """What a token store records of itself, the checksums of its arrays among it."""
+    """The metadata of a token store, which include the checksums of its arrays."""
     return (Path(store) / META_FILE).read_text(encoding="utf-8")
 
 
 def check_rows(files: Mapping[str, str], digests: Mapping[str, str]) -> None:
-    """Refuse files of a study's own rows (by role) that do not hold what the digests say."""
+    """Refuse files of rows (per role) whose digest is not the recorded one."""
     problems = []
     for role, name in files.items():
         file = Path(name)
@@ -57,26 +57,25 @@ def check_rows(files: Mapping[str, str], digests: Mapping[str, str]) -> None:
         elif (corpus_digest([name]) if role == CORPUS else _digest_of(file)) != digests[role]:
             problems.append(
                 f"{file} does not hold the rows that this study was prepared with: its digest is not the recorded one. "
-                f"Restore the file, or remove the folder {file.parent}: then the rows are prepared again from the "
-                "files that the study names."
+                f"Restore the file, or remove the folder {file.parent} to prepare the rows again from their sources."
             )
     raise_problems(problems)
 
 
-def check_reads(sections: Mapping[str, Mapping[str, Any]], digests: Mapping[str, str]) -> None:
-    """Refuse a job whose rows or corpus are not those that its id was made of."""
+def check_inputs(sections: Mapping[str, Mapping[str, Any]], digests: Mapping[str, str]) -> None:
+    """Refuse a job whose rows or corpus have changed since it was planned."""
     data = sections.get("data", {})
     check_rows({role: data[role] for role in ROLES if role in digests and data.get(role)}, digests)
     sources = sections.get(CORPUS, {}).get(CORPUS, ())
     if CORPUS in digests and corpus_digest(sources) != digests[CORPUS]:
         raise InputError(
-            f"The corpus {listed(sources)} changed after the study had planned its jobs, so this job was not begun. "
-            "Start the study again with the same command: it makes the jobs of the corpus as it is now."
+            f"The corpus {listed(sources)} changed after the study had planned its jobs, so this job was not started. "
+            "Run the study again with the same command: it plans new jobs for the changed corpus."
         )
 
 
 def _digest_of(file: Path) -> str | None:
-    """The digest of written rows; None where the file is not of such rows."""
+    """The digest of a file of rows; None if it is no such file."""
     try:
         with file.open(encoding="utf-8") as handle:
             return rows_digest(json.loads(line) for line in handle)

@@ -1,4 +1,4 @@
-"""Damaged job folders: found, run again, and reported; the results are those of a study that nothing happened to."""
+"""Damaged jobs are found, run again and reported; the results are those of an undamaged study."""
 
 import json
 import shlex
@@ -10,24 +10,23 @@ from typing import Any
 import numpy as np
 import pytest
 
+from headswap.api.run import Run
 from headswap.cli.app import run
 from headswap.core.errors import InputError
 from headswap.finetuning.prediction_file import Predictions
-from headswap.study import executor as schedule
-from headswap.study.report import tell
-from headswap.study.run import conduct
+from headswap.study.analysis import analyse
+from headswap.study.executor import Watcher
+from headswap.study.report import make_report
+from headswap.study.run import run_study
 from headswap.study.runs import read_study
-from headswap.training.run_folder import Run
-from study_fixture import write_data
+from study_fixture import (
+    write_data,
+)
 
 BASELINE, TUNED, SCRATCH, BASE = "tfidf-40-seed1-", "pretrained-40-seed2-", "scratch-40-seed2-", "base-"
 COMPARED = ("cells", "comparisons", "label_worth", "curves", "details", "disagreements", "missing")
 Damage = Callable[[Path], None]
-
-
-@pytest.fixture(autouse=True)
-def _no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headswap.study.report.draw_figures", lambda *_, **__: [])
+pytestmark = pytest.mark.usefixtures("no_figures")
 
 
 @pytest.fixture
@@ -38,41 +37,41 @@ def files(finished_study: Path) -> Path:
 
 @pytest.fixture(params=["with checksums", "of an earlier version"])
 def copy(request: pytest.FixtureRequest, finished_study: Path, tmp_path: Path) -> Path:
-    """A finished study that a test may damage."""
+    """A copy of the finished study, with manifests and as an earlier version wrote it."""
     shutil.copytree(finished_study, tmp_path / "copy")
     if request.param == "with checksums":
-        from headswap.study.outputs import seal
+        from headswap.study.job_outputs import write_checksums
 
         for folder in (tmp_path / "copy" / "runs").iterdir():
-            seal(folder)
+            write_checksums(folder)
     return tmp_path / "copy"
 
 
 class Here:
-    """A job that is done in this process as soon as it is started."""
+    """A job that is run in this process when it is started."""
 
     stdin = None
 
     def __init__(self, command: list[str], **_: Any) -> None:
-        from headswap.study.job import _do
+        from headswap.study.job import run_job
 
         description = Path(command[-1])
-        _do(json.loads(description.read_text(encoding="utf-8")), description.parent)
+        run_job(json.loads(description.read_text(encoding="utf-8")))
 
     def poll(self) -> int:
         return 0
 
 
 def study_again(out: Path, files: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The second call of the study; the names of the jobs that it ran."""
-    monkeypatch.setattr("headswap.study.schedule.subprocess.Popen", Here)
+    """Run the study a second time; return the names of the jobs that it ran."""
+    monkeypatch.setattr("headswap.study.executor.subprocess.Popen", Here)
     started: list[str] = []
 
-    class Names(schedule.Watcher):
+    class Names(Watcher):
         def on_start(self, job: Any) -> None:
             started.append(job.name)
 
-    outcome = conduct(out=out, sections=write_data(files), watcher=Names()).outcome
+    outcome = run_study(out=out, sections=write_data(files), watcher=Names()).outcome
     assert not outcome.failed
     return [name for name in started if name != "probe"]
 
@@ -89,7 +88,7 @@ def truncate(name: str) -> Damage:
     return act
 
 
-def replace(name: str, content: bytes) -> Damage:
+def overwrite(name: str, content: bytes) -> Damage:
     return lambda folder: (folder / name).write_bytes(content) and None
 
 
@@ -98,7 +97,7 @@ def remove(name: str) -> Damage:
 
 
 def flip(name: str) -> Damage:
-    """Other bytes in the middle, of the same number."""
+    """Change bytes in the middle of a file."""
 
     def act(folder: Path) -> None:
         content = bytearray((folder / name).read_bytes())
@@ -132,34 +131,36 @@ def lose_the_folder_to_a_file(folder: Path) -> None:
 
 DAMAGES: dict[str, tuple[str, Damage, str]] = {
     "predictions truncated": (BASELINE, truncate("predictions.npz"), "predictions.npz"),
-    "predictions empty": (BASELINE, replace("predictions.npz", b""), "predictions.npz"),
-    "predictions garbage": (BASELINE, replace("predictions.npz", b"\x00\xff garbage" * 40), "predictions.npz"),
+    "predictions empty": (BASELINE, overwrite("predictions.npz", b""), "predictions.npz"),
+    "predictions garbage": (BASELINE, overwrite("predictions.npz", b"\x00\xff garbage" * 40), "predictions.npz"),
     "predictions with other bytes": (BASELINE, flip("predictions.npz"), "predictions.npz"),
     "predictions missing": (BASELINE, remove("predictions.npz"), "predictions.npz is missing"),
     "predictions of fewer texts": (BASELINE, leave_out_texts, ""),
     "predictions without an array": (BASELINE, leave_out_an_array, "predictions.npz"),
-    "result without fields": (BASELINE, replace("result.json", b"{}"), "result.json"),
-    "result that is a list": (BASELINE, replace("result.json", b"[]"), "result.json"),
+    "result without fields": (BASELINE, overwrite("result.json", b"{}"), "result.json"),
+    "result that is a list": (BASELINE, overwrite("result.json", b"[]"), "result.json"),
     "result truncated": (BASELINE, truncate("result.json"), "result.json"),
-    "result empty": (BASELINE, replace("result.json", b""), "result.json"),
-    "result garbage": (BASELINE, replace("result.json", b"\xff\xfe\x00garbage"), "result.json"),
-    "data garbage": (BASELINE, replace("data.json", b"\xff{"), "data.json"),
+    "result empty": (BASELINE, overwrite("result.json", b""), "result.json"),
+    "result garbage": (BASELINE, overwrite("result.json", b"\xff\xfe\x00garbage"), "result.json"),
+    "data garbage": (BASELINE, overwrite("data.json", b"\xff{"), "data.json"),
     "data missing": (BASELINE, remove("data.json"), "data.json is missing"),
     "folder is a file": (BASELINE, lose_the_folder_to_a_file, "its folder is a file"),
     "metrics broken in the middle": (SCRATCH, break_a_line_in_the_middle, "metrics.jsonl is damaged: line 2"),
-    "metrics garbage": (SCRATCH, replace("metrics.jsonl", b"\xff\x00\n\xfe\n"), "metrics.jsonl"),
-    "metrics empty": (SCRATCH, replace("metrics.jsonl", b""), "metrics.jsonl has no complete line"),
+    "metrics garbage": (SCRATCH, overwrite("metrics.jsonl", b"\xff\x00\n\xfe\n"), "metrics.jsonl"),
+    "metrics empty": (SCRATCH, overwrite("metrics.jsonl", b""), "metrics.jsonl has no complete line"),
     "metrics missing": (SCRATCH, remove("metrics.jsonl"), "metrics.jsonl is missing"),
-    "environment without fields": (SCRATCH, replace("environment.json", b"{}"), "environment.json"),
-    "recipe garbage": (SCRATCH, replace("recipe.toml", b"\xff = ["), "recipe.toml"),
+    "environment without fields": (SCRATCH, overwrite("environment.json", b"{}"), "environment.json"),
+    "recipe garbage": (SCRATCH, overwrite("recipe.toml", b"\xff = ["), "recipe.toml"),
     "ledger missing": (TUNED, remove("ledger.json"), "ledger.json is missing"),
     "base: weights with other bytes": (BASE, flip("bundle/model.safetensors"), "bundle/model.safetensors is damaged"),
     "base: weights truncated": (BASE, truncate("bundle/model.safetensors"), "bundle/model.safetensors has"),
     "base: weights missing": (BASE, remove("bundle/model.safetensors"), "bundle/model.safetensors is missing"),
-    "base: config empty": (BASE, replace("bundle/config.json", b""), "bundle/config.json"),
-    "base: result without fields": (BASE, replace("result.json", b"{}"), "result.json"),
-    "tokenizer garbage": ("tokenizer-", replace("tokenizer.json", b"{}"), "tokenizer.json"),
+    "base: config empty": (BASE, overwrite("bundle/config.json", b""), "bundle/config.json"),
+    "base: result without fields": (BASE, overwrite("result.json", b"{}"), "result.json"),
+    "tokenizer garbage": ("tokenizer-", overwrite("tokenizer.json", b"{}"), "tokenizer.json"),
 }
+
+
 ALL_DAMAGES = pytest.mark.parametrize(("start", "act", "said"), DAMAGES.values(), ids=list(DAMAGES))
 
 
@@ -183,14 +184,14 @@ def test_a_damaged_job_is_run_again_and_the_results_are_those_of_an_undamaged_st
     (line,) = [record.message for record in caplog.records if record.message.startswith(sentence)]
     assert said in line
     assert line.endswith(") and is run again.")
-    ours, theirs = tell(read_study(copy)), tell(read_study(finished_study))
+    ours, theirs = (make_report(read_study(study)).as_json() for study in (copy, finished_study))
     for part in COMPARED:
         assert ours[part] == theirs[part], part
     assert [base["curve"] for base in ours["bases"]] == [base["curve"] for base in theirs["bases"]]
-    (told,) = [caveat for caveat in ours["caveats"] if caveat.startswith(sentence)]
-    assert said in told
-    assert told.endswith(") and was run again.")
-    assert study_again(copy, files, monkeypatch) == [], "it is whole now"
+    (caveat,) = [caveat for caveat in ours["caveats"] if caveat.startswith(sentence)]
+    assert said in caveat
+    assert caveat.endswith(") and was run again.")
+    assert study_again(copy, files, monkeypatch) == [], "it is intact now"
 
 
 @ALL_DAMAGES
@@ -202,22 +203,20 @@ def test_a_report_names_a_damaged_job_the_reason_and_the_command(
     assert run(["report", str(copy), "--json"]) == 0
     results = json.loads(capsys.readouterr().out)
     name = folder.name[: -len("-12345678")]
-    (told,) = [caveat for caveat in results["caveats"] if f"The job {name} is missing because it is damaged" in caveat]
-    assert said in told
-    assert told.endswith(f"run it again with: headswap study --config {copy}/study.toml --out {copy}")
-    assert told in (copy / "report.md").read_text(encoding="utf-8")
+    (note,) = [caveat for caveat in results["caveats"] if f"The job {name} is missing because it is damaged" in caveat]
+    assert said in note
+    assert note.endswith(f"run it again with: headswap study --config {copy}/study.toml --out {copy}")
+    assert note in (copy / "report.md").read_text(encoding="utf-8")
     is_cell = start in (BASELINE, TUNED, SCRATCH)
     assert [cell["seed"] for cell in results["missing"]] == ([int(name[-1])] if is_cell else [])
     assert all(said in cell["reason"] for cell in results["missing"])
 
 
-def test_nothing_is_run_again_where_nothing_is_damaged(
-    copy: Path, files: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_intact_jobs_are_not_run_again(copy: Path, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     card = job(copy, BASE) / "bundle" / "README.md"
     card.write_text(card.read_text(encoding="utf-8") + "\nMy own notes.\n", encoding="utf-8")
     assert study_again(copy, files, monkeypatch) == []
-    assert not [caveat for caveat in tell(read_study(copy))["caveats"] if "damaged" in caveat]
+    assert not [caveat for caveat in make_report(read_study(copy)).caveats if "damaged" in caveat]
 
 
 @pytest.mark.parametrize("end", [b'{"step": 6, "epo', b"\xff\xfe", b'{"step": 6}\n'])
@@ -229,7 +228,7 @@ def test_a_broken_last_line_of_metrics_is_ignored(
             file.write(end)
         assert Run(job(copy, start)).metrics() == Run(job(finished_study, start)).metrics()
     assert study_again(copy, files, monkeypatch) == []
-    assert tell(read_study(copy))["curves"] == tell(read_study(finished_study))["curves"]
+    assert analyse(read_study(copy)).curves == analyse(read_study(finished_study)).curves
 
 
 def test_a_broken_line_in_the_middle_of_metrics_is_an_error(copy: Path) -> None:
@@ -242,7 +241,7 @@ def test_a_broken_line_in_the_middle_of_metrics_is_an_error(copy: Path) -> None:
 def test_a_base_with_other_weights_than_before_is_not_mixed_with_fine_tunings_of_the_old_one(
     copy: Path, files: Path, monkeypatch: pytest.MonkeyPatch, one_thread: None
 ) -> None:
-    """As where a base is pre-trained for some minutes: run again it has read more or fewer tokens."""
+    """A base that is pre-trained for some minutes is trained on another number of tokens when it is run again."""
     from safetensors.torch import load_file, save_file
 
     from headswap.core.manifest import write_manifest
@@ -261,21 +260,19 @@ def test_a_base_with_other_weights_than_before_is_not_mixed_with_fine_tunings_of
     ran = study_again(copy, files, monkeypatch)
     assert ran[0] == "base-seed1"
     assert sorted(ran[1:]) == sorted(f"pretrained-{labels}-seed{seed}" for labels in (40, 220) for seed in (1, 2, 3))
-    told = [
-        caveat for caveat in tell(read_study(copy))["caveats"] if "made from other weights than base-seed1" in caveat
-    ]
-    assert len(told) == 6
+    caveats = make_report(read_study(copy)).caveats
+    assert sum("it started from other weights than base-seed1" in caveat for caveat in caveats) == 6
 
 
 @pytest.mark.parametrize(
     "act",
     [
-        replace("recipe.toml", b"\xff = ["),
-        replace("recipe.toml", b""),
-        replace("data.json", b"{"),
-        replace("data.json", b"[]"),
-        replace("metrics.jsonl", b"\xff\xfe\n"),
-        replace("environment.json", b'{"versions": 3}'),
+        overwrite("recipe.toml", b"\xff = ["),
+        overwrite("recipe.toml", b""),
+        overwrite("data.json", b"{"),
+        overwrite("data.json", b"[]"),
+        overwrite("metrics.jsonl", b"\xff\xfe\n"),
+        overwrite("environment.json", b'{"versions": 3}'),
     ],
     ids=["recipe garbage", "recipe empty", "data truncated", "data a list", "metrics garbage", "environment"],
 )
@@ -293,10 +290,12 @@ def test_a_job_that_was_stopped_and_is_damaged_is_finished_all_the_same(
     (folder / "result.json").unlink()
     act(folder)
     assert study_again(out, files, monkeypatch) == ["scratch-40-seed2"]
-    assert tell(read_study(out))["cells"] == tell(read_study(finished_study))["cells"]
+    assert analyse(read_study(out)).cells == analyse(read_study(finished_study)).cells
 
 
-def test_a_damaged_bundle_is_no_arm(finished_study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_bundle_is_refused_as_an_arm(
+    finished_study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     shutil.copytree(job(finished_study, BASE) / "bundle", tmp_path / "mine")
     flip("model.safetensors")(tmp_path / "mine")
     data = write_data(tmp_path / "files")["data"]
@@ -310,7 +309,7 @@ def test_a_damaged_bundle_is_no_arm(finished_study: Path, tmp_path: Path, capsys
     ("name", "content"),
     [("prepared.json", b"{"), ("prepared.json", b"[]"), ("test.jsonl", b""), ("train.jsonl", b'{"text": "a", "la')],
 )
-def test_data_of_a_study_that_are_damaged_are_prepared_again(
+def test_damaged_rows_are_prepared_again(
     finished_study: Path,
     copy: Path,
     files: Path,
@@ -323,14 +322,14 @@ def test_data_of_a_study_that_are_damaged_are_prepared_again(
     own.write_bytes(own.read_bytes().replace(bytes(finished_study), bytes(copy)))  # paths in prepared.json
     before = own.read_bytes()
     own.write_bytes(content)
-    assert read_study(copy).runs, "the report does without"
+    assert read_study(copy).runs, "the report does not need them"
     assert study_again(copy, files, monkeypatch) == []
     assert own.read_bytes() == before
     assert "so they are prepared again" in caplog.text
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[]", b'{"jobs": {}, "entries": [{}]}', b"\xff"])
-def test_a_damaged_plan_is_a_sentence_and_the_study_writes_it_again(
+def test_a_damaged_plan_is_refused_and_written_again_by_the_study(
     copy: Path, files: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
 ) -> None:
     (copy / "plan.json").write_bytes(content)
@@ -340,10 +339,12 @@ def test_a_damaged_plan_is_a_sentence_and_the_study_writes_it_again(
     assert len(read_study(copy).runs) == 24
 
 
-def test_a_study_without_any_whole_job_says_what_is_wrong_with_them(copy: Path) -> None:
+def test_a_report_without_any_intact_job_is_an_error(copy: Path) -> None:
     for folder in (copy / "runs").iterdir():
         (folder / "result.json").write_bytes(b"")
-    with pytest.raises(InputError, match=r"No job of this study is whole[\s\S]*The job majority-40-seed1 is missing"):
+    with pytest.raises(
+        InputError, match=r"No finished job of this study is intact[\s\S]*The job majority-40-seed1 is missing"
+    ):
         read_study(copy)
 
 
@@ -394,10 +395,8 @@ def test_damaged_baselines_in_the_cache_are_computed_again(tmp_path: Path, conte
     assert task_baselines("classify", train, test) == before
 
 
-def test_the_command_of_the_report_runs_the_job_again_in_processes_of_its_own(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Default budgets, of which the training set can give only some: the saved recipe names those."""
+def test_the_command_of_the_report_runs_the_job_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With default budgets, of which only some fit the training set: the saved recipe has those."""
     data = write_data(tmp_path / "files")["data"]
     out = tmp_path / "a study"
     given = ["--train", data["train"], "--test", data["test"], "--arms", "majority", "--seeds", "1", "--out", str(out)]

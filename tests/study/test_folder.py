@@ -1,22 +1,26 @@
-"""`study --overwrite` replaces a study only after all checks; an error or a kill leaves the old or the new study."""
+"""The folder of a study: its lock, and `--overwrite`, after which there is the old study or the new one."""
 
 import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from boxed import tiny_base
 from headswap.core.errors import HeadswapError, SettingError
-from headswap.study.run import conduct
-from headswap.tokens.tokenizer import Tokenizer
-from study_fixture import done_here, write_data
+from headswap.study.run import run_study
+from study_fixture import (
+    sections_of,
+    snapshot,
+)
+
+BASELINES = {"arms": ("majority", "tfidf"), "budgets": ("40",), "seeds": 1}
+
 
 HOLDER = """
 import fcntl, sys
@@ -25,11 +29,13 @@ with open(sys.argv[1], "w") as file:
     print("taken", flush=True)
     sys.stdin.read()
 """
+
+
 VICTIM = """
 import json, os, pathlib, shutil, signal, sys
 import headswap.core.files as files
 import headswap.study.prepare as preparing
-from headswap.study.run import conduct
+from headswap.study.run import run_study
 
 out, moment = pathlib.Path(sys.argv[1]), sys.argv[3]
 exchange, replace = files.exchange, os.replace
@@ -60,29 +66,8 @@ elif moment == "while the old one is removed":
 elif moment == "between two renames":
     files.exchange = lambda one, other: False
     os.replace = die_at_the_second_rename
-conduct(out=out, sections=json.load(open(sys.argv[2])), overwrite=True)
+run_study(out=out, sections=json.load(open(sys.argv[2])), overwrite=True)
 """
-
-
-def snapshot(folder: Path) -> dict[str, bytes | None]:
-    """Every file and folder, hidden ones too, with its bytes."""
-    return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
-
-
-@pytest.fixture
-def given(tmp_path: Path) -> dict[str, Any]:
-    """Sections of a study that takes a second."""
-    sections = write_data(tmp_path / "files")
-    sections["study"] |= {"arms": ("majority",), "budgets": ("40",), "seeds": 1}
-    return sections
-
-
-@pytest.fixture
-def out(tmp_path: Path, given: dict[str, Any]) -> Path:
-    """A finished study."""
-    done_here(tmp_path / "out", given)
-    (tmp_path / "out" / "report.md").write_text("what the old study found")
-    return tmp_path / "out"
 
 
 @contextmanager
@@ -97,107 +82,21 @@ def held(file: Path) -> Iterator[int]:
         holder.kill()
 
 
-def mistyped_train(given: dict[str, Any], _files: Path, _tokenizer: Tokenizer) -> None:
-    given["data"]["train"] = given["data"]["train"].replace("train", "trian")
-
-
-def mistyped_corpus(given: dict[str, Any], files: Path, _tokenizer: Tokenizer) -> None:
-    given["study"]["corpus"] = (str(files / "corpsu.jsonl"),)
-
-
-def no_test_set(given: dict[str, Any], _files: Path, _tokenizer: Tokenizer) -> None:
-    del given["data"]["test"]
-
-
-def foreign_label(given: dict[str, Any], _files: Path, _tokenizer: Tokenizer) -> None:
-    with Path(given["data"]["test"]).open("a", encoding="utf-8") as file:
-        file.write(json.dumps({"text": "a label that train does not have", "label": "mixed"}) + "\n")
-
-
-def too_large_budget(given: dict[str, Any], _files: Path, _tokenizer: Tokenizer) -> None:
-    given["study"]["budgets"] = ("5000",)
-
-
-def too_small_budget(given: dict[str, Any], _files: Path, _tokenizer: Tokenizer) -> None:
-    given["study"]["budgets"] = ("2",)
-    with Path(given["data"]["train"]).open("a", encoding="utf-8") as file:
-        file.writelines(json.dumps({"text": f"neither {number}", "label": "mixed"}) + "\n" for number in range(5))
-
-
-def missing_base(given: dict[str, Any], files: Path, _tokenizer: Tokenizer) -> None:
-    (files / "arm.toml").write_text(f'verb = "finetune"\n[model]\nbase = "{files / "no-base"}"\n')
-    given["study"]["arms"] = (str(files / "arm.toml"),)
-
-
-def damaged_base(given: dict[str, Any], files: Path, tokenizer: Tokenizer) -> None:
-    weights = tiny_base(files / "base", tokenizer) / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:-100])
-    given["study"]["arms"] = (str(files / "base"),)
-
-
-def base_for_shorter_texts(given: dict[str, Any], files: Path, tokenizer: Tokenizer) -> None:
-    given["study"] |= {"arms": (str(tiny_base(files / "base", tokenizer)),), "max_length": 64}
-
-
-def missing_tokenizer(given: dict[str, Any], files: Path, _tokenizer: Tokenizer) -> None:
-    given["study"]["arms"] = ("scratch",)
-    given["tokenizer"] = {"tokenizer": str(files / "no-tokenizer.json")}
-
-
-def impossible_shape(given: dict[str, Any], _files: Path, _tokenizer: Tokenizer) -> None:
-    given["study"]["arms"] = ("pretrained",)
-    given["model"] = given["model"] | {"num_attention_heads": 3}
-
-
-def impossible_adaptation(given: dict[str, Any], _files: Path, _tokenizer: Tokenizer) -> None:
-    given["study"]["arms"] = ("gradual",)
-    given["adaptation"] = {"trainable": "head"}
-
-
-@pytest.mark.parametrize(
-    ("mistake", "words"),
-    [
-        (mistyped_train, r"trian\.jsonl does not exist\. Did you mean '.*train\.jsonl'"),
-        (mistyped_corpus, r"corpsu\.jsonl does not exist"),
-        (no_test_set, "needs a test set"),
-        (foreign_label, "mixed"),
-        (too_large_budget, "A budget of 5,000 labels is asked for"),
-        (too_small_budget, "A budget of 2 labels cannot hold one of each of the 3 classes"),
-        (missing_base, "no-base does not exist"),
-        (damaged_base, r"model\.safetensors is damaged"),
-        (base_for_shorter_texts, "max_length is 64, but the base .* reads at most 40 tokens"),
-        (missing_tokenizer, r"no-tokenizer\.json does not exist"),
-        (impossible_shape, "hidden_size 32 is not a multiple of num_attention_heads 3"),
-        (impossible_adaptation, "no effect with --trainable head"),
-    ],
-)
-@pytest.mark.parametrize("overwrite", [True, False])
-def test_a_mistake_leaves_every_byte_of_the_old_study(
-    out: Path, given: dict[str, Any], tokenizer: Tokenizer, mistake: Callable[..., None], words: str, overwrite: bool
-) -> None:
-    mistake(given, out.parent / "files", tokenizer)
-    before = snapshot(out)
-    with pytest.raises(HeadswapError, match=words):
-        conduct(out=out, sections=given, overwrite=overwrite)
-    assert snapshot(out) == before
-    assert sorted(path.name for path in out.parent.iterdir() if path.name.startswith(".")) == []
-
-
 def test_a_running_study_is_not_replaced(out: Path, given: dict[str, Any]) -> None:
     with held(out / ".lock"):
         before = snapshot(out)
         with pytest.raises(SettingError, match="is in use"):
-            conduct(out=out, sections=given, overwrite=True)
+            run_study(out=out, sections=given, overwrite=True)
         assert snapshot(out) == before
 
 
 def test_a_study_whose_job_is_still_running_is_not_replaced(out: Path, given: dict[str, Any]) -> None:
-    """The study was killed a moment ago; its job saves and stops, and would write into the new study."""
+    """The study was just killed; its job saves and stops, and would write into the new study."""
     (out / "logs").mkdir(exist_ok=True)
     with held(out / "logs" / "majority-40-seed1-12345678.lock"):
         before = snapshot(out)
         with pytest.raises(SettingError, match=r"is still running \(majority-40-seed1-12345678\)"):
-            conduct(out=out, sections=given, overwrite=True)
+            run_study(out=out, sections=given, overwrite=True)
         assert snapshot(out) == before
 
 
@@ -205,7 +104,7 @@ def test_inputs_inside_the_old_study_are_not_removed(out: Path, given: dict[str,
     before = snapshot(out)
     given["data"]["train"] = str(out / "data" / "train.jsonl")
     with pytest.raises(SettingError, match=r"would remove .*train\.jsonl, which this study reads"):
-        conduct(out=out, sections=given, overwrite=True)
+        run_study(out=out, sections=given, overwrite=True)
     assert snapshot(out) == before
 
 
@@ -215,12 +114,12 @@ def test_hidden_files_of_the_user_and_the_current_folder_are_not_removed(
     (out / ".notes").write_text("of my own")
     before = snapshot(out)
     with pytest.raises(SettingError, match=r"would remove '\.notes'"):
-        conduct(out=out, sections=given, overwrite=True)
+        run_study(out=out, sections=given, overwrite=True)
     assert snapshot(out) == before
     (out / ".notes").unlink()
     monkeypatch.chdir(out / "data")
     with pytest.raises(SettingError, match="would remove the current folder"):
-        conduct(out=out, sections=given, overwrite=True)
+        run_study(out=out, sections=given, overwrite=True)
     assert (out / "report.md").exists()
 
 
@@ -230,7 +129,7 @@ def test_a_corpus_folder_that_holds_the_study_is_refused(out: Path, given: dict[
     before = snapshot(out)
     for overwrite in (True, False):
         with pytest.raises(SettingError, match="is inside the corpus folder"):
-            conduct(out=out, sections=given, overwrite=overwrite)
+            run_study(out=out, sections=given, overwrite=overwrite)
     assert snapshot(out) == before
 
 
@@ -244,7 +143,7 @@ def test_a_successful_overwrite_replaces_the_study(
         place.symlink_to(out)
     old_runs = {path.name for path in (out / "runs").iterdir()}
     given["study"]["budgets"] = ("60",)
-    study = conduct(out=place, sections=given, overwrite=True)
+    study = run_study(out=place, sections=given, overwrite=True)
     assert {Path(job.folder).parent for job in study.plan.jobs.values()} == {out / "runs"}
     assert all(job.is_done for job in study.plan.jobs.values())
     assert old_runs.isdisjoint(path.name for path in (out / "runs").iterdir())
@@ -253,11 +152,11 @@ def test_a_successful_overwrite_replaces_the_study(
     assert Path(study.prepared.train).is_file()
     assert place.is_symlink() == is_link
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
-    assert conduct(out=place, sections=given).outcome.done == [], "and is found again by the same command"
+    assert run_study(out=place, sections=given).outcome.done == [], "the same command finds it again"
 
 
-def test_jobs_of_the_old_study_are_not_taken_over(out: Path, given: dict[str, Any]) -> None:
-    study = conduct(out=out, sections=given, overwrite=True)
+def test_jobs_of_the_old_study_are_not_reused(out: Path, given: dict[str, Any]) -> None:
+    study = run_study(out=out, sections=given, overwrite=True)
     assert [job.name for job in study.outcome.done] == ["majority-40-seed1"]
 
 
@@ -266,19 +165,19 @@ def test_the_lock_is_held_before_and_after_the_replacement(
 ) -> None:
     """A second study is refused while the first one prepares, and while it trains in its new folder."""
     pytest.importorskip("fcntl", reason="locks need fcntl, which Windows has not")
-    import headswap.study.begin as beginning
+    import headswap.study.initialize as initializing
 
     refused = []
 
     def try_again(*_: Any) -> None:
         with pytest.raises(SettingError, match=rf"is in use \(process {os.getpid()} on"):
-            conduct(out=out, sections=given, overwrite=True)
+            run_study(out=out, sections=given, overwrite=True)
         refused.append((out / "report.md").exists())
 
-    make_plan = beginning.make_plan
-    monkeypatch.setattr(beginning, "make_plan", lambda *arguments: [try_again(), make_plan(*arguments)][1])
-    conduct(out=out, sections=given, overwrite=True, on_preflight=try_again)
-    assert refused == [True, False], "once beside the old study, once in the new one"
+    make_plan = initializing.make_plan
+    monkeypatch.setattr(initializing, "make_plan", lambda *arguments: [try_again(), make_plan(*arguments)][1])
+    run_study(out=out, sections=given, overwrite=True, on_preflight=try_again)
+    assert refused == [True, False], "once next to the old study, once in the new one"
     assert not (out / ".lock").exists()
 
 
@@ -308,7 +207,7 @@ def test_a_kill_leaves_the_old_study_or_the_new_one(
         data = {f"data/{name}" for name in ("prepared.json", "test.jsonl", "train.jsonl")}
         assert set(now) == {"study.toml", "plan.json", "data"} | data
         assert "-60-seed1" in str(now["plan.json"])
-    study = conduct(out=out, sections=given, overwrite=is_old)
+    study = run_study(out=out, sections=given, overwrite=is_old)
     assert [job.name for job in study.outcome.done] == ["majority-60-seed1"]
     assert [path.name for path in out.parent.iterdir() if path.name.startswith(".")] == [], "no leftovers"
 
@@ -322,7 +221,7 @@ def test_where_folders_cannot_be_exchanged_the_next_command_restores_the_old_stu
     assert killed(out, new, "between two renames") == -signal.SIGKILL
     assert not out.exists()
     with pytest.raises(HeadswapError, match="does not exist"):
-        conduct(out=out, sections=given | {"data": {"train": "no", "test": "no"}}, overwrite=overwrite)
+        run_study(out=out, sections=given | {"data": {"train": "no", "test": "no"}}, overwrite=overwrite)
     assert snapshot(out) == before
     assert [path.name for path in out.parent.iterdir() if path.name.startswith(".")] == [], "no leftovers"
 
@@ -332,3 +231,22 @@ def killed(out: Path, sections: dict[str, Any], moment: str) -> int:
     file = out.parent / "sections.json"
     file.write_text(json.dumps(sections, default=list), encoding="utf-8")
     return subprocess.run([sys.executable, "-c", VICTIM, str(out), str(file), moment], check=False).returncode
+
+
+def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
+    given = sections_of(tmp_path, **BASELINES)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("years of work")
+    for overwrite in (False, True):
+        with pytest.raises(SettingError, match=r"holds no study|which no study wrote"):
+            run_study(out=tmp_path / "mine", sections=given, overwrite=overwrite)
+    assert (tmp_path / "mine" / "thesis.txt").exists()
+
+
+def test_two_studies_in_one_folder_at_once_are_refused(tmp_path: Path) -> None:
+    fcntl = pytest.importorskip("fcntl", reason="locks need fcntl, which Windows has not")
+    (tmp_path / "out").mkdir()
+    with (tmp_path / "out" / ".lock").open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        with pytest.raises(SettingError, match="is in use"):
+            run_study(out=tmp_path / "out", sections=sections_of(tmp_path, **BASELINES))

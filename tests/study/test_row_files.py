@@ -1,4 +1,4 @@
-"""What a study keeps is used again only where it is still the same: labels, token stores, copies of a study."""
+"""Saved rows, corpora and token stores are used again only if they have not changed."""
 
 import json
 import os
@@ -8,22 +8,26 @@ from typing import Any
 
 import pytest
 
-from headswap.core.errors import InputError
 from headswap.core.files import read_json, write_json
 from headswap.core.settings import load_recipe
 from headswap.data.records import Document
 from headswap.study.config import StudyRecipe
 from headswap.study.estimate import Estimator
-from headswap.study.executor import Scheduler, Watcher
-from headswap.study.kept_rows import rows_digest
+from headswap.study.executor import Executor
 from headswap.study.plan import Job, Plan
 from headswap.study.prepare import prepare
-from headswap.study.run import conduct
+from headswap.study.row_files import rows_digest
+from headswap.study.run import run_study
 from headswap.study.runs import read_study
 from headswap.tokens.config import TokenizerSettings
 from headswap.tokens.store import build_store
 from headswap.tokens.train_tokenizer import train_tokenizer
-from study_fixture import done_here, planned, write_data
+from study_fixture import (
+    RecordingWatcher,
+    done_here,
+    planned,
+    write_data,
+)
 from tiny import sentences
 
 OLD = (1_000_000_000, 1_000_000_000)
@@ -35,13 +39,13 @@ def rows_of(file: str | Path) -> list[dict[str, str]]:
 
 
 def swap_labels(file: Path) -> None:
-    """Every label becomes the other one, which is as long."""
+    """Exchange the two labels, which are equally long."""
     text = file.read_text(encoding="utf-8")
     file.write_text(text.replace('"pos"', '"???"').replace('"neg"', '"pos"').replace('"???"', '"neg"'), "utf-8")
 
 
 def write_store(folder: Path, *, seed: int, vocab_size: int = 300) -> Path:
-    """A token store of some sentences; it replaces the one that is there."""
+    """Write a token store of some sentences, or replace it."""
     documents = [Document(text, "corpus", line) for line, (text, _) in enumerate(sentences(150, seed=seed))]
     tokenizer = train_tokenizer(
         [Document(text, "corpus", 1) for text, _ in sentences(150, seed=1)], TokenizerSettings(vocab_size=vocab_size)
@@ -61,7 +65,7 @@ def ids(plan: Plan, kind: str, arm: str | None = None) -> set[str]:
 
 
 @pytest.mark.parametrize("name", ["train", "test"])
-def test_other_labels_of_the_same_length_and_date_are_read(tmp_path: Path, name: str) -> None:
+def test_changed_labels_of_the_same_length_and_date_are_read(tmp_path: Path, name: str) -> None:
     sections = write_data(tmp_path / "files")
     file = tmp_path / "files" / f"{name}.jsonl"
     os.utime(file, OLD)
@@ -75,18 +79,18 @@ def test_other_labels_of_the_same_length_and_date_are_read(tmp_path: Path, name:
     assert ids(before[2], "finetune").isdisjoint(ids(after[2], "finetune"))
 
 
-def test_the_hash_of_a_labelled_file_is_not_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Even where nothing that a file system tells has changed."""
-    monkeypatch.setattr("headswap.text.content.FRESH_SECONDS", -1)
+def test_the_hash_of_a_labelled_file_is_not_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even if size and dates of the file are unchanged."""
+    monkeypatch.setattr("headswap.data.content_hash.FRESH_SECONDS", -1)
     recipe = load_recipe(StudyRecipe, None, write_data(tmp_path / "files"))
     prepare(recipe, tmp_path / "out")
-    remembered = " ".join(read_json(tmp_path / "cache" / "hashes.json"))
-    assert "corpus.jsonl" in remembered
-    assert "train.jsonl" not in remembered
-    assert "test.jsonl" not in remembered
+    cached = " ".join(read_json(tmp_path / "cache" / "hashes.json"))
+    assert "corpus.jsonl" in cached
+    assert "train.jsonl" not in cached
+    assert "test.jsonl" not in cached
 
 
-def test_a_token_store_that_was_rebuilt_in_place_makes_new_jobs(tmp_path: Path) -> None:
+def test_a_rebuilt_token_store_makes_new_jobs(tmp_path: Path) -> None:
     sections = store_sections(tmp_path)
     before = planned(tmp_path / "out", sections)[2]
     assert set(planned(tmp_path / "out", sections)[2].jobs) == set(before.jobs)
@@ -98,7 +102,7 @@ def test_a_token_store_that_was_rebuilt_in_place_makes_new_jobs(tmp_path: Path) 
     assert ids(before, "finetune", "scratch") == ids(after, "finetune", "scratch"), "the tokenizer is the same"
 
 
-def test_another_tokenizer_in_a_rebuilt_token_store_makes_new_jobs_from_scratch_too(tmp_path: Path) -> None:
+def test_a_token_store_with_another_tokenizer_makes_new_scratch_jobs(tmp_path: Path) -> None:
     sections = store_sections(tmp_path)
     before = planned(tmp_path / "out", sections)[2]
     write_store(tmp_path / "store", seed=1, vocab_size=280)
@@ -110,7 +114,7 @@ def test_another_tokenizer_in_a_rebuilt_token_store_makes_new_jobs_from_scratch_
 def test_a_copied_study_reads_its_own_rows(tmp_path: Path, change: str) -> None:
     sections = write_data(tmp_path / "files")
     sections["study"] |= BASELINES
-    first = conduct(out=tmp_path / "original", sections=sections)
+    first = run_study(out=tmp_path / "original", sections=sections)
     shutil.copytree(tmp_path / "original", tmp_path / "copy")
     if change == "deleted":
         shutil.rmtree(tmp_path / "original")
@@ -118,16 +122,16 @@ def test_a_copied_study_reads_its_own_rows(tmp_path: Path, change: str) -> None:
         for name in ("train", "test"):
             swap_labels(tmp_path / "original" / "data" / f"{name}.jsonl")
     sections["study"] |= {"seeds": 2}
-    study = conduct(out=tmp_path / "copy", sections=sections)
+    study = run_study(out=tmp_path / "copy", sections=sections)
     assert study.prepared.train == str((tmp_path / "copy" / "data" / "train.jsonl").resolve())
     assert not study.outcome.failed
-    assert len(study.outcome.done) == 2, "the jobs of the first seed are done already"
+    assert len(study.outcome.done) == 2, "the jobs of the first seed are already done"
     tests = {read_json(Path(job.folder) / "data.json")["test set"] for job in study.plan.jobs.values()}
     assert tests == {first.prepared.digests["test"]}
     assert all(str(tmp_path / "original") not in file.read_text() for file in (tmp_path / "copy" / "data").iterdir())
 
 
-def test_the_corpus_without_leaks_is_the_copy_s_own_too(tmp_path: Path) -> None:
+def test_a_copied_study_reads_its_own_corpus_without_overlap(tmp_path: Path) -> None:
     sections = write_data(tmp_path / "files")
     with (tmp_path / "files" / "corpus.jsonl").open("a", encoding="utf-8") as file:
         file.write(json.dumps({"text": rows_of(tmp_path / "files" / "test.jsonl")[0]["text"]}) + "\n")
@@ -138,28 +142,27 @@ def test_the_corpus_without_leaks_is_the_copy_s_own_too(tmp_path: Path) -> None:
     assert prepared.corpus == (str((tmp_path / "copy" / "data" / "corpus.jsonl").resolve()),)
     assert set(plan.jobs) == set(before[2].jobs)
     (tmp_path / "copy" / "data" / "corpus.jsonl").write_text('{"text": "other"}\n', encoding="utf-8")
-    with pytest.raises(InputError, match=r"corpus\.jsonl does not hold the rows that this study was prepared with"):
-        planned(tmp_path / "copy", sections)
+    assert set(planned(tmp_path / "copy", sections)[2].jobs) == set(plan.jobs), "a changed copy is written again"
+    assert len(rows_of(prepared.corpus[0])) == 150
 
 
 @pytest.mark.parametrize("content", [None, "", "{}\n", "not JSON\n"])
-def test_rows_that_are_not_those_of_the_study_are_refused(tmp_path: Path, content: str | None) -> None:
+def test_changed_rows_of_a_study_are_prepared_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, content: str | None
+) -> None:
     sections = write_data(tmp_path / "files")
-    planned(tmp_path / "out", sections)
+    _, first, _ = planned(tmp_path / "out", sections)
     file = tmp_path / "out" / "data" / "test.jsonl"
     if content is None:
         swap_labels(file)
     else:
         file.write_text(content, encoding="utf-8")
-    with pytest.raises(
-        InputError, match=r"test\.jsonl does not hold the rows .* Restore the file, or remove the folder"
-    ):
-        planned(tmp_path / "out", sections)
-    shutil.rmtree(file.parent)
-    assert planned(tmp_path / "out", sections)[1].num_rows["test"] == 60
+    _, prepared, _ = planned(tmp_path / "out", sections)
+    assert "so they are prepared again from their sources" in caplog.text
+    assert rows_digest(rows_of(file)) == first.digests["test"] == prepared.digests["test"]
 
 
-def test_rows_that_are_missing_are_prepared_again(tmp_path: Path) -> None:
+def test_missing_rows_are_prepared_again(tmp_path: Path) -> None:
     sections = write_data(tmp_path / "files")
     first = planned(tmp_path / "out", sections)[1]
     Path(first.test).unlink()
@@ -167,24 +170,14 @@ def test_rows_that_are_missing_are_prepared_again(tmp_path: Path) -> None:
     assert rows_digest(rows_of(first.test)) == first.digests["test"]
 
 
-class Problems(Watcher):
-    """Keeps why jobs failed."""
-
-    def __init__(self) -> None:
-        self.found: list[str] = []
-
-    def on_end(self, job: Job, *, seconds: float, problem: str | None) -> None:
-        self.found.append(str(problem))
-
-
 def problems_of(out: Path, prepared: Any, job: Job) -> list[str]:
-    """What is said of a job that is run in a process of its own."""
-    watcher = Problems()
-    Scheduler(out, Estimator(None, prepared), parallel=1, threads=1, keep="bundles", watcher=watcher).run([job])
-    return watcher.found
+    """The problems of a job that is run in its own process."""
+    watcher = RecordingWatcher()
+    Executor(out, Estimator(None, prepared), parallel=1, threads=1, keep="bundles", watcher=watcher).run([job])
+    return [str(problem) for problem in watcher.ended.values()]
 
 
-def test_a_job_does_not_begin_with_other_rows_than_it_was_planned_with(tmp_path: Path) -> None:
+def test_a_job_with_changed_rows_is_not_started(tmp_path: Path) -> None:
     sections = write_data(tmp_path / "files")
     _, prepared, plan = planned(tmp_path / "out", sections)
     swap_labels(Path(prepared.train))
@@ -194,7 +187,7 @@ def test_a_job_does_not_begin_with_other_rows_than_it_was_planned_with(tmp_path:
     assert not job.is_done
 
 
-def test_a_job_does_not_begin_with_a_store_that_was_rebuilt_after_it_was_planned(tmp_path: Path) -> None:
+def test_a_job_with_a_rebuilt_token_store_is_not_started(tmp_path: Path) -> None:
     sections = store_sections(tmp_path)
     _, prepared, plan = planned(tmp_path / "out", sections)
     write_store(tmp_path / "store", seed=5)
@@ -204,8 +197,8 @@ def test_a_job_does_not_begin_with_a_store_that_was_rebuilt_after_it_was_planned
     assert not job.is_done
 
 
-def test_a_study_of_an_older_version_is_reported_and_prepared_again(tmp_path: Path) -> None:
-    """Its prepared.json has absolute paths and another key, its plan.json no digests."""
+def test_a_study_of_an_earlier_version_is_reported_and_prepared_again(tmp_path: Path) -> None:
+    """Its prepared.json has absolute paths and another key, its plan.json has no digests."""
     sections = write_data(tmp_path / "files")
     sections["study"] |= BASELINES
     plan = done_here(tmp_path / "out", sections)
@@ -219,6 +212,6 @@ def test_a_study_of_an_older_version_is_reported_and_prepared_again(tmp_path: Pa
         del job["digests"]
     write_json(tmp_path / "out" / "plan.json", written)
     assert len(read_study(tmp_path / "out").runs) == 2
-    study = conduct(out=tmp_path / "out", sections=sections)
+    study = run_study(out=tmp_path / "out", sections=sections)
     assert set(study.plan.jobs) == set(plan.jobs)
     assert study.outcome.done == []

@@ -1,7 +1,7 @@
-"""The beginning of a study: everything that can be checked before training is checked, then the folder is written.
+"""Initialize a study: check everything that can be checked before training, then write its data, recipe and plan.
 
-Data, budgets, arms, bases and the tokenizer are checked while the new data are still in a temporary folder. An error
-leaves the study that is in the folder as it is, every byte of it.
+Data, budgets, arms, bases and the tokenizer are checked while the new data are in a temporary folder. An error leaves
+every byte of a study that is already in the folder unchanged.
 """
 
 import logging
@@ -26,7 +26,7 @@ from headswap.study.folder import (
     check_corpus_outside,
     check_replaceable,
     holds_study,
-    replaced,
+    replacement,
 )
 from headswap.study.plan import Job, Plan, make_plan, usable_budgets
 from headswap.study.prepare import Prepared, find_prepared, prepare
@@ -34,14 +34,14 @@ from headswap.study.prepare import Prepared, find_prepared, prepare
 log = logging.getLogger("headswap")
 
 
-def begin(
+def initialize(
     recipe: StudyRecipe, arms: list[Arm], out: Path, lock: FolderLock, *, overwrite: bool
 ) -> tuple[Prepared, Plan]:
-    """Prepare and plan a study in a folder that is locked; with `overwrite` it replaces the one that is there."""
+    """Prepare and plan a study in a locked folder; with `overwrite` it replaces the study that is there."""
     check_corpus_outside(out, recipe.study.corpus)
     if holds_study(out, overwrite=overwrite) and overwrite:
-        check_replaceable(out, _reads(recipe, arms))
-        with replaced(out, lock) as folder:
+        check_replaceable(out, _inputs(recipe, arms))
+        with replacement(out, lock) as folder:
             prepared = prepare(recipe, out, staged=folder / DATA)
             plan = _checked_plan(recipe, arms, prepared, out)
             _write(recipe, prepared, plan, folder)
@@ -63,8 +63,8 @@ def _write(recipe: StudyRecipe, prepared: Prepared, plan: Plan, folder: Path) ->
     write_json(folder / PLAN, plan.as_json())
 
 
-def _reads(recipe: StudyRecipe, arms: list[Arm]) -> list[str]:
-    """Every file and folder that the study reads, as it is named."""
+def _inputs(recipe: StudyRecipe, arms: list[Arm]) -> list[str]:
+    """Every file and folder that the study reads, as given in the settings."""
     data = recipe.data
     files = [data.train, data.validation, data.test, data.label_file, data.validation_label_file, data.test_label_file]
     names = [*files, *recipe.study.corpus, recipe.tokenizer.tokenizer, *(arm.bundle for arm in arms)]
@@ -74,7 +74,9 @@ def _reads(recipe: StudyRecipe, arms: list[Arm]) -> list[str]:
 def _checked_plan(recipe: StudyRecipe, arms: list[Arm], prepared: Prepared, out: Path) -> Plan:
     _, over = usable_budgets(recipe, prepared)
     for budget in over:
-        log.warning("Left out the budget of %s labels: the training set has %d.", budget, prepared.num_rows["train"])
+        log.warning(
+            "The budget of %s labels is left out: the training set has only %d.", budget, prepared.num_rows["train"]
+        )
     _check_budgets(recipe, prepared)
     _check_tokenizer(recipe)
     plan = make_plan(recipe, arms, prepared, out)
@@ -83,11 +85,11 @@ def _checked_plan(recipe: StudyRecipe, arms: list[Arm], prepared: Prepared, out:
 
 
 def _check_budgets(recipe: StudyRecipe, prepared: Prepared) -> None:
-    """With fewer labels than classes no job could be done."""
+    """Refuse budgets with fewer labels than classes: every such job would fail."""
     least = len(prepared.labels)
     if small := [budget for budget in recipe.study.budgets if budget != ALL and int(budget) < least]:
         raise SettingError(
-            f"A budget of {small[0]} labels cannot hold one of each of the {least} classes. "
+            f"A budget of {small[0]} labels is too small for one label of each of the {least} classes. "
             f"Use --budgets with {least} or more."
         )
 
@@ -100,7 +102,7 @@ def _check_tokenizer(recipe: StudyRecipe) -> None:
 
 
 def _check_jobs(jobs: Iterable[Job]) -> None:
-    """Check the settings and the base of one job per arm; seeds and budgets change neither."""
+    """Check the settings and the base of one job per arm; they are the same for all seeds and budgets."""
     seen: set[tuple[str, str]] = set()
     for job in jobs:
         key = (job.kind, job.arm or job.name)
@@ -125,12 +127,12 @@ def _check_finetuning(job: Job) -> None:
     recipe.adaptation.check(is_scratch=is_scratch)
     if is_scratch:
         recipe.model.laid_over(recipe.model.preset or DEFAULT_PRESET, vocab_size=1, max_length=length)
-    elif not job.needs:  # a base that was made elsewhere
-        from headswap.bundle.bundle import Bundle  # brings torch
+    elif not job.needs:  # a base that the study does not pre-train
+        from headswap.bundle.bundle import Bundle  # imports torch
 
         assert recipe.model.base is not None
         bundle = Bundle.load(recipe.model.base)
         if length is not None and length > bundle.max_length:
             raise SettingError(
-                f"max_length is {length}, but the base {recipe.model.base} reads at most {bundle.max_length} tokens."
+                f"max_length is {length}, but the base {recipe.model.base} takes at most {bundle.max_length} tokens."
             )

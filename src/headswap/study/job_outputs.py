@@ -1,9 +1,9 @@
-"""Whether the outputs of a job are whole: a job counts as done only then, and a damaged one is run again.
+"""Check the outputs of a job: it counts as done only if they are intact, and a damaged job is run again.
 
-A job that has finished gets a manifest of checksums as its last file. Studies of an earlier version have none, so the
-files themselves are checked as well: they can be read, they have what the report reads, and their lengths agree. A
-fine-tuning must also have been made from the base that is there now. `metrics.jsonl` is not in the manifest: a broken
-last line is harmless. Neither is a fine-tuned bundle, which no other job reads.
+The last file that a job writes is a manifest of checksums. Studies of earlier versions have no manifest, so the files
+themselves are checked as well: they can be read, they have the fields that the report needs, and their lengths agree. A
+fine-tuning run must also have started from the present weights of its base. The manifest leaves out `metrics.jsonl`,
+whose last line may be incomplete, and fine-tuned bundles, which no other job reads.
 """
 
 import json
@@ -31,8 +31,6 @@ from headswap.training.checkpoint import find_checkpoints
 from headswap.training.run_folder import METRICS, read_metrics
 
 RESULT = "result.json"
-RECORD = ".damaged.json"
-"""How the name of the file in logs/ ends that says what was wrong with a job which was run again."""
 NUMBER = (int, float)
 RECIPES: dict[str, type[Recipe]] = {"pretrain": PretrainRecipe, "finetune": FinetuneRecipe}
 FIELDS: dict[str, dict[str, Any]] = {
@@ -45,53 +43,53 @@ FIELDS: dict[str, dict[str, Any]] = {
         "num_parameters": int, "num_embedding_parameters": int, "max_length": int, "device": str,
     },
 }  # fmt: skip
-"""What `result.json` must have, by the kind of the job."""
+"""Required fields of `result.json`, per kind of job."""
 ENVIRONMENT = {"python": str, "processor": str, "device": str, "precision": str, "threads": int, "versions": dict}
 Signature = tuple[tuple[str, int, int, int], ...]
 
 
 class DamageError(InputError):
-    """What is wrong with a file of a job."""
+    """A file of a job is damaged."""
 
 
-def seal(folder: Path) -> None:
-    """Write the checksums of a job that has finished."""
+def write_checksums(folder: Path) -> None:
+    """Write the manifest of a finished job."""
     write_manifest(folder, leave=(METRICS,))
 
 
 def has_finished(folder: Path) -> bool:
-    """Whether a job has come to its end in a folder, whole or damaged."""
+    """Whether the job of a folder has finished, intact or damaged."""
     return any((folder / name).exists() for name in (RESULT, MANIFEST))
 
 
 def damage(kind: str, folder: Path, *, base: Path | None = None, test: Path | None = None) -> str | None:
-    """What is wrong with a job's folder, finished or on its way; None where it is whole or not there.
+    """What is wrong with the folder of a finished or unfinished job; None if it is intact or does not exist.
 
-    `base` is the folder of the base that a fine-tuning starts from, `test` the file that it is scored on.
+    `base` is the folder of the base that a fine-tuning run starts from, `test` the test set of the study.
     """
     if not folder.exists():
         return None
     if not folder.is_dir():
         return "its folder is a file"
-    why = _found(kind, folder, _signature(folder), test, _signature(test) if test and test.is_file() else ())
+    why = _first_damage(kind, folder, _signature(folder), test, _signature(test) if test and test.is_file() else ())
     if why is None and base is not None and has_finished(base) and damage("pretrain", base) is None:
-        why = _other_base(folder, base)
+        why = _base_mismatch(folder, base)
     return why
 
 
 def _signature(place: Path) -> Signature:
-    """What changes when a file of a job does, so that no file is hashed twice."""
+    """Sizes and times of the files of a job: while they stay the same, no file is hashed again."""
     files = [place] if place.is_file() else [file for part in (place, place / "bundle") for file in part.glob("*")]
     found = []
     for file in sorted(files):
-        with suppress(FileNotFoundError):  # removed in between, by the process of a study that was killed
+        with suppress(FileNotFoundError):  # removed meanwhile by a job whose study was killed
             stat = file.lstat()
             found.append((str(file), stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns))
     return tuple(found)
 
 
 @cache
-def _found(kind: str, folder: Path, _state: Signature, test: Path | None, test_state: Signature) -> str | None:
+def _first_damage(kind: str, folder: Path, _state: Signature, test: Path | None, test_state: Signature) -> str | None:
     try:
         if has_finished(folder):
             _check_finished(kind, folder, test if test_state else None)
@@ -103,8 +101,8 @@ def _found(kind: str, folder: Path, _state: Signature, test: Path | None, test_s
 
 
 def _check_finished(kind: str, folder: Path, test: Path | None) -> None:
-    is_sealed = (folder / MANIFEST).exists()
-    if is_sealed:
+    has_checksums = (folder / MANIFEST).exists()
+    if has_checksums:
         _raise_first(manifest_problems(folder), folder)
     _check_fields(folder / RESULT, FIELDS[kind])
     if kind == "tokenizer":
@@ -120,18 +118,18 @@ def _check_finished(kind: str, folder: Path, test: Path | None) -> None:
         _raise_first(manifest_problems(folder / "bundle", leave=(CARD,)), folder)
     if kind in ("finetune", "baseline"):
         predictions = _read(lambda: Predictions.load(folder), folder / "predictions.npz")
-        if test is not None and not is_sealed and not np.array_equal(predictions.text_ids, _ids_of(test)):
-            raise DamageError(f"predictions.npz is not of the {len(_ids_of(test)):,} texts of {test.name}")
+        if test is not None and not has_checksums and not np.array_equal(predictions.text_ids, _ids_of(test)):
+            raise DamageError(f"predictions.npz does not belong to the {len(_ids_of(test)):,} texts of {test.name}")
 
 
 def _check_unfinished(kind: str, folder: Path) -> None:
-    """What a job needs to resume in its folder; damaged checkpoints and metrics are the training's own matter."""
+    """Check the files that an unfinished job needs to resume; the training verbs check checkpoints and metrics."""
     if kind not in RECIPES:
         return
     if (folder / "recipe.toml").exists():
         _check_recipe(kind, folder)
     elif find_checkpoints(folder / "checkpoints"):
-        raise DamageError("it has checkpoints and no recipe.toml")
+        raise DamageError("it has checkpoints but no recipe.toml")
     if (folder / "data.json").exists():
         _check_fields(folder / "data.json", {})
 
@@ -139,28 +137,28 @@ def _check_unfinished(kind: str, folder: Path) -> None:
 def _check_fields(file: Path, fields: dict[str, Any]) -> None:
     content = _read(lambda: read_json(file), file)
     if not isinstance(content, dict):
-        raise DamageError(f"{file.name} is JSON, but not an object")
+        raise DamageError(f"{file.name} is not a JSON object")
     for name, kind in fields.items():
         if not isinstance(content.get(name), kind) or isinstance(content[name], bool):
-            raise DamageError(f"{file.name} has no '{name}', or one of the wrong type")
+            raise DamageError(f"the field '{name}' of {file.name} is missing or has the wrong type")
 
 
 def _check_recipe(kind: str, folder: Path) -> None:
     file = folder / "recipe.toml"
     _read(lambda: load_recipe(RECIPES[kind], file), file)
     if read_toml(file).get("verb") != kind:
-        raise DamageError(f"recipe.toml is not of headswap {kind}")
+        raise DamageError(f"recipe.toml is not a recipe of headswap {kind}")
 
 
 def _check_tokenizer(folder: Path) -> None:
     file = folder / "tokenizer.json"
     tokenizer = _read(lambda: Tokenizer.load(file), file)
     if tokenizer.fingerprint != read_json(folder / RESULT)["fingerprint"]:
-        raise DamageError("tokenizer.json has another fingerprint than result.json")
+        raise DamageError("the fingerprint of tokenizer.json is not the one in result.json")
 
 
 def _read(read: Callable[[], Any], file: Path) -> Any:
-    """What is read from a file; one that cannot be read is damage, in a few words."""
+    """The content of a file; a file that cannot be read is a short `DamageError`."""
     try:
         return read()
     except (HeadswapError, OSError) as problem:
@@ -171,8 +169,8 @@ def _read(read: Callable[[], Any], file: Path) -> Any:
         elif file.suffix == ".json":
             why = f"{file.name} is not valid"
         else:
-            told = str(problem).splitlines()[0].removesuffix(RUN_AGAIN).rstrip(".")
-            why = told.replace(f"{file.parent}/", "")
+            first_line = str(problem).splitlines()[0].removesuffix(RUN_AGAIN).rstrip(".")
+            why = first_line.replace(f"{file.parent}/", "")
         raise DamageError(why) from None
 
 
@@ -190,19 +188,19 @@ def _ids_of(test: Path) -> np.ndarray:
     return _ids_at(test, _signature(test))
 
 
-def _other_base(folder: Path, base: Path) -> str | None:
-    """Whether a fine-tuning was made from other weights than its base has now, by the checksums in its ledger."""
+def _base_mismatch(folder: Path, base: Path) -> str | None:
+    """Whether a fine-tuning run started from other weights than its base has now, by the checksums in its ledger."""
     file = folder / "ledger.json"
     try:
         rows = json.loads(file.read_bytes())["tensors"]
-        carried = {row["tensor"]: row["checksum"] for row in rows if row["status"] == "carried"}
+        kept = {row["tensor"]: row["checksum"] for row in rows if row["status"] == "carried"}
     except (OSError, ValueError, KeyError, TypeError):
-        if not has_finished(folder):  # it is written again when the job resumes
+        if not has_finished(folder):  # a resumed job writes the ledger again
             return None
         return "ledger.json is missing" if not file.exists() else "ledger.json is not valid"
     now = _checksums(base, _signature(base))
-    is_same = bool(carried) and all(now.get(name) == value for name, value in carried.items())
-    return None if is_same else f"it was made from other weights than {base.name} has now"
+    is_same = bool(kept) and all(now.get(name) == value for name, value in kept.items())
+    return None if is_same else f"it started from other weights than {base.name} has now"
 
 
 @cache

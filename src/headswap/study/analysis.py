@@ -1,0 +1,208 @@
+"""Compute the results of a study from its runs: scores and statistics, curves, calibration, disagreements, cost.
+
+Scores and statistics are computed in score_table.py. Everything can be computed again from the run folders.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from headswap.metrics.classification import calibration, confusion_matrix, f1_scores
+from headswap.study.results import (
+    EPOCH_METRICS,
+    ArmDetails,
+    BasePoint,
+    BaseResult,
+    CalibrationBin,
+    CollapsedRuns,
+    Cost,
+    Curve,
+    Disagreement,
+    SetOverlap,
+    StudyResults,
+)
+from headswap.study.runs import PretrainedBase, ScoredRun, StudyRuns
+from headswap.study.score_table import ScoreTable
+
+MOST_DISAGREEMENTS = 10
+TEXT_LENGTH = 300
+COPIED = (
+    "objective", "loss", "perplexity", "bits_per_byte", "epochs", "steps", "tokens", "seconds", "tokens_per_second",
+    "peak_memory_bytes", "device", "references",
+)  # fmt: skip
+"""Fields of a pre-training's `result.json` that are fields of `BaseResult`."""
+
+
+def analyse(study: StudyRuns, *, with_texts: bool = True) -> StudyResults:
+    """Compute all results; without `with_texts` they hold no text of the data."""
+    table = ScoreTable(study)
+    first = study.runs[0].predictions
+    return StudyResults(
+        metric=study.metric,
+        arms=list(study.arms),
+        budgets=study.budgets,
+        seeds=sorted({run.seed for run in study.runs}),
+        labels=list(first.labels),
+        num_test=len(first.targets),
+        num_bases=max((len(bases) for bases in study.bases.values()), default=0),
+        parameters=_parameters(study),
+        cells=table.cells(),
+        comparisons=table.comparisons(),
+        label_worth=table.label_worth(),
+        break_even=table.break_even(),
+        catch_up=table.catch_up(),
+        curves=_curves(study),
+        bases=_bases(study),
+        details=_details(study),
+        disagreements=_disagreements(study, with_texts=with_texts),
+        cost=_cost(study),
+        overlap=[SetOverlap.from_json(row, with_texts=with_texts) for row in study.prepared.get("overlap", [])],
+        dropped=study.prepared.get("dropped", {}),
+        collapsed=_collapsed(study),
+        notes=list(study.prepared.get("notes", [])),
+        missing=list(study.missing),
+        with_texts=with_texts,
+    )
+
+
+def _parameters(study: StudyRuns) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for run in study.runs:
+        if count := run.result.get("parameters"):
+            found.setdefault(run.arm, count["total"])
+    return found
+
+
+def _collapsed(study: StudyRuns) -> list[CollapsedRuns]:
+    """Arms with runs that predict one label for every text although the test set has several."""
+    found = []
+    for arm in study.arms:
+        runs = [run for run in study.runs if run.arm == arm and arm != "majority"]
+        checked = [run.predictions for run in runs if len(set(run.predictions.targets.tolist())) > 1]
+        if count := sum(len(set(one.probabilities.argmax(1).tolist())) == 1 for one in checked):
+            found.append(CollapsedRuns(arm, count, len(runs)))
+    return found
+
+
+def _curves(study: StudyRuns) -> list[Curve]:
+    found = []
+    for budget in study.budgets:
+        for arm in study.arms:
+            runs = study.by_seed(arm, budget.labels)
+            for metric in EPOCH_METRICS:
+                seeds = {seed: _points(runs[seed], metric) for seed in sorted(runs)}
+                if any(seeds.values()):
+                    found.append(Curve(arm, budget.labels, metric, seeds))
+    return found
+
+
+def _points(run: ScoredRun, metric: str) -> list[tuple[float, float]]:
+    return [(line["epoch"], line[metric]) for line in run.history if line.get(metric) is not None]
+
+
+def _bases(study: StudyRuns) -> list[BaseResult]:
+    """One result per base; arms that start from the same base share it."""
+    by_name: dict[str, PretrainedBase] = {}
+    arms: dict[str, list[str]] = {}
+    for arm, bases in study.bases.items():
+        for base in bases:
+            by_name.setdefault(base.name, base)
+            arms.setdefault(base.name, []).append(arm)
+    return [
+        BaseResult(
+            name=name,
+            arms=arms[name],
+            folder=base.folder.name,
+            **_copied(base.result),
+            curve=[
+                BasePoint(line["epoch"], line.get("eval_loss"), line.get("eval_perplexity")) for line in base.history
+            ],
+        )
+        for name, base in by_name.items()
+    ]
+
+
+def _copied(result: dict[str, Any]) -> dict[str, Any]:
+    return {field: result.get(field) for field in COPIED}
+
+
+def _details(study: StudyRuns) -> list[ArmDetails]:
+    """Calibration, confusion matrix and F1 of every arm at the fullest budget, over all its seeds."""
+    labels = study.fullest_budget
+    found = []
+    for arm in study.arms:
+        runs = list(study.by_seed(arm, labels).values())
+        if not runs:
+            continue
+        counts = [confusion_matrix(run.predictions.probabilities, run.predictions.targets) for run in runs]
+        f1 = np.array([f1_scores(count) for count in counts])
+        pooled = calibration(
+            np.concatenate([run.predictions.probabilities for run in runs]),
+            np.concatenate([run.predictions.targets for run in runs]),
+        )
+        found.append(
+            ArmDetails(
+                arm=arm,
+                labels=labels,
+                confusion=np.mean(counts, axis=0).round(1).tolist(),
+                f1=[None if np.isnan(value).all() else float(np.nanmean(value)) for value in f1.T],
+                ece=pooled["ece"],
+                bins=[CalibrationBin(**one) for one in pooled["bins"]],
+            )
+        )
+    return found
+
+
+def _disagreements(study: StudyRuns, *, with_texts: bool) -> list[Disagreement]:
+    """The test texts for which the arms' probabilities of the true label differ most, at the fullest budget."""
+    trust: dict[str, np.ndarray] = {}
+    for arm in study.arms:
+        runs = list(study.by_seed(arm, study.fullest_budget).values())
+        if runs and arm != "majority":
+            trust[arm] = np.mean([_probability_of_truth(run) for run in runs], axis=0)
+    if len(trust) < 2:
+        return []
+    stacked = np.stack(list(trust.values()))
+    spread = stacked.max(axis=0) - stacked.min(axis=0)
+    first = study.runs[0].predictions
+    texts = study.texts if with_texts else None
+    return [
+        Disagreement(
+            row=int(row),
+            label=first.labels[first.targets[row]],
+            trust={arm: float(values[row]) for arm, values in trust.items()},
+            text=_shortened(texts[row]) if texts else None,
+        )
+        for row in np.argsort(-spread, kind="stable")[:MOST_DISAGREEMENTS]
+    ]
+
+
+def _probability_of_truth(run: ScoredRun) -> np.ndarray:
+    predictions = run.predictions
+    return predictions.probabilities[np.arange(len(predictions.targets)), predictions.targets]
+
+
+def _shortened(text: str) -> str:
+    plain = " ".join(text.split())
+    return plain if len(plain) <= TEXT_LENGTH else f"{plain[:TEXT_LENGTH].rstrip()} ..."
+
+
+def _cost(study: StudyRuns) -> list[Cost]:
+    found = []
+    for arm in study.arms:
+        for budget in study.budgets:
+            runs = list(study.by_seed(arm, budget.labels).values())
+            if not runs:
+                continue
+            peaks = [run.result["peak_memory_bytes"] for run in runs if run.result.get("peak_memory_bytes")]
+            tokens = [run.result["tokens"] for run in runs if run.result.get("tokens")]
+            found.append(
+                Cost(
+                    arm=arm,
+                    labels=budget.labels,
+                    seconds=float(np.mean([run.result["seconds"] for run in runs])),
+                    tokens=float(np.mean(tokens)) if tokens else None,
+                    peak_memory_bytes=max(peaks) if peaks else None,
+                )
+            )
+    return found

@@ -1,0 +1,157 @@
+"""Sentences about gains, losses, differences that are not significant, too few seeds, and label worth."""
+
+from dataclasses import replace
+
+import pytest
+
+from headswap.study.analysis import analyse
+from headswap.study.findings import break_even_sentence, comparison_sentence, describe_arm, headline, worth_sentence
+from study_fixture import (
+    synthetic_study,
+)
+
+
+def test_a_gain_is_stated_with_its_interval() -> None:
+    cells = {
+        ("tfidf", 400): [0.80, 0.79, 0.81],
+        ("scratch", 400): [0.78, 0.77, 0.79],
+        ("pretrained", 400): [0.83, 0.82, 0.84],
+    }
+    found = analyse(synthetic_study(cells))
+    first, second = headline(found)
+    assert first == "Pre-training gains 5.0 points (4.8 to 5.2) at 400 labels."
+    assert second == "The best Transformer beats TF-IDF + logistic regression by 3.0 points at 400 labels (pretrained)."
+
+
+def test_a_loss_is_stated_like_a_gain() -> None:
+    cells = {
+        ("tfidf", 400): [0.9, 0.9, 0.9], ("scratch", 400): [0.83, 0.82, 0.84],
+        ("pretrained", 400): [0.78, 0.765, 0.795],
+    }  # fmt: skip
+    first, second = headline(analyse(synthetic_study(cells)))
+    assert first == "Pre-training loses 5.0 points (3.8 to 6.2) at 400 labels."
+    assert second == "TF-IDF + logistic regression beats the best Transformer by 7.0 points at 400 labels."
+
+
+def test_noise_is_not_significant_and_the_seeds_needed_are_stated() -> None:
+    cells = {("scratch", 400): [0.80, 0.82, 0.78], ("pretrained", 400): [0.82, 0.79, 0.81]}
+    found = analyse(synthetic_study(cells))
+    (first,) = headline(found)
+    assert first.startswith("No significant difference between pre-training and scratch at 400 labels (+0.7 points, ")
+    (row,) = found.comparisons
+    assert row.verdict == "none"
+    assert row.seeds_needed is not None
+    assert row.seeds_needed > 50
+    assert f"{row.seeds_needed} seeds would detect a difference of this size" in comparison_sentence(row)
+
+
+def test_a_difference_that_fails_the_correction_is_not_significant() -> None:
+    quiet = {(arm, labels): [0.80, 0.81, 0.79] for arm in ("scratch", "tfidf") for labels in (100, 200, 400, 800)}
+    noisy = {("pretrained", labels): [0.82, 0.78, 0.80] for labels in (100, 200, 400)}
+    cells = quiet | noisy | {("pretrained", 800): [0.83, 0.842, 0.838]}
+    found = analyse(synthetic_study(cells))
+    row = next(c for c in found.comparisons if (c.arm, c.other, c.labels) == ("pretrained", "scratch", 800))
+    assert row.p < 0.05 <= row.p_holm
+    assert row.verdict == "none"
+    assert f"significant only without correction for {row.num_comparisons} comparisons" in comparison_sentence(row)
+
+
+@pytest.mark.parametrize(
+    ("count", "sentence"),
+    [
+        (1, "1 seed is too few to compare arms; use at least 3."),
+        (2, "2 seeds are too few to compare arms; use at least 3."),
+    ],
+)
+def test_too_few_seeds_are_not_compared(count: int, sentence: str) -> None:
+    cells = {("scratch", 400): [0.7, 0.71][:count], ("pretrained", 400): [0.9, 0.92][:count]}
+    found = analyse(synthetic_study(cells))
+    assert headline(found) == [sentence]
+    assert found.comparisons[0].verdict == "no claim"
+    assert found.cells[0].low is None
+
+
+def test_label_worth_and_break_even_are_stated() -> None:
+    cells = {
+        ("scratch", 100): [0.60, 0.61, 0.59], ("scratch", 400): [0.70, 0.71, 0.69],
+        ("scratch", 1600): [0.80, 0.81, 0.79],
+        ("pretrained", 100): [0.701, 0.709, 0.69], ("pretrained", 400): [0.90, 0.91, 0.89],
+        ("pretrained", 1600): [0.802, 0.809, 0.79],
+    }  # fmt: skip
+    found = analyse(synthetic_study(cells))
+    sentences = [worth_sentence(row) for row in found.label_worth]
+    assert sentences[0].startswith("Pre-training at 100 labels: the label worth is 4 (95 % interval ")
+    assert sentences[0].endswith("Scratch needs 4 times as many labels for the same score.")
+    assert sentences[1] == (
+        "Pre-training at 400 labels: the label worth is more than 4. Scratch does not reach this score with 1,600 "
+        "labels, the largest budget tried."
+    )
+    assert "the label worth is not shown to differ from 1" in sentences[2]
+    first = break_even_sentence(found.break_even[0])
+    assert first.startswith("At 100 labels, pre-training took 60.0 s and saved about 300 labels (at least ")
+    assert first.endswith("It pays off if one label takes longer than 0.2 s.")
+    assert len(found.break_even) == 2, "none without a label worth above 1"
+
+
+def test_baselines_alone_are_nothing_to_compare() -> None:
+    found = analyse(synthetic_study({("majority", 400): [0.5, 0.5], ("tfidf", 400): [0.6, 0.7]}))
+    assert headline(found) == ["There is nothing to compare: the only arms with finished runs are majority and tfidf."]
+
+
+def test_an_unbounded_label_worth_is_not_estimated() -> None:
+    cells = {
+        ("scratch", 40): [0.60, 0.50, 0.70], ("scratch", 80): [0.55, 0.75, 0.50],
+        ("pretrained", 40): [0.50, 0.70, 0.60], ("pretrained", 80): [0.70, 0.50, 0.60],
+    }  # fmt: skip
+    (row, *_) = analyse(synthetic_study(cells)).label_worth
+    assert row.low is row.high is None
+    assert worth_sentence(row) == (
+        "Pre-training at 40 labels: the label worth cannot be estimated with budgets of 40 to 80 labels."
+    )
+
+
+def test_a_gain_at_the_largest_budget_is_worth_more_than_the_budget() -> None:
+    cells = {
+        ("scratch", 100): [0.60, 0.61, 0.59], ("scratch", 400): [0.65, 0.66, 0.64],
+        ("pretrained", 100): [0.70, 0.71, 0.69], ("pretrained", 400): [0.75, 0.76, 0.74],
+    }  # fmt: skip
+    assert worth_sentence(analyse(synthetic_study(cells)).label_worth[1]) == (
+        "Pre-training at 400 labels: the label worth is more than 1. Scratch does not reach this score with 400 "
+        "labels, the largest budget tried."
+    )
+
+
+def test_a_label_worth_beyond_the_budgets_keeps_its_interval() -> None:
+    cells = {
+        ("scratch", 100): [0.60, 0.61, 0.59], ("scratch", 400): [0.70, 0.72, 0.68],
+        ("pretrained", 100): [0.69, 0.71, 0.73], ("pretrained", 400): [0.69, 0.71, 0.73],
+    }  # fmt: skip
+    first, second = (worth_sentence(row) for row in analyse(synthetic_study(cells)).label_worth)
+    assert first.startswith("Pre-training at 100 labels: the label worth is more than 4 (95 % interval ")
+    assert first.endswith("The mean of scratch does not reach this score with the largest budget tried.")
+    assert "the label worth is not shown to differ from 1" in second
+
+
+def test_equal_scores_are_stated() -> None:
+    cells = {("scratch", 100): [0.7, 0.8, 0.9], ("lora", 100): [0.7, 0.8, 0.9]}
+    (row,) = analyse(synthetic_study(cells)).comparisons
+    equal = replace(row, low=0.0, high=0.0)
+    assert comparison_sentence(equal) == "lora against scratch at 100 labels: the same score with every seed."
+    sentence = comparison_sentence(replace(row, low=-0.01, high=0.01))
+    assert "more than 1,000 seeds would be needed to detect a difference of this size" in sentence
+
+
+def test_pretrained_and_installed_bases_are_compared_with_scratch() -> None:
+    cells = {
+        ("scratch", 100): [0.70, 0.72, 0.68], ("pretrained", 100): [0.72, 0.69, 0.71],
+        ("box", 100): [0.801, 0.819, 0.78],
+    }  # fmt: skip
+    first, second = headline(analyse(synthetic_study(cells)))
+    assert first.startswith("No significant difference between pre-training and scratch at 100 labels (+0.7 points, ")
+    assert second == "The installed base gains 10.0 points (9.8 to 10.2) at 100 labels."
+
+
+def test_every_arm_is_described() -> None:
+    assert describe_arm("tfidf") == "TF-IDF of word 1-2-grams, logistic regression"
+    assert describe_arm("box:letters") == "the installed base box:letters, all weights fine-tuned"
+    assert describe_arm("mine") == "a given bundle or recipe"

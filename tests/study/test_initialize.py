@@ -1,0 +1,112 @@
+"""A study with a mistake is refused before anything is trained or written."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from boxed import tiny_base
+from headswap.core.errors import HeadswapError, SettingError
+from headswap.study.run import run_study
+from headswap.tokens.tokenizer import Tokenizer
+from study_fixture import (
+    sections_of,
+    snapshot,
+)
+
+
+def mistyped_train(given: dict[str, Any], _files: Path, _tokenizer: Tokenizer) -> None:
+    given["data"]["train"] = given["data"]["train"].replace("train", "trian")
+
+
+def mistyped_corpus(given: dict[str, Any], files: Path, _tokenizer: Tokenizer) -> None:
+    given["study"]["corpus"] = (str(files / "corpsu.jsonl"),)
+
+
+def no_test_set(given: dict[str, Any], _files: Path, _tokenizer: Tokenizer) -> None:
+    del given["data"]["test"]
+
+
+def foreign_label(given: dict[str, Any], _files: Path, _tokenizer: Tokenizer) -> None:
+    with Path(given["data"]["test"]).open("a", encoding="utf-8") as file:
+        file.write(json.dumps({"text": "a label that train does not have", "label": "mixed"}) + "\n")
+
+
+def too_large_budget(given: dict[str, Any], _files: Path, _tokenizer: Tokenizer) -> None:
+    given["study"]["budgets"] = ("5000",)
+
+
+def too_small_budget(given: dict[str, Any], _files: Path, _tokenizer: Tokenizer) -> None:
+    given["study"]["budgets"] = ("2",)
+    with Path(given["data"]["train"]).open("a", encoding="utf-8") as file:
+        file.writelines(json.dumps({"text": f"neither {number}", "label": "mixed"}) + "\n" for number in range(5))
+
+
+def missing_base(given: dict[str, Any], files: Path, _tokenizer: Tokenizer) -> None:
+    (files / "arm.toml").write_text(f'verb = "finetune"\n[model]\nbase = "{files / "no-base"}"\n')
+    given["study"]["arms"] = (str(files / "arm.toml"),)
+
+
+def damaged_base(given: dict[str, Any], files: Path, tokenizer: Tokenizer) -> None:
+    weights = tiny_base(files / "base", tokenizer) / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    given["study"]["arms"] = (str(files / "base"),)
+
+
+def base_for_shorter_texts(given: dict[str, Any], files: Path, tokenizer: Tokenizer) -> None:
+    given["study"] |= {"arms": (str(tiny_base(files / "base", tokenizer)),), "max_length": 64}
+
+
+def missing_tokenizer(given: dict[str, Any], files: Path, _tokenizer: Tokenizer) -> None:
+    given["study"]["arms"] = ("scratch",)
+    given["tokenizer"] = {"tokenizer": str(files / "no-tokenizer.json")}
+
+
+def impossible_shape(given: dict[str, Any], _files: Path, _tokenizer: Tokenizer) -> None:
+    given["study"]["arms"] = ("pretrained",)
+    given["model"] = given["model"] | {"num_attention_heads": 3}
+
+
+def impossible_adaptation(given: dict[str, Any], _files: Path, _tokenizer: Tokenizer) -> None:
+    given["study"]["arms"] = ("gradual",)
+    given["adaptation"] = {"trainable": "head"}
+
+
+@pytest.mark.parametrize(
+    ("mistake", "words"),
+    [
+        (mistyped_train, r"trian\.jsonl does not exist\. Did you mean '.*train\.jsonl'"),
+        (mistyped_corpus, r"corpsu\.jsonl does not exist"),
+        (no_test_set, "needs a test set"),
+        (foreign_label, "mixed"),
+        (too_large_budget, "A budget of 5,000 labels is too large"),
+        (too_small_budget, "A budget of 2 labels is too small for one label of each of the 3 classes"),
+        (missing_base, "no-base does not exist"),
+        (damaged_base, r"model\.safetensors has .* bytes"),
+        (base_for_shorter_texts, "max_length is 64, but the base .* takes at most 40 tokens"),
+        (missing_tokenizer, r"no-tokenizer\.json does not exist"),
+        (impossible_shape, "hidden_size 32 is not a multiple of num_attention_heads 3"),
+        (impossible_adaptation, "under --trainable head no layer of the base moves"),
+    ],
+)
+@pytest.mark.parametrize("overwrite", [True, False])
+def test_a_mistake_leaves_every_byte_of_the_old_study(
+    out: Path, given: dict[str, Any], tokenizer: Tokenizer, mistake: Callable[..., None], words: str, overwrite: bool
+) -> None:
+    mistake(given, out.parent / "files", tokenizer)
+    before = snapshot(out)
+    with pytest.raises(HeadswapError, match=words):
+        run_study(out=out, sections=given, overwrite=overwrite)
+    assert snapshot(out) == before
+    assert sorted(path.name for path in out.parent.iterdir() if path.name.startswith(".")) == []
+
+
+def test_a_budget_below_the_number_of_classes_is_refused(tmp_path: Path) -> None:
+    given = sections_of(tmp_path, budgets=("2", "40"))
+    with Path(given["data"]["train"]).open("a", encoding="utf-8") as file:
+        file.writelines(json.dumps({"text": f"neither {number}", "label": "mixed"}) + "\n" for number in range(5))
+    with pytest.raises(SettingError, match="budget of 2 labels is too small for one label of each of the 3 classes"):
+        run_study(out=tmp_path / "out", sections=given)
+    assert not (tmp_path / "out" / "runs").exists()

@@ -1,0 +1,23 @@
+"""Learning rates and commands of the methods section."""
+
+from pathlib import Path
+
+from headswap.study.baseline_runs import add_baselines
+from headswap.study.methods import commands, methods
+from headswap.study.runs import read_runs, read_study
+from study_fixture import (
+    runs_of,
+)
+
+
+def test_the_learning_rates_of_every_arm_are_stated(finished_study: Path) -> None:
+    (sentence,) = [sentence for sentence in methods(read_study(finished_study)) if "Learning rates" in sentence]
+    assert "scratch 0.00085; pretrained 0.0017, times 0.8 per layer downwards, times 10 for the head." in sentence
+
+
+def test_the_command_of_a_comparison_names_existing_runs(finished_study: Path) -> None:
+    names = [f"{arm}-220-seed{seed}-" for arm in ("scratch", "pretrained") for seed in (1, 2, 3)]
+    command = commands(add_baselines(read_runs(runs_of(finished_study, *names))))
+    folders = command.removeprefix("headswap compare ").split()
+    assert len(folders) == 6
+    assert all(Path(folder).is_dir() for folder in folders)
