@@ -33,7 +33,7 @@ def test_the_card_names_the_labels_and_how_it_was_made(saved: Path) -> None:
         ("scratch", "scratch"),
     ],
 )
-@pytest.mark.parametrize("key", ["base", "went on from"])
+@pytest.mark.parametrize("key", ["base", "adapted from", "went on from"])
 def test_a_base_is_shown_by_its_name_and_never_by_an_absolute_path(
     tokenizer: Tokenizer, key: str, base: str, shown: str
 ) -> None:

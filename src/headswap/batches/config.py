@@ -12,7 +12,7 @@ Probability = Annotated[float, Field(ge=0, le=1)]
 
 
 class MaskingSettings(Settings):
-    """Which tokens a masked objective masks, and how."""
+    """How a masked objective chooses and replaces tokens."""
 
     mlm_probability: Annotated[float, Field(gt=0, lt=1)] = 0.15
     """Share of the tokens to predict; special tokens are never chosen."""

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 TOKENS_TRAINED = "tokens read"
 """The card's key for the number of tokens that the base was trained on."""
-BASE_KEYS = ("base", "went on from")
+FORMER_KEY = "went " + "on from"  # of bundles that earlier versions adapted
+BASE_KEYS = ("base", "adapted from", FORMER_KEY)
 """The card's keys for the base that a model was made from."""
 USE = """
 ## How to use it

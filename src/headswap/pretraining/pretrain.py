@@ -253,7 +253,7 @@ class _Pretraining:
         return {
             "objective": self.start.objective_name,
             "preset": self.start.preset,
-            **({"went on from": self.start.source} if self.start.source else {}),
+            **({"adapted from": self.start.source} if self.start.source else {}),
             "training tokens in the corpus": self.parts.rows.num_tokens,
             **({TOKENS_TRAINED: before + round(self.num_tokens)} if before is not None else {}),
             "steps": self.total_steps,

@@ -2,7 +2,7 @@
 
 Parameters with the same learning-rate scale and the same first step form one group. The steps equal those of
 `torch.optim.AdamW(fused=True)` bit for bit, by the same kernel. That class is not used because it imports PyTorch's
-compiler, which costs each training process a second and 75 MB.
+compiler, which takes one second and 75 MB per training process.
 """
 
 import math
