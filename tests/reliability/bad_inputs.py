@@ -808,7 +808,7 @@ argv("merging a model without adapters", "merge", "bundle", "--out=out", files="
 argv("merging into a folder that is there", "merge", "bundle", "--out=base", files="bundle base",
      says=("--out base exists already", "Choose another name"))  # fmt: skip
 setting("a share of masks above one", "--objective=masked --mlm-probability=1.5", "--mlm-probability", "less than")
-setting("a share of masks for the next token", "--mlm-probability=0.2", "mlm_probability")
+setting("a share of masks for the next token", "--mlm-probability=0.2", "--mlm-probability")
 
 
 # Studies
