@@ -283,7 +283,7 @@ def test_a_file_of_data_without_its_flag_is_told_the_flag(
 ) -> None:
     (tmp_path / name).write_text("text,label\n")
     assert run(["doctor", str(tmp_path / name)]) == 2
-    assert f"To examine data pass {flag} {tmp_path / name}." in capsys.readouterr().err
+    assert f"To check data pass {flag} {tmp_path / name}." in capsys.readouterr().err
 
 
 def test_a_file_that_is_broken_is_a_problem_of_its_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
