@@ -1,4 +1,4 @@
-"""Files that headswap did not write: no verb removes, replaces or writes them, and what is read is never replaced."""
+"""Files that headswap did not write are never removed or replaced; input files are never replaced."""
 
 import json
 import os
@@ -32,7 +32,7 @@ TINY_RUN = {
 
 
 def refused(capsys: pytest.CaptureFixture[str], *argv: object) -> str:
-    """The sentence of a command that is refused."""
+    """The message of a command that is refused."""
     code = run([str(part) for part in argv])
     said = capsys.readouterr().err
     assert code == 2, said
@@ -49,7 +49,7 @@ def done(capsys: pytest.CaptureFixture[str], *argv: object) -> str:
 
 
 def contents(folder: Path) -> dict[str, bytes | str]:
-    """Every file below a folder with its bytes, every link with what it names."""
+    """Every file below a folder with its bytes, every link with its target."""
     found = sorted(path for path in folder.rglob("*") if path.is_symlink() or path.is_file())
     return {
         str(path.relative_to(folder)): os.readlink(path) if path.is_symlink() else path.read_bytes() for path in found
@@ -135,7 +135,7 @@ def test_store_names_foreign_files_and_removes_nothing(
     assert contents(tmp_path) == before
 
 
-def test_files_with_our_names_are_foreign_where_nothing_shows_that_they_are_ours(
+def test_files_of_other_libraries_with_the_same_names_are_foreign(
     capsys: pytest.CaptureFixture[str], adapted: Path, texts: Path, tmp_path: Path
 ) -> None:
     """A model of another library has a config.json and a model.safetensors too."""
@@ -163,7 +163,7 @@ def test_pretrain_names_foreign_files_below_its_own_folders(texts: Path, tmp_pat
     assert contents(made.path) == before
 
 
-def test_pretrain_does_not_take_a_users_files_for_a_run(texts: Path, tmp_path: Path) -> None:
+def test_pretrain_does_not_treat_user_files_as_a_run(texts: Path, tmp_path: Path) -> None:
     """`data.json`, `result.json` and a recipe that a user wrote have the names of a run's files."""
     for name in ("data.json", "recipe.toml"):
         folder = tmp_path / name.partition(".")[0]
@@ -174,7 +174,7 @@ def test_pretrain_does_not_take_a_users_files_for_a_run(texts: Path, tmp_path: P
         assert contents(folder) == {name: b"# mine\n"}
 
 
-def test_a_resume_leaves_hidden_files_of_the_user(texts: Path, tmp_path: Path) -> None:
+def test_resume_keeps_hidden_files_of_the_user(texts: Path, tmp_path: Path) -> None:
     made = hs.pretrain(texts, out=tmp_path / "run", **TINY_RUN)
     (made.path / "result.json").unlink()
     (made.path / ".tmp-mine").mkdir()
@@ -184,7 +184,7 @@ def test_a_resume_leaves_hidden_files_of_the_user(texts: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("verb", ["merge", "store"])
-def test_a_folder_that_only_looks_set_aside_is_left(
+def test_user_folder_with_the_name_of_a_backup_is_kept(
     capsys: pytest.CaptureFixture[str], adapted: Path, tokenizer: Tokenizer, texts: Path, tmp_path: Path, verb: str
 ) -> None:
     """Whether the target exists or not."""
@@ -198,7 +198,7 @@ def test_a_folder_that_only_looks_set_aside_is_left(
         assert "notes.txt" not in contents(tmp_path / "out")
 
 
-# An output that is what is read
+# An output that is an input
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_merge_never_replaces_what_it_reads(
     assert (work / "link").is_symlink()
 
 
-def test_merge_into_the_bundle_that_it_reads_says_so(capsys: pytest.CaptureFixture[str], adapted: Path) -> None:
+def test_merge_into_its_input_is_reported(capsys: pytest.CaptureFixture[str], adapted: Path) -> None:
     said = refused(capsys, "merge", adapted, "--out", adapted, "--overwrite")
     assert f"--out {adapted} is the input {adapted}. Choose another folder." in said
     for given in (adapted, adapted.parent):
@@ -253,7 +253,7 @@ def test_store_never_replaces_what_it_reads(
 # An output file
 
 
-def test_a_file_that_is_no_tokenizer_is_not_replaced(
+def test_file_that_is_no_tokenizer_is_not_replaced(
     capsys: pytest.CaptureFixture[str], texts: Path, tmp_path: Path
 ) -> None:
     for content in ("my notes", '{"model": {}}', "[]"):
@@ -263,7 +263,7 @@ def test_a_file_that_is_no_tokenizer_is_not_replaced(
         assert (tmp_path / "notes.json").read_text() == content
 
 
-def test_a_file_that_holds_no_vectors_is_not_replaced(
+def test_file_without_vectors_is_not_replaced(
     capsys: pytest.CaptureFixture[str], adapted: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "a.npy"
@@ -296,7 +296,7 @@ def test_an_output_that_is_a_link_is_refused(
     assert (tmp_path / "target").exists() is not is_dangling
 
 
-def test_pretrain_into_a_link_that_names_nothing_is_a_sentence(texts: Path, tmp_path: Path) -> None:
+def test_pretrain_into_a_dangling_link_is_refused(texts: Path, tmp_path: Path) -> None:
     (tmp_path / "run").symlink_to(tmp_path / "nothing")
     with pytest.raises(SettingError, match="cannot be written to"):
         hs.pretrain(texts, out=tmp_path / "run", **TINY_RUN)

@@ -44,14 +44,11 @@ def groups_of(lines: list[str]) -> list[str]:
     return [line for line in lines if line in ORDER]
 
 
-def examples() -> list[tuple[str, str]]:
+def examples(capsys: pytest.CaptureFixture[str]) -> list[tuple[str, str]]:
     """Every example of every help page, as one line each."""
     found = []
     for verb in VERBS:
-        done = subprocess.run(
-            [sys.executable, "-m", "headswap", verb, "--help"], capture_output=True, text=True, check=True
-        )
-        text = done.stdout.replace("\\\n", "")
+        text = call(capsys, verb, "--help").replace("\\\n", "")
         found += [(verb, " ".join(line.split())) for line in re.findall(r"^  (headswap .*)", text, re.MULTILINE)]
     return found
 
@@ -197,7 +194,7 @@ def test_every_example_of_every_page_runs(
     monkeypatch.chdir(folder)
     monkeypatch.setattr("headswap.study.report.draw_figures", lambda *_, **__: [])
     (folder / "tokenizer.json").write_bytes((folder / "runs/base/bundle/tokenizer.json").read_bytes())
-    commands = examples()
+    commands = examples(capsys)
     assert {verb for verb, _ in commands} == set(VERBS)
     for number, (verb, command) in enumerate(commands):
         if verb == "demo":
@@ -212,9 +209,9 @@ def test_every_example_of_every_page_runs(
         capsys.readouterr()
 
 
-def test_the_example_of_the_demo_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_example_of_the_demo_starts(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     started = []
     monkeypatch.setattr("headswap.cli.study.run_study_verb", lambda *given: started.append(given) or 0)
-    ((_, command),) = [each for each in examples() if each[0] == "demo"]
+    ((_, command),) = [each for each in examples(capsys) if each[0] == "demo"]
     assert run(shlex.split(command)[1:]) == 0
     assert len(started) == 1

@@ -1,4 +1,4 @@
-"""Files, folders, labels and arms with names that rich, matplotlib, str.format or % could take for something else."""
+"""Names of files, folders, labels and arms that contain markup of rich, matplotlib, str.format or %."""
 
 import io
 import json
@@ -32,13 +32,13 @@ FIRST, SECOND = "$_$ [/] \\ %s", "[bold] {} :smile: é▁"
 
 
 class Terminal(io.StringIO):
-    """A stream that says it is a terminal."""
+    """A stream of a terminal."""
 
     def isatty(self) -> bool:
         return True
 
     def shown(self) -> str:
-        """What was written, without colours and what moves the cursor."""
+        """What was written, without colours and cursor movements."""
         return re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", self.getvalue())
 
 
@@ -106,7 +106,7 @@ def test_a_study_with_its_report_on_a_terminal(tmp_path: Path) -> None:
     assert f"| {arm.stem} |" in (place / "report.md").read_text(encoding="utf-8")
 
 
-def test_what_runs_is_shown_as_it_is_called(tmp_path: Path) -> None:
+def test_running_job_is_shown_by_its_name(tmp_path: Path) -> None:
     job: Any = SimpleNamespace(name="a[/]b [bold] :smile:", kind="finetune", folder=str(tmp_path))
     with terminals() as (_, err):
         display = JobDisplay(start_messages(quiet=False), quiet=False)

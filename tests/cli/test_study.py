@@ -1,4 +1,4 @@
-"""The verbs study, report and compare: one object with --json, a table without, sentences for what is wrong."""
+"""The verbs study, report and compare: JSON, tables, messages of wrong use."""
 
 import json
 from pathlib import Path

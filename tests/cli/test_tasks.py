@@ -1,4 +1,4 @@
-"""The tasks on the command line: fine-tune, evaluate, predict, and what is refused."""
+"""All tasks on the command line: finetune, evaluate, predict, and wrong use."""
 
 import io
 import json
@@ -21,7 +21,7 @@ TINY = [
 
 
 def call(capsys: pytest.CaptureFixture[str], *argv: object, code: int = 0) -> str:
-    """What a command says: standard output, or standard error where it must be refused."""
+    """Standard output of a command, or standard error of one that must be refused."""
     found = run([str(part) for part in argv])
     out, err = capsys.readouterr()
     assert found == code, err
@@ -30,7 +30,7 @@ def call(capsys: pytest.CaptureFixture[str], *argv: object, code: int = 0) -> st
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tagger, a question answerer, a reader of pairs and a multi-label classifier."""
+    """A tagger, a question answerer, a classifier of text pairs and a multi-label classifier."""
     folder = tmp_path_factory.mktemp("tasks")
     settings: dict[str, Any] = {
         "base": "scratch", "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2,

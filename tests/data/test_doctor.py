@@ -186,7 +186,7 @@ def test_a_data_file_without_a_flag_is_an_error_with_the_flag(
 ) -> None:
     (tmp_path / name).write_text("text,label\n")
     assert run(["doctor", str(tmp_path / name)]) == 2
-    assert f"To examine data pass {flag} {tmp_path / name}." in capsys.readouterr().err
+    assert f"To check data pass {flag} {tmp_path / name}." in capsys.readouterr().err
 
 
 def test_an_invalid_file_is_a_problem_of_its_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

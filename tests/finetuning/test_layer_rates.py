@@ -101,7 +101,7 @@ def test_a_merged_bundle_has_no_adapters_and_predicts_the_same(
         assert first.label == second.label
         assert first.scores == pytest.approx(second.scores, abs=1e-5)
     assert run(["merge", str(tmp_path / "plain"), "--out", str(tmp_path / "again")]) == 2
-    assert "no adapters" in capsys.readouterr().err
+    assert "no LoRA adapters" in capsys.readouterr().err
     again = ["merge", str(made.path), "--out", str(tmp_path / "plain")]
     assert run(again) == 2
     assert "replace it with --overwrite" in capsys.readouterr().err
