@@ -1,4 +1,4 @@
-"""Fixtures: a cache of the tests' own, messages that reach caplog, a fixed thread count, a corpus, a tokenizer."""
+"""Fixtures: a cache for tests, log messages in caplog, a fixed thread count, a corpus, a tokenizer, tiny runs."""
 
 import logging
 from collections.abc import Iterator
@@ -7,24 +7,25 @@ from pathlib import Path
 import pytest
 import torch
 
+import headswap as hs
 from boxed import Box
 from headswap.data.records import Document
 from headswap.tokens.config import TokenizerSettings
 from headswap.tokens.tokenizer import Tokenizer
 from headswap.tokens.train_tokenizer import train_tokenizer
 from reloading import reload_here
-from tiny import sentences
+from tiny import ONE_THREAD, PRETRAIN, sentences, write_labelled
 
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test reads or fills the user's cache."""
+    """No test reads or writes the user's cache."""
     monkeypatch.setenv("HEADSWAP_CACHE", str(tmp_path / "cache"))
 
 
 @pytest.fixture(autouse=True)
 def _messages_reach_caplog() -> Iterator[None]:
-    """The command line takes the messages over; tests get them back."""
+    """The command line changes the logger; restore it after each test."""
     logger = logging.getLogger("headswap")
     before = logger.propagate, logger.level, list(logger.handlers)
     logger.propagate = True
@@ -35,9 +36,9 @@ def _messages_reach_caplog() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _reload_here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bundles are read back in this process: a new Python for every tiny fine-tuning would take minutes.
+    """The reload check runs in this process: a new Python process per tiny fine-tuning would take minutes.
 
-    Commands that tests start in a process of their own, and tests marked `fresh_process`, do the real thing.
+    Subprocesses and tests marked `fresh_process` start a new process as users' runs do.
     """
     if "fresh_process" not in request.keywords:
         reload_here(monkeypatch)
@@ -45,7 +46,7 @@ def _reload_here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 
 @pytest.fixture
 def corpus_file(tmp_path: Path) -> Path:
-    """300 sentences, one a line."""
+    """300 sentences, one per line."""
     file = tmp_path / "corpus.txt"
     file.write_text("".join(f"{text}\n" for text, _ in sentences(300)), encoding="utf-8")
     return file
@@ -58,7 +59,7 @@ def _two_threads() -> None:
 
 @pytest.fixture
 def one_thread() -> Iterator[None]:
-    """Tensors this small gain nothing from a second thread, and lose much where the cores are busy."""
+    """One thread: tiny tensors gain nothing from a second one and are slow on busy cores."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -74,5 +75,42 @@ def tokenizer() -> Tokenizer:
 
 @pytest.fixture
 def box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Box:
-    """A place where tests install bases of their own."""
+    """A folder in which tests install bases."""
     return Box(tmp_path / "site", monkeypatch)
+
+
+@pytest.fixture(scope="session")
+def tiny_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A corpus, labelled sets, and the finished runs `base` and `classifier`; tests must not change them."""
+    folder = tmp_path_factory.mktemp("tiny-runs")
+    (folder / "corpus.txt").write_text("".join(f"{text}\n" for text, _ in sentences(300)), encoding="utf-8")
+    write_labelled(folder / "train.jsonl", 240)
+    write_labelled(folder / "few.jsonl", 60)
+    write_labelled(folder / "validation.jsonl", 30, seed=4)
+    write_labelled(folder / "test.jsonl", 100, seed=2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HEADSWAP_CACHE", str(folder / "cache"))
+        reload_here(patch)
+        hs.pretrain(folder / "corpus.txt", out=folder / "base", max_steps=30, logging_steps=5, **PRETRAIN)
+        hs.finetune(
+            folder / "base",
+            out=folder / "classifier",
+            train=folder / "train.jsonl",
+            test=folder / "test.jsonl",
+            num_train_epochs=5,
+            learning_rate=5e-3,
+            **ONE_THREAD,
+        )
+    return folder
+
+
+@pytest.fixture
+def tiny_base(tiny_runs: Path) -> hs.Run:
+    """A pre-training run of 30 steps on the small grammar."""
+    return hs.Run(tiny_runs / "base")
+
+
+@pytest.fixture
+def tiny_classifier(tiny_runs: Path) -> hs.Run:
+    """The base above, fine-tuned for 5 epochs on the small grammar."""
+    return hs.Run(tiny_runs / "classifier")

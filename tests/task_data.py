@@ -1,4 +1,4 @@
-"""Labelled sets of every task, drawn from small grammars whose answers are known.
+"""Labelled sets of every task, drawn from small grammars with known labels, and untrained models for them.
 
 `python tests/task_data.py FOLDER` writes them as files: what the commands of docs/tasks.md run on.
 """
@@ -11,8 +11,15 @@ from typing import Any
 
 import pytest
 
+from headswap.bundle.bundle import Bundle
+from headswap.bundle.task_state import TaskState
 from headswap.core.random_streams import numpy_stream
-from tiny import BAD, GOOD, NOUNS, sentences
+from headswap.data.config import ColumnSettings
+from headswap.data.records import Answer, Example, SpanExample, TaggedExample
+from headswap.model.text_model import build_model
+from headswap.tasks.registry import TASKS
+from headswap.tokens.tokenizer import Tokenizer
+from tiny import BAD, GOOD, NOUNS, sentences, tiny_model_shape
 
 FIRST = ["anna", "bela", "carl", "dora", "emil", "jordan", "paris"]
 LAST = ["stone", "river", "brook", "field"]
@@ -21,7 +28,7 @@ GAMES = ["chess", "table tennis", "go"]
 
 
 def tagged(count: int, *, seed: int = 0) -> list[dict[str, Any]]:
-    """Persons and places; jordan and paris can be either, so that the words around them must be read."""
+    """Persons and places; jordan and paris can be both, so a model has to use the context."""
     stream = numpy_stream(seed, "test tags")
     rows = []
     for _ in range(count):
@@ -48,7 +55,7 @@ def tagged(count: int, *, seed: int = 0) -> list[dict[str, Any]]:
 
 
 def questions(count: int, *, seed: int = 0, unanswerable: float = 0.0, padding: int = 0) -> list[dict[str, Any]]:
-    """Where someone lives, among other places they have left; `padding` sentences make the context long."""
+    """Questions where someone lives; the context also names a former home. `padding` sentences make it longer."""
     stream = numpy_stream(seed, "test questions")
     rows = []
     for _ in range(count):
@@ -66,7 +73,7 @@ def questions(count: int, *, seed: int = 0, unanswerable: float = 0.0, padding: 
 
 
 def multilabelled(count: int, *, seed: int = 0) -> list[dict[str, Any]]:
-    """A text praises some things and finds fault with others: the labels are what is praised."""
+    """Texts that praise some things and criticise others; the labels are the praised things."""
     stream = numpy_stream(seed, "test labels")
     rows = []
     for _ in range(count):
@@ -81,7 +88,7 @@ def multilabelled(count: int, *, seed: int = 0) -> list[dict[str, Any]]:
 
 
 def valued(count: int, *, seed: int = 0) -> list[dict[str, Any]]:
-    """A price: so much for every good thing that is said, less for every bad one."""
+    """Prices: 50 more for every good word, 20 less for every bad one."""
     stream = numpy_stream(seed, "test values")
     rows = []
     for _ in range(count):
@@ -92,7 +99,7 @@ def valued(count: int, *, seed: int = 0) -> list[dict[str, Any]]:
 
 
 def paired(count: int, *, seed: int = 0) -> list[dict[str, Any]]:
-    """Two sentences, each for or against; the second one alone has the label, so the two must be told apart."""
+    """Two sentences, each positive or negative; the label is that of the second, so a model has to separate them."""
     first, second = sentences(2 * count, seed=seed), sentences(2 * count, seed=seed + 1_000)
     order = numpy_stream(seed, "test pairs").permutation(2 * count)[:count]
     pairs = [(first[number][0], *second[int(other)]) for number, other in enumerate(order)]
@@ -114,6 +121,46 @@ INPUTS = {
 }
 
 
+LABELS = {
+    "classify": ("neg", "pos"),
+    "multilabel": ("actor", "film", "scene", "story"),
+    "regress": ("value",),
+    "tag": ("B-LOC", "B-PER", "I-LOC", "I-PER", "O"),
+    "span": ("start", "end"),
+}
+
+
+def tiny_bundle(tokenizer: Tokenizer, task: str, *, preset: str = "small", **state: Any) -> Bundle:
+    """An untrained model of a task."""
+    shape = tiny_model_shape(preset, head=TASKS[task].head, vocab_size=tokenizer.vocab_size)
+    model = build_model(shape.changed(num_labels=len(LABELS[task])), seed=3)
+    return Bundle(model, tokenizer, LABELS[task], task=TaskState(task=task, **state))
+
+
+def examples_of(task: str, count: int, **given: Any) -> list[Any]:
+    """Rows of a grammar as examples."""
+    rows = ROWS[task](count, **given)
+    if task == "tag":
+        return [TaggedExample(tuple(r["tokens"]), tuple(r["tags"]), "x", n) for n, r in enumerate(rows)]
+    if task == "span":
+        return [
+            SpanExample(
+                row["question"],
+                row["context"],
+                tuple(map(Answer, row["answers"]["text"], row["answers"]["answer_start"])),
+                "x",
+                n,
+            )
+            for n, row in enumerate(rows)
+        ]
+    parse = TASKS[task].parse(ColumnSettings())
+    parsed = [parse(row["label"]) for row in rows]
+    return [
+        Example(row["text"], own.label, "x", n, None, own.labels, own.value)
+        for n, (row, own) in enumerate(zip(rows, parsed, strict=True))
+    ]
+
+
 def write_rows(file: Path, rows: Sequence[dict[str, Any]]) -> Path:
     """A JSONL file."""
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
@@ -121,7 +168,7 @@ def write_rows(file: Path, rows: Sequence[dict[str, Any]]) -> Path:
 
 
 def assert_close(found: Any, expected: Any) -> None:
-    """Equal but for the last digits of numbers: where tensors lie in memory may change how they are summed."""
+    """Equal except for the last digits of numbers: the memory layout of tensors can change the order of sums."""
     if isinstance(expected, dict):
         assert found.keys() == expected.keys()
         for name in expected:

@@ -79,7 +79,7 @@ def test_a_missing_or_damaged_base_ends_a_verb_with_a_sentence(
     assert "Did you mean 'letters'?" in capsys.readouterr().err
     (letters / "README.md").write_text("mine")
     assert run(["generate", "box:letters", "x"]) == 2
-    assert "box:letters is not as it was packed" in capsys.readouterr().err
+    assert "box:letters differs from what was packaged" in capsys.readouterr().err
     assert run(["doctor", "box:letters"]) == 1
     assert "PROBLEM  files" in capsys.readouterr().out, "the doctor checks it nevertheless"
 
@@ -115,7 +115,7 @@ def arms_of(*names: str) -> list:
 
 
 def test_the_arm_box_is_the_projects_own_base(box: Box, tokenizer: Tokenizer, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"no base 'reviews-en' in the box"):
+    with pytest.raises(InputError, match=r"The base 'reviews-en' is not installed"):
         arms_of("box")
     box.offer("reviews-en", str(tiny_base(tmp_path / "made", tokenizer)))
     (arm,) = arms_of("box")

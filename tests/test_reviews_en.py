@@ -7,7 +7,7 @@ import pytest
 
 from boxed import Box
 from headswap.bundle.bundle import Bundle
-from headswap.bundle.check import examine_bundle
+from headswap.bundle.check import check_bundle
 from headswap.core.errors import InputError
 from headswap.core.files import read_json
 from headswap.core.installed_bases import base_folder, list_bases
@@ -37,7 +37,7 @@ def test_the_package_provides_the_base_of_the_arm_box(monkeypatch: pytest.Monkey
 
 def test_a_copy_without_weights_says_so(box: Box) -> None:
     box.offer("reviews-en", None, code=(PACKAGE / "__init__.py").read_text(encoding="utf-8"))
-    with pytest.raises(InputError, match=r"came without its weights: .*bundle does not exist"):
+    with pytest.raises(InputError, match=r"has no weights: .*bundle does not exist"):
         base_folder("box:reviews-en")
 
 
@@ -53,7 +53,7 @@ def test_the_studies_of_the_base_use_its_shape_and_its_tokenizer() -> None:
 
 @shipped
 def test_the_shipped_files_are_those_that_were_packed_and_fit_the_limit() -> None:
-    assert [check.message for check in examine_bundle(BUNDLE) if not check.is_sound] == []
+    assert [check.message for check in check_bundle(BUNDLE) if not check.is_sound] == []
     assert manifest_problems(RECORD) == []
     assert sum(file.stat().st_size for folder in (BUNDLE, RECORD) for file in folder.iterdir()) <= MOST_BYTES
 

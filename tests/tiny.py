@@ -1,4 +1,4 @@
-"""Small things that tests share: shapes that fit a second, and a language with a known grammar."""
+"""Tiny models that train in a second, and texts of a small grammar, shared by the tests."""
 
 import json
 from dataclasses import dataclass
@@ -20,13 +20,22 @@ from headswap.model.text_model import ModelShape
 from headswap.objectives.objective import PretrainingObjective
 from headswap.objectives.registry import make_objective
 
-TINY = {
+TINY_LAYERS: dict[str, Any] = {
     "hidden_size": 32,
     "num_hidden_layers": 2,
     "num_attention_heads": 2,
     "intermediate_size": 48,
-    "max_position_embeddings": 40,
 }
+TINY = {**TINY_LAYERS, "max_position_embeddings": 40}
+ONE_THREAD: dict[str, Any] = {"device": "cpu", "threads": 1}
+PRETRAIN: dict[str, Any] = {"preset": "lab", **TINY_LAYERS, **ONE_THREAD, "max_length": 24, "batch_size": 8}
+"""Settings of a tiny pre-training run; a limit is missing."""
+SCRATCH: dict[str, Any] = {
+    "base": "scratch", "preset": "lab", **TINY_LAYERS, **ONE_THREAD, "max_length": 24, "learning_rate": 3e-3,
+}  # fmt: skip
+"""Settings of a tiny fine-tuning run from scratch; the training set is missing."""
+TINY_SETTINGS: dict[str, Any] = {**TINY_LAYERS, **ONE_THREAD, "max_length": 40, "batch_size": 8}
+"""The same shape as flat settings of `hs.pretrain`, on one thread of a CPU."""
 NUM_LABELS = {"classify": 3, "tag": 3, "span": 2}
 GOOD = ["fine", "lovely", "superb", "warm", "bright", "moving"]
 BAD = ["dull", "awful", "clumsy", "cold", "grey", "boring"]
@@ -34,14 +43,14 @@ NOUNS = ["film", "story", "actor", "scene", "ending", "music", "camera", "dialog
 
 
 def tiny_shape(preset: str = "small", *, vocab_size: int = 61, **changes: object) -> BaseShape:
-    """A preset's options in a size that trains in a second."""
+    """A preset in a size that trains in a second."""
     return BaseShape.model_validate({**PRESETS[preset], **TINY, "vocab_size": vocab_size, "dropout": 0.0, **changes})
 
 
 def tiny_model_shape(
     preset: str = "small", *, head: str = "lm", direction: str = "causal", pooling: str = "mean", **changes: object
 ) -> ModelShape:
-    """A whole model of that size."""
+    """A base of this size with a head."""
     return ModelShape(
         base=tiny_shape(preset, **changes),
         head=head,
@@ -58,14 +67,14 @@ def random_sequences(lengths: list[int], *, vocab_size: int = 61, seed: int = 0)
 
 
 def tiny_objective(name: str = "causal", *, vocab_size: int = 61, **masking: object) -> PretrainingObjective:
-    """A pre-training objective over the ids of `random_sequences`, whose first six are special."""
+    """A pre-training objective for the ids of `random_sequences`; the first six ids are special tokens."""
     ids = dict(zip(("sos_id", "pad_id", "eos_id", "unk_id", "mask_id", "sep_id"), range(6), strict=True))
     tokenizer: Any = SimpleNamespace(**ids, special_ids=frozenset(range(6)), vocab_size=vocab_size)
     return make_objective(name, tokenizer, MaskingSettings.model_validate(masking))
 
 
 def pieces_of(streams: list[np.ndarray], first_document: int = 0) -> Pieces:
-    """Whole streams as pieces, one of each document; every token begins a word."""
+    """Whole streams as pieces, one per document; every token begins a word."""
     lengths = np.array([len(stream) - 1 for stream in streams])
     return Pieces(
         ids=np.concatenate([stream[:-1] for stream in streams]).astype(np.int64),
@@ -86,7 +95,7 @@ def tiny_batch(
     first_document: int = 0,
     **masking: object,
 ) -> Batch:
-    """A batch of an objective; for pairs each sequence is cut in the middle and every second one is false."""
+    """A batch of an objective; for pairs each sequence is split in the middle and every second pair is negative."""
     words = np.array([True])
     pieces: Any = pieces_of(sequences, first_document)
     if "+" in name:
@@ -102,7 +111,7 @@ def tiny_batch(
 
 
 def sentences(count: int, *, seed: int = 0) -> list[tuple[str, str]]:
-    """(text, label): a sentence of a small grammar whose adjectives give the label away."""
+    """(text, label): sentences of a small grammar whose adjectives determine the label."""
     stream = numpy_stream(seed, "test sentences")
     rows = []
     for number in range(count):
@@ -121,13 +130,13 @@ def write_labelled(file: Path, count: int, *, seed: int = 1) -> Path:
 
 
 def layout_of(lengths: list[int], *, causal: bool) -> SequenceLayout:
-    """How sequences of these lengths stand in a flat batch."""
+    """The attention layout of a flat batch with these sequence lengths."""
     return SequenceLayout(lengths, torch.tensor(lengths), num_tokens=sum(lengths), longest=max(lengths), causal=causal)
 
 
 @dataclass
 class Changing:
-    """Another batch at every step: other texts, lengths, hidden tokens."""
+    """A different batch at every step: other texts, lengths and masked tokens."""
 
     kind: str
 

@@ -34,7 +34,7 @@ SPECIAL = ("sos_id", "pad_id", "eos_id", "unk_id", "mask_id", "sep_id")
 def machine_of(device: str, base: BaseShape, *, fast: str = "auto") -> Machine:
     """Device, threads and number format as `headswap pretrain` without flags chooses them."""
     machine = Machine(MachineSettings(device=device, fast=fast))
-    machine.settle_precision(base.hidden_size)
+    machine.resolve_precision(base.hidden_size)
     return machine
 
 

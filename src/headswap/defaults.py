@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headswap.model.shape import DEFAULT_PRESET, FITTED_DROPOUT, Direction, HeadShape, Pooling
+from headswap.model.shape import DEFAULT_PRESET, FITTED_DROPOUT, FORMER_POOLINGS, Direction, HeadShape, Pooling
 
 if TYPE_CHECKING:
     from headswap.finetuning.config import FinetuneRecipe, HeadSettings
@@ -32,7 +32,7 @@ FINETUNE_EPOCHS = (3, 20)
 FINETUNE_PATIENCE = 5
 DROPOUT_FROM_EPOCHS = ((10.0, 0.2), (4.0, 0.1))
 """(epochs, dropout): dropout of a causal base that sees its corpus more often than that."""
-POOLINGS: dict[Direction, Pooling] = {"causal": "later", "bidirectional": "mean"}
+POOLINGS: dict[Direction, Pooling] = {"causal": "weighted-mean", "bidirectional": "mean"}
 """In a causal model later tokens have seen more context, so they get more weight; elsewhere all tokens are equal."""
 LAYER_LR_DECAY, HEAD_LR_FACTOR = 0.8, 10.0
 """Learning rates fall by 0.8 per layer downwards; the new head gets 10 times the rate of the top layer."""
@@ -80,7 +80,11 @@ def resolve_pretraining(
         return recipe
     dropout = pretraining_dropout(facts.epochs, is_causal=facts.is_causal)
     if dropout:
-        log.info("The corpus is read %.1f times, so dropout is %g (change it with --dropout).", facts.epochs, dropout)
+        log.info(
+            "The run has %.1f epochs over the corpus, so dropout is %g; change it with --dropout.",
+            facts.epochs,
+            dropout,
+        )
     return recipe.changed(model=recipe.model.changed(dropout=dropout))
 
 
@@ -138,9 +142,9 @@ def pretraining_rate(hidden_size: int) -> float:
 
 
 def pretraining_dropout(epochs: float, *, is_causal: bool) -> float:
-    """None while most of the text is new; some once the same text is read many times.
+    """0 for few epochs, more for many epochs over the same text.
 
-    A masked objective draws new masks each time, so it never reads the same text twice; dropout made it worse.
+    A masked objective draws new masks in every epoch, so its inputs never repeat; dropout made it worse.
     """
     return next((dropout for above, dropout in DROPOUT_FROM_EPOCHS if is_causal and epochs > above), 0.0)
 
@@ -183,7 +187,9 @@ def values_behind_pretraining() -> list[float]:
 def values_behind_finetuning() -> list[float | str]:
     """The same for a fine-tuning."""
     rates = [FINETUNE_RATE_AT_256, SCRATCH_RATE_AT_256, UNDERTRAINED_RATE_AT_256, LEAST_TOKENS_PER_PARAMETER]
-    return [*rates, FINETUNE_STEPS, *FINETUNE_EPOCHS, FINETUNE_PATIENCE, *POOLINGS.values(), MOST_GRADUAL]
+    first_names = {now: former for former, now in FORMER_POOLINGS.items()}  # job ids of older studies stay the same
+    poolings = [first_names.get(pooling, pooling) for pooling in POOLINGS.values()]
+    return [*rates, FINETUNE_STEPS, *FINETUNE_EPOCHS, FINETUNE_PATIENCE, *poolings, MOST_GRADUAL]
 
 
 def _two_digits(value: float) -> float:

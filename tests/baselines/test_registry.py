@@ -1,51 +1,65 @@
-"""Baselines of the tasks that are not single-label classification."""
+"""The table of baselines: a new one is a function and a line; the same examples are scored once."""
+
+from collections.abc import Sequence
+from typing import Any, get_args
 
 import pytest
 
-from headswap.baselines import registry as module
-from headswap.baselines.registry import most_frequent_labels, most_frequent_tags, nearest_sentence, task_baselines
-from headswap.data.records import Answer, Example, SpanExample, TaggedExample
+from headswap.baselines.registry import BASELINES, task_baselines
+from headswap.data.config import TaskName
+from headswap.data.records import Example
+from headswap.tokens.cache_entries import clear_cache, list_cache
+from tiny import sentences
+
+
+def examples(count: int, seed: int) -> list[Example]:
+    return [Example(text, label, "tests", line) for line, (text, label) in enumerate(sentences(count, seed=seed), 1)]
 
 
 def labelled(*labels: str, text: str = "x") -> Example:
     return Example(text, ", ".join(labels), "tests", 1, None, labels)
 
 
-def test_the_labels_of_most_texts_are_given_to_all() -> None:
-    train = [labelled("a", "b"), labelled("a"), labelled("c")]
-    found = most_frequent_labels(train, [labelled("a"), labelled("b", "c")])
-    assert found["micro_f1"] == pytest.approx(2 * 1 / (2 + 3)), "a alone stands on half of them"
-    rare = [labelled("a"), labelled("a"), labelled("b"), labelled(), labelled(), labelled()]
-    assert most_frequent_labels(rare, [labelled("a")])["micro_f1"] == 1, "no label on half of them: the commonest"
+def test_every_task_has_a_baseline_and_a_task_without_one_has_no_scores() -> None:
+    assert set(BASELINES) == set(get_args(TaskName))
+    assert task_baselines("toy", [], []) == {}
 
 
-def test_a_label_of_few_texts_or_of_all_is_no_error() -> None:
-    train = [labelled("a", "b", text="fine"), labelled("a", text="dull"), labelled("a", text="grey")]
-    found = task_baselines("multilabel", train, train)
-    assert found["tfidf"]["num_examples"] == 3
-    assert found["tfidf"]["f1"]["a"] == 1
+def test_a_baseline_is_one_function_and_one_line_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    def shortest_text(train: Sequence[Example], test: Sequence[Example]) -> dict[str, Any]:
+        label = min(train, key=lambda example: len(example.text)).label
+        return {"accuracy": sum(example.label == label for example in test) / len(test), "num_examples": len(test)}
+
+    monkeypatch.setitem(BASELINES, "classify", {"shortest text": shortest_text})
+    test = [Example("x", label, "tests", 1) for label in ("a", "b", "a", "a")]
+    train = [Example("long", "b", "tests", 1), Example("x", "a", "tests", 1)]
+    assert task_baselines("classify", train, test) == {"shortest text": {"accuracy": 0.75, "num_examples": 4}}
 
 
-def test_a_word_gets_its_commonest_tag_and_an_unknown_one_o() -> None:
-    train = [TaggedExample(("rome", "rome", "rome", "is"), ("B-LOC", "B-LOC", "O", "O"), "x", 1)]
-    test = [TaggedExample(("rome", "is", "new"), ("B-LOC", "O", "O"), "x", 1)]
-    found = most_frequent_tags(train, test)
-    assert (found["f1"], found["accuracy"]) == (1, 1)
-    plain = [TaggedExample(("a", "film", "film"), ("DET", "NOUN", "NOUN"), "x", 1)]
-    assert most_frequent_tags(plain, [TaggedExample(("story",), ("NOUN",), "x", 1)])["accuracy"] == 1
+def test_the_same_texts_are_scored_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    train, test = examples(20, 1), examples(10, 2)
+    first = task_baselines("classify", train, test)
+    assert set(first) == {"majority", "tfidf"}
+    calls: list[Any] = []
+    monkeypatch.setitem(BASELINES["classify"], "tfidf", lambda *sets: calls.append(sets) or {"accuracy": 0.0})
+    assert task_baselines("classify", train, test) == first
+    assert not calls
+    assert task_baselines("classify", train, test[:-1])["tfidf"] == {"accuracy": 0.0}, "other texts are other scores"
+    changed = [*train[:-1], Example(train[-1].text, "neg" if train[-1].label == "pos" else "pos", "tests", 1)]
+    task_baselines("classify", changed, test)
+    assert len(calls) == 2, "so are other labels"
 
 
-def test_the_sentence_nearest_to_the_question_is_the_answer() -> None:
-    context = "Anna plays chess. Bela lives in Rome. The film was fine."
-    example = SpanExample("Where does Bela live?", context, (Answer("Rome", 32),), "x", 1)
-    assert module._nearest(example) == "Bela lives in Rome."
-    found = nearest_sentence([], [example])
-    assert found["exact_match"] == 0
-    assert found["f1"] == pytest.approx(2 * 1 / (4 + 1))
-
-
-def test_other_labels_are_other_baselines() -> None:
+def test_other_labels_are_other_scores_in_the_other_tasks_too() -> None:
     train = [labelled("a", text="fine"), labelled("b", text="dull")] * 3
     first = task_baselines("multilabel", train, [labelled("a", text="fine")])
     second = task_baselines("multilabel", train, [labelled("b", text="fine")])
     assert first["majority"] != second["majority"]
+
+
+def test_cached_baselines_are_listed_and_cleared_with_the_cache() -> None:
+    train = examples(20, 1)
+    task_baselines("classify", train, train)
+    assert [entry.kind for entry in list_cache()] == ["baselines"]
+    clear_cache()
+    assert list_cache() == []

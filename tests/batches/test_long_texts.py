@@ -1,4 +1,4 @@
-"""What becomes of texts that are too long, and of pairs."""
+"""Sequences from long texts and from pairs of texts."""
 
 from types import SimpleNamespace
 
@@ -13,7 +13,7 @@ MARKS = SimpleNamespace(sos_id=100, sep_id=101)
 
 
 @given(st.integers(1, 200), st.integers(1, 30), st.one_of(st.none(), st.integers(0, 40)))
-def test_windows_cover_everything_are_full_and_each_position_has_one_home(
+def test_windows_cover_the_text_are_full_and_each_position_has_one_best_window(
     length: int, room: int, overlap: int | None
 ) -> None:
     spans = window_spans(length, room, overlap)
@@ -28,12 +28,12 @@ def test_windows_cover_everything_are_full_and_each_position_has_one_home(
         assert all(mine >= min(position - a, b - 1 - position) for a, b in spans)
 
 
-def test_neighbouring_windows_share_what_is_asked() -> None:
+def test_adjacent_windows_overlap_as_set() -> None:
     assert window_spans(20, 8, 3) == [(0, 8), (5, 13), (10, 18), (12, 20)]
     assert window_spans(8, 8, 3) == [(0, 8)]
 
 
-def test_texts_are_cut_as_asked() -> None:
+def test_texts_are_cut_as_set() -> None:
     ids = np.arange(20)
 
     def cut(long: str) -> list[list[int]]:

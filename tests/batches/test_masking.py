@@ -1,10 +1,10 @@
-"""Masks: the promised shares, whole words for every kind of tokenizer, and a function of place and step alone."""
+"""Masking: the documented shares, whole words for every kind of tokenizer, a function of position and step only."""
 
 import numpy as np
 import pytest
 
 from headswap.batches.config import MaskingSettings
-from headswap.batches.masking import Masked, Masker, Places, places_of
+from headswap.batches.masking import CorpusTokens, MaskedTokens, Masker, joined_tokens
 from headswap.core.errors import SettingError
 from headswap.core.random_streams import Draws
 from headswap.data.records import Document
@@ -12,9 +12,9 @@ from headswap.tokens.config import TokenizerSettings
 from headswap.tokens.tokenizer import Tokenizer
 from headswap.tokens.train_tokenizer import train_tokenizer
 from tiny import sentences
+from tiny_tokenizers import KINDS
 
-KINDS = ("bpe", "unigram", "wordpiece", "word")
-# Words that the tokenizers have not seen fall into several pieces.
+# Words that the tokenizers were not trained on are split into several tokens.
 TEXT = " ".join(f"{text} unfathomably" for text, _ in sentences(400, seed=3))
 
 
@@ -26,13 +26,13 @@ def kind(request: pytest.FixtureRequest) -> Tokenizer:
     )
 
 
-def places(tokenizer: Tokenizer, text: str = TEXT, *, document: int = 0) -> Places:
-    ids, starts = tokenizer.word_starts(text)
-    return places_of([(ids.astype(np.int64), document, 1, starts)])
+def tokens_of(tokenizer: Tokenizer, text: str = TEXT, *, document: int = 0) -> CorpusTokens:
+    marked = tokenizer.encode_batch_marked([text])[0]
+    return joined_tokens([(marked.ids.astype(np.int64), document, 1, marked.word_starts)])
 
 
-def mask(tokenizer: Tokenizer, where: Places, *, step: int = 0, **settings: object) -> Masked:
-    return Masker(tokenizer, MaskingSettings.model_validate(settings))(where, Draws(7, "mask", step))
+def mask(tokenizer: Tokenizer, tokens: CorpusTokens, *, step: int = 0, **settings: object) -> MaskedTokens:
+    return Masker(tokenizer, MaskingSettings.model_validate(settings))(tokens, Draws(7, "mask", step))
 
 
 def within(count: int, total: int, share: float) -> bool:
@@ -41,41 +41,41 @@ def within(count: int, total: int, share: float) -> bool:
 
 
 def test_fifteen_per_cent_are_chosen_and_split_80_10_10(tokenizer: Tokenizer) -> None:
-    where = places(tokenizer)
-    chosen = masked = kept = swapped = 0
+    tokens = tokens_of(tokenizer)
+    chosen = masked = kept = replaced = 0
     for step in range(30):
-        found = mask(tokenizer, where, step=step)
+        found = mask(tokenizer, tokens, step=step)
         seen, truth = found.ids[found.target_index], found.target_value
         chosen += len(truth)
         masked += int((seen == tokenizer.mask_id).sum())
         kept += int((seen == truth).sum())
-        swapped += int(((seen != tokenizer.mask_id) & (seen != truth)).sum())
-    total = 30 * len(where.ids)
+        replaced += int(((seen != tokenizer.mask_id) & (seen != truth)).sum())
+    total = 30 * len(tokens.ids)
     assert within(chosen, total, 0.15)
     assert within(masked, chosen, 0.8)
-    # A random token is the true one now and then: one in the ordinary vocabulary.
+    # A random token is sometimes the original one: with probability 1 / (ordinary tokens).
     lucky = 0.1 / (tokenizer.vocab_size - 6)
     assert within(kept, chosen, 0.1 + lucky)
-    assert within(swapped, chosen, 0.1 - lucky)
+    assert within(replaced, chosen, 0.1 - lucky)
 
 
-def test_the_shares_can_be_set(tokenizer: Tokenizer) -> None:
+def test_the_shares_are_settings(tokenizer: Tokenizer) -> None:
     settings = {"mlm_probability": 0.4, "mask_replace_prob": 1.0, "random_replace_prob": 0.0}
-    found = mask(tokenizer, places(tokenizer), **settings)
+    found = mask(tokenizer, tokens_of(tokenizer), **settings)
     assert within(len(found.target_index), len(found.ids), 0.4)
     assert (found.ids[found.target_index] == tokenizer.mask_id).all()
 
 
-def test_two_shares_that_are_more_than_everything_are_refused() -> None:
+def test_shares_with_a_sum_above_one_are_an_error() -> None:
     with pytest.raises(SettingError, match="together more than 1"):
         MaskingSettings(mask_replace_prob=0.8, random_replace_prob=0.3)
 
 
-def test_special_tokens_are_never_chosen_and_never_put_in(tokenizer: Tokenizer) -> None:
+def test_special_tokens_are_never_masked_and_never_drawn_as_replacement(tokenizer: Tokenizer) -> None:
     ids = np.tile(np.arange(tokenizer.vocab_size), 40)
-    where = places_of([(ids, 0, 0, np.ones(len(ids), dtype=bool))])
+    tokens = joined_tokens([(ids, 0, 0, np.ones(len(ids), dtype=bool))])
     for unit in ("token", "word", "span"):
-        found = mask(tokenizer, where, mlm_probability=0.9, mask_unit=unit, mask_replace_prob=0, random_replace_prob=1)
+        found = mask(tokenizer, tokens, mlm_probability=0.9, mask_unit=unit, mask_replace_prob=0, random_replace_prob=1)
         specials = sorted(tokenizer.special_ids)
         assert not np.isin(found.target_value, specials).any()
         assert not np.isin(found.ids[found.target_index], specials).any()
@@ -83,35 +83,35 @@ def test_special_tokens_are_never_chosen_and_never_put_in(tokenizer: Tokenizer) 
 
 
 @pytest.mark.parametrize("unit", ["word", "span"])
-def test_words_stay_whole_for_every_kind_of_tokenizer(kind: Tokenizer, unit: str) -> None:
-    where = places(kind)
-    assert where.word_starts is not None
-    word = np.cumsum(where.word_starts) - 1
-    ordinary = ~np.isin(where.ids, sorted(kind.special_ids))
+def test_words_are_masked_as_a_whole_for_every_kind_of_tokenizer(kind: Tokenizer, unit: str) -> None:
+    tokens = tokens_of(kind)
+    assert tokens.word_starts is not None
+    word = np.cumsum(tokens.word_starts) - 1
+    ordinary = ~np.isin(tokens.ids, sorted(kind.special_ids))
     chosen = total = 0
     for step in range(20):
-        found = mask(kind, where, step=step, mask_unit=unit)
-        is_chosen = np.isin(np.arange(len(where.ids)), found.target_index)
-        hidden = found.ids == kind.mask_id
+        found = mask(kind, tokens, step=step, mask_unit=unit)
+        is_chosen = np.isin(np.arange(len(tokens.ids)), found.target_index)
+        is_masked = found.ids == kind.mask_id
         for number in np.unique(word[is_chosen]):
             inside = (word == number) & ordinary
             assert is_chosen[inside].all()
-            assert hidden[inside].all() or not hidden[inside].any()
+            assert is_masked[inside].all() or not is_masked[inside].any()
         chosen += int(is_chosen.sum())
         total += int(ordinary.sum())
     assert chosen / total == pytest.approx(0.15, abs=0.02)
 
 
-def test_spans_reach_over_several_words_and_words_do_not(tokenizer: Tokenizer) -> None:
-    where = places(tokenizer)
-    assert where.word_starts is not None
-    word = np.cumsum(where.word_starts) - 1
+def test_spans_cover_several_words_and_words_do_not(tokenizer: Tokenizer) -> None:
+    tokens = tokens_of(tokenizer)
+    assert tokens.word_starts is not None
+    word = np.cumsum(tokens.word_starts) - 1
 
     def neighbours(unit: str) -> float:
-        """How often the word behind a chosen word is chosen too."""
+        """How often the word after a chosen word is chosen too."""
         pairs = hits = 0
         for step in range(20):
-            words = np.unique(word[mask(tokenizer, where, step=step, mask_unit=unit).target_index])
+            words = np.unique(word[mask(tokenizer, tokens, step=step, mask_unit=unit).target_index])
             pairs, hits = pairs + len(words), hits + int(np.isin(words + 1, words).sum())
         return hits / pairs
 
@@ -120,10 +120,10 @@ def test_spans_reach_over_several_words_and_words_do_not(tokenizer: Tokenizer) -
 
 
 def test_a_mask_depends_on_place_step_and_seed_but_not_on_the_batch(tokenizer: Tokenizer) -> None:
-    first, second = places(tokenizer, document=3), places(tokenizer, document=9)
+    first, second = tokens_of(tokenizer, document=3), tokens_of(tokenizer, document=9)
     alone = mask(tokenizer, second)
     parts = [(part.ids, int(part.documents[0]), 1, part.word_starts) for part in (first, second)]
-    together = mask(tokenizer, places_of(parts))
+    together = mask(tokenizer, joined_tokens(parts))
     assert (together.ids[len(first.ids) :] == alone.ids).all()
     assert mask(tokenizer, first).target_index.tolist() != alone.target_index.tolist()
     assert mask(tokenizer, second, step=1).target_index.tolist() != alone.target_index.tolist()

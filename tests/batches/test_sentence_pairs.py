@@ -1,4 +1,4 @@
-"""Pairs of segments: half true, half not, cut at sentences, and told apart from another document's."""
+"""Pairs of segments: cut at sentence boundaries, half of them original and half replaced or swapped."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from headswap.tokens.store import TokenStore
 
 
 def store_of(documents: list[list[int]]) -> TokenStore:
-    """Documents given as sentence lengths; a token's id tells its document and its sentence."""
+    """Documents given as sentence lengths; a token's id encodes its document and its sentence."""
     ids, starts = [], []
     for document, lengths in enumerate(documents):
         ids.append(np.concatenate([np.full(size, 100 * (document + 1) + at) for at, size in enumerate(lengths)]))
@@ -28,25 +28,25 @@ def rows_of(documents: list[list[int]], *, kind: str = "next", max_length: int =
 DOCUMENTS = [[5, 6, 7], [4, 4, 4, 4, 4, 4, 4, 4, 4], [9, 8], [3], [6, 20, 2]]
 
 
-def test_half_of_the_pairs_follow_each_other_and_half_come_from_another_document() -> None:
+def test_half_of_the_pairs_are_consecutive_and_half_are_from_another_document() -> None:
     rows = rows_of(DOCUMENTS)
-    true = total = 0
+    original = total = 0
     for step in range(400):
         for pair in rows.pieces_of(range(len(rows)), Draws(1, "mask", step)):
-            assert (pair.first.document == pair.second.document) == pair.is_true
+            assert (pair.first.document == pair.second.document) == pair.is_original
             assert len(pair.first.ids) + len(pair.second.ids) + 2 <= 32
             assert len(pair.second.ids) > 0
-            if pair.is_true:
+            if pair.is_original:
                 assert pair.second.start == pair.first.start + len(pair.first.ids)
-            # Every segment begins with a sentence: its first token is not the one before it.
+            # Every segment begins at a sentence start: the token before it has another id.
             for part in (pair.first, pair.second):
                 body = rows.store.document(part.document)
                 assert part.start == 0 or body[part.start] != body[part.start - 1]
-            true, total = true + pair.is_true, total + 1
-    assert abs(true - total / 2) < 4 * (total / 4) ** 0.5
+            original, total = original + pair.is_original, total + 1
+    assert abs(original - total / 2) < 4 * (total / 4) ** 0.5
 
 
-def test_rows_cover_every_sentence_that_has_a_neighbour() -> None:
+def test_rows_contain_every_sentence_that_has_an_adjacent_one() -> None:
     rows = rows_of(DOCUMENTS)
     seen = {document: np.zeros(sum(sizes), dtype=int) for document, sizes in enumerate(DOCUMENTS)}
     for row in range(len(rows)):
@@ -59,18 +59,18 @@ def test_rows_cover_every_sentence_that_has_a_neighbour() -> None:
     assert seen[3].sum() == 0  # the document of one sentence
 
 
-def test_swapped_segments_are_the_same_two() -> None:
+def test_swapped_segments_are_from_the_same_document() -> None:
     rows = rows_of(DOCUMENTS, kind="order")
     found = set()
     for step in range(50):
         for pair in rows.pieces_of(range(len(rows)), Draws(1, "mask", step)):
             assert pair.first.document == pair.second.document
-            assert (pair.first.start < pair.second.start) == pair.is_true
-            found.add(pair.is_true)
+            assert (pair.first.start < pair.second.start) == pair.is_original
+            found.add(pair.is_original)
     assert found == {True, False}
 
 
-def test_a_pair_depends_on_row_and_step_alone() -> None:
+def test_a_pair_depends_on_row_and_step_only() -> None:
     rows = rows_of(DOCUMENTS)
     together = rows.pieces_of([0, 1, 2], Draws(1, "mask", 3))
     alone = rows.pieces_of([1], Draws(1, "mask", 3))[0]
@@ -79,17 +79,17 @@ def test_a_pair_depends_on_row_and_step_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("documents", "kind", "said"),
+    ("documents", "kind", "message"),
     [
         ([[7], [9]], "next", "has two sentences"),
         ([[7], [9]], "order", "has two sentences"),
         ([[7, 3, 4]], "next", "no other document"),
     ],
 )
-def test_a_corpus_without_boundaries_is_refused(documents: list[list[int]], kind: str, said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_a_corpus_without_sentence_pairs_is_an_error(documents: list[list[int]], kind: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         rows_of(documents, kind=kind)
 
 
-def test_the_order_objective_is_content_with_one_document() -> None:
+def test_the_order_objective_works_with_one_document() -> None:
     assert len(rows_of([[7, 3, 4]], kind="order")) == 1

@@ -1,4 +1,4 @@
-"""Pre-training rows: every token is predicted once an epoch, and no row crosses a document."""
+"""Pre-training rows: every token is predicted once per epoch, and no piece crosses a document boundary."""
 
 from itertools import chain
 from types import SimpleNamespace
@@ -25,7 +25,7 @@ def rows_of(documents: list[list[int]], max_length: int, layout: str) -> Rows:
 
 
 def streams(rows: Rows, *chosen: int) -> list[tuple[int, int, list[int]]]:
-    """(document, start, inputs and the token after them) of every piece of some rows, or of all."""
+    """(document, start, inputs and the next token) of every piece of some rows, or of all rows."""
     pieces = rows.pieces_of(chosen or range(len(rows)), Draws(0))
     firsts = np.cumsum(pieces.lengths) - pieces.lengths
     assert (pieces.ids[1:] == pieces.next_ids[:-1])[np.diff(np.repeat(firsts, pieces.lengths)) == 0].all()
@@ -56,14 +56,14 @@ def test_packed_rows_predict_every_token_and_every_end_exactly_once(texts: list[
 
 
 @given(documents, st.integers(2, 17))
-def test_packed_rows_are_full_but_for_the_last(texts: list[list[int]], length: int) -> None:
+def test_packed_rows_are_full_except_the_last(texts: list[list[int]], length: int) -> None:
     rows = rows_of(texts, length, "packed")
     sizes = [sum(len(stream) - 1 for *_, stream in streams(rows, row)) for row in range(len(rows))]
     assert all(size == length for size in sizes[:-1])
     assert sum(sizes) == rows.num_tokens == sum(len(text) + 1 for text in texts)
 
 
-def test_a_document_a_row_is_cut_as_the_lab_cuts_it() -> None:
+def test_rows_of_one_document_are_truncated_as_in_the_lab() -> None:
     """`<sos>` and at most length - 1 pieces; the target is the line shifted by one, ending in `<eos>`."""
     rows = rows_of([[7, 8, 9, 10, 11], [7, 8]], 4, "documents")
     assert len(rows) == 2
@@ -78,12 +78,12 @@ def test_only_the_chosen_documents_are_used() -> None:
 
 
 @pytest.mark.parametrize("layout", ["packed", "documents"])
-def test_an_empty_document_still_predicts_its_end(layout: str) -> None:
+def test_the_end_of_an_empty_document_is_predicted(layout: str) -> None:
     rows = rows_of([[], [6]], 8, layout)
     assert streams(rows) == [(0, 0, [SOS, EOS]), (1, 0, [SOS, 6, EOS])]
 
 
-def test_rows_are_the_same_whether_they_are_asked_for_alone_or_together_in_any_order() -> None:
+def test_rows_are_the_same_one_by_one_and_together_in_any_order() -> None:
     rng = np.random.default_rng(0)
     rows = rows_of([rng.integers(6, 300, size).tolist() for size in rng.integers(0, 40, 30)], 16, "packed")
     order = rng.permutation(len(rows)).tolist()
@@ -91,7 +91,7 @@ def test_rows_are_the_same_whether_they_are_asked_for_alone_or_together_in_any_o
 
 
 @pytest.mark.parametrize("layout", ["packed", "documents"])
-def test_a_document_begins_a_word_at_its_first_token_and_where_its_side_array_says(layout: str) -> None:
+def test_word_starts_are_the_first_tokens_and_those_of_the_side_array(layout: str) -> None:
     texts, begins = [[7, 8, 9], [], [10, 11]], [True, False, True, True, False]
     store = store_of(texts)
     store.side = {"word_starts": np.array(begins)}.__getitem__

@@ -1,4 +1,4 @@
-"""The bundle doctor: every kind of damage is found by its check, and a sound bundle passes all."""
+"""The check of a bundle: every kind of damage is found, and a sound bundle passes all checks."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 from headswap.bundle.bundle import Bundle
-from headswap.bundle.check import LOOKS, examine_bundle
+from headswap.bundle.check import CHECKS, check_bundle
 from headswap.cli.app import run
 from headswap.core.manifest import write_manifest
 from headswap.data.records import Document
@@ -32,12 +32,12 @@ def folder(tokenizer: Tokenizer, tmp_path: Path) -> Path:
 
 
 def unsound(folder: Path) -> dict[str, str]:
-    return {check.name: check.message for check in examine_bundle(folder) if not check.is_sound}
+    return {check.name: check.message for check in check_bundle(folder) if not check.is_sound}
 
 
 def test_a_bundle_as_it_was_saved_is_sound(folder: Path) -> None:
-    checks = examine_bundle(folder)
-    assert [check.name for check in checks] == list(LOOKS)
+    checks = check_bundle(folder)
+    assert [check.name for check in checks] == list(CHECKS)
     assert all(check.is_sound for check in checks), checks
 
 
@@ -72,7 +72,11 @@ def other_tokenizer(folder: Path) -> None:
         (lambda folder: (folder / "x.bin").write_bytes(pickle.dumps(1)), "nothing foreign", r"x\.bin may be a pickle"),
         (lambda folder: os.symlink("/etc/passwd", folder / "notes"), "nothing foreign", "notes is a link"),
         (other_tokenizer, "tokenizer", "the model was trained with"),
-        (lambda folder: change_config(folder, label2id={"bad": 1, "good": 0, "middling": 2}), "labels", "both ways"),
+        (
+            lambda folder: change_config(folder, label2id={"bad": 1, "good": 0, "middling": 2}),
+            "labels",
+            "one number and back",
+        ),
         (spoil_weights, "weights", r"head\.output\.bias holds numbers that are not finite"),
         (nudge_weights, "golden outputs", "golden outputs differ"),
         (lambda folder: (folder / "golden.json").write_text("{}"), "golden outputs", "holds no golden outputs"),
@@ -83,12 +87,12 @@ def test_damage_is_found_by_its_check(folder: Path, damage: Callable[[Path], obj
 
     damage(folder)
     if check not in ("files", "nothing foreign"):
-        write_manifest(folder)  # whoever did it signed it: the other checks must still see it
+        write_manifest(folder)  # the manifest is updated, so only the other checks can find the damage
         assert "files" not in unsound(folder)
     assert re.search(words, unsound(folder)[check])
 
 
-def test_the_verb_tells_bundles_and_stores_apart_and_leaves_with_1(
+def test_doctor_checks_bundles_and_stores_and_exits_with_1_on_damage(
     folder: Path, tokenizer: Tokenizer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["doctor", str(folder)]) == 0

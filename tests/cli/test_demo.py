@@ -29,16 +29,16 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     return found
 
 
-def test_without_a_base_the_demo_says_so_in_a_line_and_goes_on(
+def test_without_an_installed_base_the_demo_reports_it_and_runs_without_it(
     box: Box, asked: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["demo"]) == 0
     assert asked[0]["study"]["arms"] == LIVE
     told = " ".join(capsys.readouterr().err.split())
-    assert "The base box:reviews-en cannot be used here, so its arm is left out (headswap bases says why)." in told
+    assert "The arm box is left out: box:reviews-en cannot be used (see headswap bases)." in told
 
 
-def test_with_its_base_the_demo_has_one_more_arm(
+def test_with_the_installed_base_the_demo_has_one_more_arm(
     box: Box, tokenizer: Tokenizer, tmp_path: Path, asked: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tiny_base(tmp_path / "made", tokenizer)

@@ -222,9 +222,9 @@ def test_merge_never_replaces_what_it_reads(
 
 def test_merge_into_the_bundle_that_it_reads_says_so(capsys: pytest.CaptureFixture[str], adapted: Path) -> None:
     said = refused(capsys, "merge", adapted, "--out", adapted, "--overwrite")
-    assert f"--out {adapted} is {adapted}, which is read. Choose another folder." in said
+    assert f"--out {adapted} is the input {adapted}. Choose another folder." in said
     for given in (adapted, adapted.parent):
-        assert f"is inside {given}" in refused(capsys, "merge", given, "--out", given / "merged")
+        assert f"is inside the input {given}" in refused(capsys, "merge", given, "--out", given / "merged")
         assert not (given / "merged").exists()
 
 
@@ -246,7 +246,7 @@ def test_store_never_replaces_what_it_reads(
     out = save_store(tokenizer, tmp_path / "store")
     before = contents(out)
     said = refused(capsys, "store", texts, "--tokenizer", out / "tokenizer.json", "--out", out, "--overwrite")
-    assert "which is read" in said
+    assert "the input" in said
     assert contents(out) == before
 
 
@@ -270,7 +270,7 @@ def test_a_file_that_holds_no_vectors_is_not_replaced(
     np.save(out, np.arange(5))
     for content in (out.read_bytes(), b"notes", b""):
         out.write_bytes(content)
-        assert "no array of vectors" in refused(capsys, "embed", adapted, "a film", "--out", out, "--overwrite")
+        assert "no valid array of vectors" in refused(capsys, "embed", adapted, "a film", "--out", out, "--overwrite")
         assert out.read_bytes() == content
 
 

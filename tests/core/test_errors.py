@@ -1,4 +1,4 @@
-"""What is said of a name that does not exist, and of several inputs at once."""
+"""Error messages: missing files, suggestions, and problems of several inputs."""
 
 from pathlib import Path
 
@@ -9,27 +9,29 @@ from headswap.core.errors import Collected, InputError, SettingError, absent, di
 from headswap.finetuning.config import FinetuneRecipe
 
 
-def test_a_file_that_is_absent_is_told_with_the_one_beside_it(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported_with_a_similar_name(tmp_path: Path) -> None:
     (tmp_path / "reviews.txt").touch()
     assert (
         absent(tmp_path / "review.txt")
         == f"{tmp_path}/review.txt does not exist. Did you mean '{tmp_path}/reviews.txt'?"
     )
-    assert absent(tmp_path / "preview.csv") == f"{tmp_path}/preview.csv does not exist.", "a faint likeness is no hint"
+    assert absent(tmp_path / "preview.csv") == f"{tmp_path}/preview.csv does not exist.", (
+        "a name that is only slightly similar is not suggested"
+    )
     assert absent(tmp_path / "zz") == f"{tmp_path}/zz does not exist."
     assert absent(tmp_path / "moveis", names=["movies"]).endswith("Did you mean 'movies'?")
 
 
-def test_a_folder_that_is_absent_is_named(tmp_path: Path) -> None:
+def test_a_missing_folder_is_reported(tmp_path: Path) -> None:
     assert absent(tmp_path / "data" / "a.txt").endswith(f"a.txt does not exist; there is no folder {tmp_path}/data.")
 
 
-def test_a_word_of_a_setting_is_enough_to_be_told_what_was_meant() -> None:
+def test_one_word_of_a_setting_is_enough_for_a_suggestion() -> None:
     names = ["num_train_epochs", "hidden_size", "batch_size", "seed"]
     assert did_you_mean("epochs", names) == " Did you mean 'num_train_epochs'?"
     assert did_you_mean("size", names) == " Did you mean 'hidden_size' or 'batch_size'?"
-    assert did_you_mean("sed", names) == " Did you mean 'seed'?", "what is alike comes first"
-    assert did_you_mean("epo", names) == "", "a part is a whole word"
+    assert did_you_mean("sed", names) == " Did you mean 'seed'?", "similar names take precedence"
+    assert did_you_mean("epo", names) == "", "only whole words match"
     with pytest.raises(SettingError, match=r"epochs is not a setting\. Did you mean 'num_train_epochs'\?"):
         sort_into_sections({"epochs": 3}, FinetuneRecipe)
 

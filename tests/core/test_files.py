@@ -1,4 +1,4 @@
-"""Files that are whole or not there."""
+"""Atomic files and folders: complete or absent."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from headswap.core.ownership import Layout
 LAYOUT = Layout(files=("a", "kept", "sub/first", "sub/second"))
 
 
-def test_a_file_appears_whole_at_the_end(tmp_path: Path) -> None:
+def test_a_file_is_complete_or_absent(tmp_path: Path) -> None:
     target = tmp_path / "deep" / "file.txt"
     with atomic_file(target) as temporary:
         temporary.write_text("new")
@@ -38,7 +38,7 @@ def test_a_writer_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["file.txt"]
 
 
-def test_a_folder_replaces_the_old_one_whole(tmp_path: Path) -> None:
+def test_a_folder_replaces_the_old_one_completely(tmp_path: Path) -> None:
     target = tmp_path / "folder"
     for name in ("first", "second"):
         with atomic_folder(target, LAYOUT) as temporary:
@@ -64,7 +64,7 @@ def test_a_writer_that_fails_leaves_the_old_folder(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
 
 
-def test_removing_a_link_leaves_what_it_names(tmp_path: Path) -> None:
+def test_removing_a_link_keeps_its_target(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "file").touch()
     (tmp_path / "link").symlink_to("real", target_is_directory=True)
@@ -74,7 +74,7 @@ def test_removing_a_link_leaves_what_it_names(tmp_path: Path) -> None:
     assert (tmp_path / "real" / "file").exists()
 
 
-def test_json_comes_back_and_stays_readable(tmp_path: Path) -> None:
+def test_json_is_read_back_equal_and_is_readable(tmp_path: Path) -> None:
     value = {"label": "très bien", "numbers": [1, 2.5, None]}
     write_json(tmp_path / "file.json", value)
     assert read_json(tmp_path / "file.json") == value
@@ -82,7 +82,7 @@ def test_json_comes_back_and_stays_readable(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"{", b"\xff\xfe{}"])
-def test_broken_json_is_an_error_that_names_the_file(tmp_path: Path, content: bytes) -> None:
+def test_invalid_json_is_an_error_with_the_file(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "broken.json").write_bytes(content)
     with pytest.raises(InputError, match=r"broken\.json is not valid JSON"):
         read_json(tmp_path / "broken.json")
@@ -90,20 +90,20 @@ def test_broken_json_is_an_error_that_names_the_file(tmp_path: Path, content: by
         read_json(tmp_path / "missing.json")
 
 
-def test_a_value_that_json_cannot_hold_leaves_the_old_file(tmp_path: Path) -> None:
+def test_a_value_that_is_not_json_leaves_the_old_file(tmp_path: Path) -> None:
     write_json(tmp_path / "file.json", {"a": 1})
     with pytest.raises(TypeError):
         write_json(tmp_path / "file.json", {"a": object()})
     assert json.loads((tmp_path / "file.json").read_text()) == {"a": 1}
 
 
-def test_a_hash_has_its_known_answer(tmp_path: Path) -> None:
+def test_the_hash_of_a_file_is_sha256(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"abc")
     assert sha256_of_file(tmp_path / "file").startswith("ba7816bf8f01cfea414140de5dae2223b00361a396177a9c")
 
 
 def test_a_folder_is_replaced_in_one_stroke_where_the_system_can(tmp_path: Path) -> None:
-    """Between the two names there is no moment at which neither holds a folder."""
+    """Both names refer to a folder at any moment."""
     (tmp_path / "new").mkdir()
     (tmp_path / "old").mkdir()
     (tmp_path / "new" / "a").write_text("new")
@@ -143,8 +143,8 @@ def test_without_that_stroke_a_kill_between_two_renames_loses_nothing(
     assert [path.name for path in tmp_path.iterdir()] == ["bundle"]
 
 
-def test_a_folder_is_discarded_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A kill while it is removed leaves nothing under its name."""
+def test_a_discarded_folder_is_never_partial_under_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process killed during the removal leaves nothing under the name of the folder."""
     (tmp_path / "step-1").mkdir()
     (tmp_path / "step-1" / "a").write_text("a")
     monkeypatch.setattr(files, "remove_folder", lambda path: None)
@@ -175,7 +175,7 @@ def test_only_a_folder_that_headswap_set_aside_is_put_back_or_removed(tmp_path: 
 
 
 def test_a_temporary_name_of_another_process_is_never_reused(tmp_path: Path) -> None:
-    """Process numbers come again, in containers and on shared disks: what has such a name is left."""
+    """Process numbers are reused, in containers and on shared disks: files with such a name are kept."""
     (tmp_path / "real").write_text("mine")
     (tmp_path / f".tmp-{os.getpid()}-file").symlink_to(tmp_path / "real")
     (tmp_path / f".tmp-{os.getpid()}-folder").mkdir()
@@ -188,7 +188,7 @@ def test_a_temporary_name_of_another_process_is_never_reused(tmp_path: Path) -> 
     assert (tmp_path / f".tmp-{os.getpid()}-folder" / "notes.txt").read_text() == "mine"
 
 
-def test_leftovers_of_one_name_are_removed_and_no_others(tmp_path: Path) -> None:
+def test_only_leftovers_of_the_given_name_are_removed(tmp_path: Path) -> None:
     ours = ".tmp-12-0123abcd-study"
     others = [".tmp-12-0123abcd-my-study", ".tmp-x-study", ".tmp-12-study", ".tmp-12-0123abcd-study2", "study"]
     for name in (ours, *others):

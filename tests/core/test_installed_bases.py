@@ -1,4 +1,4 @@
-"""Installed bases: a name becomes a checked folder, and whatever is wrong with one is a sentence that names it."""
+"""Installed bases: names, checksums, the list, and errors of broken packages."""
 
 import json
 import subprocess
@@ -16,7 +16,7 @@ from headswap.tokens.tokenizer import Tokenizer
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def test_a_name_becomes_the_folder_of_its_package(box: Box, tokenizer: Tokenizer, tmp_path: Path) -> None:
+def test_a_name_maps_to_the_folder_of_its_package(box: Box, tokenizer: Tokenizer, tmp_path: Path) -> None:
     folder = tiny_base(tmp_path / "made", tokenizer)
     box.offer("letters", str(folder))
     assert base_folder("box:letters") == checked_base("box:letters") == folder
@@ -28,11 +28,13 @@ def test_an_entry_point_may_be_a_function(box: Box, tokenizer: Tokenizer, tmp_pa
     assert base_folder("box:letters") == folder
 
 
-def test_a_missing_base_is_told_what_is_there_and_how_to_get_it(box: Box, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"no base 'letters' in the box\. None is installed\. .*headswap-base-letters"):
+def test_a_missing_base_is_reported_with_the_installed_ones_and_how_to_get_it(box: Box, tmp_path: Path) -> None:
+    with pytest.raises(
+        InputError, match=r"base 'letters' is not installed\. No base is installed\. .*headswap-base-letters"
+    ):
         base_folder("box:letters")
     box.offer("letters", str(tmp_path))
-    with pytest.raises(InputError, match=r"Installed are 'letters'\. Did you mean 'letters'\?"):
+    with pytest.raises(InputError, match=r"Installed bases: 'letters'\. Did you mean 'letters'\?"):
         base_folder("box:leters")
     with pytest.raises(InputError, match=r"pip install \./bases/reviews-en"):
         base_folder("box:reviews-en")
@@ -41,31 +43,31 @@ def test_a_missing_base_is_told_what_is_there_and_how_to_get_it(box: Box, tmp_pa
 @pytest.mark.parametrize(
     ("code", "words"),
     [
-        ("raise RuntimeError('no disk')", "ended in RuntimeError: no disk"),
-        ("import a_module_that_is_not_there", "ended in ModuleNotFoundError"),
-        ("raise SystemExit(3)", "ended in SystemExit: 3"),
-        ("OTHER = 1", "ended in AttributeError"),
-        ("BUNDLE = 7", "gives 7, not the whole path of a folder"),
-        ("BUNDLE = 'here'", "gives 'here', not the whole path of a folder"),
-        ("BUNDLE = '/not/anywhere'", r"came without its weights: /not/anywhere does not exist"),
+        ("raise RuntimeError('no disk')", "raised RuntimeError: no disk"),
+        ("import a_module_that_is_not_there", "raised ModuleNotFoundError"),
+        ("raise SystemExit(3)", "raised SystemExit: 3"),
+        ("OTHER = 1", "raised AttributeError"),
+        ("BUNDLE = 7", "returns 7, not an absolute path"),
+        ("BUNDLE = 'here'", "returns 'here', not an absolute path"),
+        ("BUNDLE = '/not/anywhere'", r"has no weights: /not/anywhere does not exist"),
         (
             "from headswap.core.errors import InputError\ndef BUNDLE():\n    raise InputError('Fetch it first.')",
             r"cannot be used\. Fetch it first\.",
         ),
     ],
 )
-def test_a_broken_package_ends_in_a_sentence_that_names_it(box: Box, code: str, words: str) -> None:
+def test_a_broken_package_is_reported_with_its_name(box: Box, code: str, words: str) -> None:
     box.offer("broken", None, code=code)
     with pytest.raises(InputError, match=words) as problem:
         base_folder("box:broken")
     assert "The base 'broken' of headswap-base-broken" in str(problem.value)
     assert str(problem.value).endswith((".", "?"))
-    assert [entry.problem for entry in list_bases()] == [str(problem.value)], "the list goes on in spite of it"
+    assert [entry.problem for entry in list_bases()] == [str(problem.value)], "it is listed with its problem"
 
 
-def test_a_folder_without_a_bundle_is_told(box: Box, tmp_path: Path) -> None:
+def test_a_folder_without_a_bundle_is_reported(box: Box, tmp_path: Path) -> None:
     box.offer("empty", str(tmp_path))
-    with pytest.raises(InputError, match=r"is no bundle: it has no config\.json"):
+    with pytest.raises(InputError, match=r"is not a bundle \(it has no config\.json\)"):
         base_folder("box:empty")
 
 
@@ -88,15 +90,15 @@ def test_a_base_without_checksums_is_refused(box: Box, tokenizer: Tokenizer, tmp
         checked_base("box:letters")
 
 
-def test_two_packages_with_one_name_are_not_chosen_between(box: Box, tokenizer: Tokenizer, tmp_path: Path) -> None:
+def test_two_packages_with_the_same_base_are_an_error(box: Box, tokenizer: Tokenizer, tmp_path: Path) -> None:
     folder = tiny_base(tmp_path / "made", tokenizer)
     box.offer("letters", str(folder), package="one")
     box.offer("letters", str(folder), package="two")
-    with pytest.raises(InputError, match="Several packages offer a base 'letters': 'one', 'two'"):
+    with pytest.raises(InputError, match="Several packages provide a base 'letters': 'one', 'two'"):
         base_folder("box:letters")
 
 
-def test_a_folder_of_that_name_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_of_the_same_name_takes_precedence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert is_boxed("box:letters")
     (tmp_path / "box:letters").mkdir()
@@ -106,7 +108,7 @@ def test_a_folder_of_that_name_goes_first(tmp_path: Path, monkeypatch: pytest.Mo
 # headswap bases
 
 
-def test_the_list_says_what_a_base_is(
+def test_the_list_describes_each_base(
     box: Box, tokenizer: Tokenizer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     box.offer("letters", str(tiny_base(tmp_path / "made", tokenizer)))
@@ -114,7 +116,7 @@ def test_the_list_says_what_a_base_is(
     assert run(["bases", "--json"]) == 0
     absent, letters = json.loads(capsys.readouterr().out)["bases"]
     assert absent["name"] == "absent"
-    assert "came without its weights" in absent["problem"]
+    assert "has no weights" in absent["problem"]
     assert (letters["name"], letters["package"], letters["version"]) == ("letters", "headswap-base-letters", "1.2")
     assert (letters["objective"], letters["num_hidden_layers"], letters["hidden_size"]) == ("causal", 2, 32)
     assert (letters["tokens"], letters["held_out_loss"], letters["problem"]) == (2_000_000, 5.5, None)
@@ -125,7 +127,7 @@ def test_the_list_says_what_a_base_is(
     assert "cannot be used: The base 'absent'" in table
 
 
-def test_an_empty_box_says_so(box: Box, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_list_is_reported(box: Box, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["bases"]) == 0
     out, err = capsys.readouterr()
     assert out == ""

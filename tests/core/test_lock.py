@@ -1,4 +1,4 @@
-"""One process at a time; a dead one holds nothing."""
+"""The lock of a folder: one process at a time, released when the process ends."""
 
 import os
 import signal
@@ -21,19 +21,19 @@ sys.stdin.read()
 """
 
 
-def test_a_second_one_is_refused_and_told_who_has_it(tmp_path: Path) -> None:
+def test_a_second_lock_is_refused_with_the_holder(tmp_path: Path) -> None:
     first, second = FolderLock(tmp_path), FolderLock(tmp_path)
     first.take()
     for attempt in (second.take, second.check):
         with pytest.raises(SettingError, match=rf"in use \(process {os.getpid()} on .*choose another"):
             attempt()
     first.release()
-    assert list(tmp_path.iterdir()) == [], "no file is left behind"
+    assert list(tmp_path.iterdir()) == [], "the lock file is removed"
     second.take()
     second.release()
 
 
-def test_looking_writes_nothing(tmp_path: Path) -> None:
+def test_checking_writes_nothing(tmp_path: Path) -> None:
     FolderLock(tmp_path).check()
     assert list(tmp_path.iterdir()) == []
     (tmp_path / LOCK_FILE).write_text("left by a killed process")
@@ -74,15 +74,15 @@ def test_a_lock_file_that_is_a_link_is_refused_and_not_followed(tmp_path: Path, 
 
 
 def test_a_lock_file_that_headswap_did_not_write_is_refused(tmp_path: Path) -> None:
-    """A hard link to another file, a text of the user, a folder, a pipe."""
+    """A hard link, a text file, a folder, a pipe."""
     precious = tmp_path / "precious.txt"
     precious.write_text("mine")
     file = tmp_path / "run" / LOCK_FILE
     file.parent.mkdir()
     makers = {
-        "other names": lambda: os.link(precious, file),
-        "something else than a lock": lambda: file.write_text("mine"),
-        "is no file": file.mkdir,
+        "has hard links": lambda: os.link(precious, file),
+        "other content than a lock file": lambda: file.write_text("mine"),
+        "is not a regular file": file.mkdir,
     }
     for words, make in makers.items():
         make()
@@ -90,12 +90,12 @@ def test_a_lock_file_that_headswap_did_not_write_is_refused(tmp_path: Path) -> N
             FolderLock(file.parent).take()
         file.rmdir() if file.is_dir() else file.unlink()
     os.mkfifo(file)
-    with pytest.raises(SettingError, match="is no file"):
+    with pytest.raises(SettingError, match="is not a regular file"):
         FolderLock(file.parent).take()
     assert precious.read_text() == "mine"
 
 
-def test_what_a_killed_process_left_is_taken_over(tmp_path: Path) -> None:
+def test_a_lock_file_left_by_a_killed_process_is_reused(tmp_path: Path) -> None:
     for content in ("", '{"process": 1, "host": "pluto"}'):
         (tmp_path / LOCK_FILE).write_text(content)
         lock = FolderLock(tmp_path)

@@ -1,4 +1,4 @@
-"""The manifest names every file that is missing, cut short or changed."""
+"""The manifest reports every file that is missing, truncated or changed."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,7 @@ def test_a_folder_as_it_was_saved_has_no_problems(folder: Path) -> None:
 
 def test_a_file_that_is_missing_cut_short_changed_or_a_link_is_named(folder: Path) -> None:
     (folder / "a.bin").write_bytes(b"a" * 99)
-    assert "a.bin has 99 bytes where 100 were saved" in manifest_problems(folder)[0]
+    assert "a.bin has 99 bytes, but 100 were saved" in manifest_problems(folder)[0]
     (folder / "a.bin").write_bytes(b"a" * 99 + b"b")
     assert manifest_problems(folder, contents=False) == []
     assert "a.bin is damaged: its SHA-256" in manifest_problems(folder)[0]
@@ -37,18 +37,18 @@ def test_a_file_that_is_missing_cut_short_changed_or_a_link_is_named(folder: Pat
     ["{", "[]", "{}", '{"headswap_manifest": 2, "files": {}}', '{"headswap_manifest": 1, "files": {"a.bin": 3}}',
      '{"headswap_manifest": 1, "files": {"../a.bin": {"bytes": 1, "sha256": ""}}}'],
 )  # fmt: skip
-def test_a_manifest_that_is_none_is_a_problem_and_never_leads_out_of_the_folder(folder: Path, content: str) -> None:
+def test_an_invalid_manifest_is_a_problem_and_names_no_file_outside(folder: Path, content: str) -> None:
     (folder / MANIFEST).write_text(content)
     (problem,) = manifest_problems(folder)
     assert MANIFEST in problem
 
 
-def test_a_folder_without_one_was_never_whole(folder: Path) -> None:
+def test_a_folder_without_a_manifest_is_incomplete(folder: Path) -> None:
     (folder / MANIFEST).unlink()
-    assert "never written whole" in manifest_problems(folder)[0]
+    assert "never written completely" in manifest_problems(folder)[0]
 
 
-def test_what_was_added_later_is_no_problem(folder: Path) -> None:
+def test_files_added_later_are_no_problem(folder: Path) -> None:
     (folder / "notes.txt").write_text("mine")
     assert manifest_problems(folder) == []
     assert "notes.txt" not in json.loads((folder / MANIFEST).read_text())["files"]

@@ -1,4 +1,4 @@
-"""Strict settings: one home, flags over recipe, every problem worded and told at once."""
+"""Strict settings: flags override the recipe, and all problems are reported at once."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from headswap.api.functions import section_of_setting
 from headswap.core.errors import SettingError
-from headswap.core.settings import Settings, load_recipe
+from headswap.core.settings import Settings, flattened, load_recipe
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.pretraining.config import PretrainRecipe, PretrainTraining
 
@@ -21,7 +21,7 @@ def recipe_file(tmp_path: Path, content: str) -> Path:
     return tmp_path / "recipe.toml"
 
 
-def test_a_misspelt_setting_is_named_with_its_file_and_what_was_meant(
+def test_a_misspelt_setting_is_reported_with_its_file_and_a_suggestion(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recipe_file(tmp_path, "[training]\nlearning_rat = 1.0\n")
@@ -31,14 +31,14 @@ def test_a_misspelt_setting_is_named_with_its_file_and_what_was_meant(
     assert str(caught.value) == ("training.learning_rat is not a setting (recipe.toml). Did you mean 'learning_rate'?")
 
 
-def test_a_name_like_no_other_is_told_what_is_allowed(tmp_path: Path) -> None:
+def test_a_name_without_a_similar_one_is_reported_with_the_allowed_names(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match=r"machine.zzz is not a setting.*Allowed here: 'deterministic', 'device'"):
         load_recipe(PretrainRecipe, recipe_file(tmp_path, "[machine]\nzzz = 1\n"))
     with pytest.raises(SettingError, match=r"trainings is not a setting.*Did you mean 'training'"):
         load_recipe(PretrainRecipe, recipe_file(tmp_path, "[trainings]\nseed = 1\n"))
 
 
-def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
+def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
     file = recipe_file(tmp_path, '[training]\nlearning_rat = 1.0\nseed = -1\nmax_steps = 0\n[model]\npreset = "big"\n')
     with pytest.raises(SettingError) as caught:
         load_recipe(PretrainRecipe, file)
@@ -57,31 +57,31 @@ def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
         ("[training", "not valid TOML"),
     ],
 )
-def test_a_wrong_value_is_named_with_its_file(tmp_path: Path, content: str, words: str) -> None:
+def test_a_wrong_value_is_reported_with_its_file(tmp_path: Path, content: str, words: str) -> None:
     with pytest.raises(SettingError, match=words) as caught:
         load_recipe(PretrainRecipe, recipe_file(tmp_path, content))
     assert "recipe.toml" in str(caught.value)
 
 
-def test_a_recipe_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_recipe_is_reported(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="does not exist"):
         load_recipe(PretrainRecipe, tmp_path / "none.toml")
     with pytest.raises(SettingError, match="is a folder"):
         load_recipe(PretrainRecipe, tmp_path)
 
 
-def test_flags_win_over_the_recipe_and_leave_the_rest(tmp_path: Path) -> None:
+def test_flags_override_the_recipe_and_keep_the_rest(tmp_path: Path) -> None:
     file = recipe_file(tmp_path, "[training]\nseed = 7\nbatch_size = 3\n")
     recipe = load_recipe(PretrainRecipe, file, {"training": PretrainTraining(seed=8), "model": None})
     assert (recipe.training.seed, recipe.training.batch_size) == (8, 3)
     as_default = load_recipe(PretrainRecipe, file, {"training": PretrainTraining(seed=42)})
-    assert as_default.training.seed == 42, "a flag that repeats the default wins too"
+    assert as_default.training.seed == 42, "a flag with the default value also overrides"
     untouched = load_recipe(PretrainRecipe, file, {"training": PretrainTraining()})
-    assert untouched.training.seed == 7, "a default that nobody gave does not"
+    assert untouched.training.seed == 7, "a default that was not given does not override"
 
 
 @pytest.mark.parametrize("kind", RECIPES)
-def test_no_setting_has_two_homes(kind: type) -> None:
+def test_no_setting_is_in_two_sections(kind: type) -> None:
     homes = section_of_setting(kind)
     assert homes["learning_rate"] == "training"
     assert len(homes) > 20
@@ -126,8 +126,15 @@ def test_a_recipe_reloads_equal(
     assert load_recipe(PretrainRecipe, file) == recipe
 
 
-def test_a_recipe_of_another_verb_is_told_in_one_sentence(tmp_path: Path) -> None:
+def test_a_recipe_of_another_verb_is_one_sentence(tmp_path: Path) -> None:
     FinetuneRecipe().save(tmp_path / "recipe.toml")
     with pytest.raises(SettingError, match="verb = 'finetune' is not allowed") as caught:
         load_recipe(PretrainRecipe, tmp_path / "recipe.toml")
     assert "\n" not in str(caught.value)
+
+
+def test_a_flattened_recipe_has_every_setting_by_section_and_name() -> None:
+    values = flattened(PretrainRecipe.model_validate({"training": {"seed": 7}, "corpus": {"corpus": ("a.txt",)}}))
+    assert (values["training.seed"], values["corpus.corpus"]) == (7, ["a.txt"])
+    assert values["training.max_minutes"] is None, "unset values are included"
+    assert "verb" not in values

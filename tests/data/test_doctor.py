@@ -1,4 +1,4 @@
-"""The data doctor finds what was put there, names it, and is silent where nothing is wrong."""
+"""The data doctor: descriptions, findings between sets, and the verb."""
 
 import json
 from pathlib import Path
@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from doctor_data import clean, found
 from headswap.cli.app import run
 from headswap.core.errors import InputError
-from headswap.data.checks import Finding, cheap_findings, shortcuts
+from headswap.data.checks import cheap_findings
 from headswap.data.doctor import describe, examine_data
 from headswap.data.records import Answer, Document, Example, SpanExample, TaggedExample
 from headswap.tokens.config import TokenizerSettings
@@ -16,94 +17,11 @@ from headswap.tokens.tokenizer import Tokenizer
 from headswap.tokens.train_tokenizer import train_tokenizer
 from task_data import questions, tagged, write_rows
 
-VERBS = ["walks", "sleeps", "reads", "waits", "sings", "cooks", "paints", "swims"]
-NAMES = ["Ada", "Ben", "Cleo", "Dan", "Eve", "Finn", "Gus", "Hal", "Ida", "Jan"]
-PLACES = ["in Oslo", "at home", "by the sea", "on a train", "under a tree", "in the rain", "at work", "in bed"]
 
-
-def clean(count: int, *, start: int = 0) -> list[Example]:
-    """Texts that are all different, with labels that no single word gives away."""
-    rows = []
-    for number in range(start, start + count):
-        name, verb, place = NAMES[number % 10], VERBS[number // 10 % 8], PLACES[number // 80 % 8]
-        other = PLACES[(number * 7 + 3) % 8]
-        text = f"{name} {verb} {place} while the neighbour of number {number} {VERBS[number * 5 % 8]} {other}"
-        rows.append(Example(text, "yes" if number % 3 else "no", "set.csv", number + 2))
-    return rows
-
-
-def found(findings: list[Finding], check: str) -> list[Finding]:
-    return [finding for finding in findings if finding.check == check]
-
-
-def test_a_clean_set_has_nothing_to_be_said_of() -> None:
+def test_a_clean_set_has_no_findings() -> None:
     assert cheap_findings("train", clean(200), is_train=True) == []
     diagnosis = examine_data(None, {"train": clean(150), "test": clean(60, start=300)})
     assert diagnosis.problems == []
-
-
-def test_exact_duplicates_are_counted_with_their_lines() -> None:
-    examples = clean(50)
-    examples.append(Example(f"  {examples[4].text.upper()} ", examples[4].label, "set.csv", 99))
-    (finding,) = found(cheap_findings("train", examples), "duplicates")
-    assert "1 of 51 texts repeat an earlier one (line 99 repeats line 6)" in finding.message
-
-
-def test_one_text_with_two_labels_is_a_problem() -> None:
-    examples = clean(50)
-    examples.append(Example(examples[4].text, "no" if examples[4].label == "yes" else "yes", "set.csv", 99))
-    (finding,) = found(cheap_findings("train", examples), "label conflicts")
-    assert finding.level == "problem"
-    assert "line 6 says 'yes', line 99 says 'no'" in finding.message
-    assert finding.details["lines"] == [[6, 99]]
-
-
-def test_pairs_conflict_only_where_both_texts_are_the_same() -> None:
-    class Pair:
-        def __init__(self, text: str, text_pair: str, label: str, line: int) -> None:
-            self.text, self.text_pair, self.label, self.source, self.line = text, text_pair, label, "set.csv", line
-
-    pairs = [Pair("a b", "c", "yes", 1), Pair("a b", "d", "no", 2), Pair("x", "y", "no", 3), Pair("z", "y", "yes", 4)]
-    assert found(cheap_findings("train", pairs), "label conflicts") == []
-    assert found(cheap_findings("train", [*pairs, Pair("a b", "c", "no", 5)]), "label conflicts")
-
-
-def test_sorted_labels_are_noticed_and_shuffled_ones_are_not() -> None:
-    examples = clean(90)
-    (finding,) = found(cheap_findings("train", sorted(examples, key=lambda one: one.label)), "sorted labels")
-    assert "1 changes of label in 90 texts" in finding.message
-    assert found(cheap_findings("train", examples), "sorted labels") == []
-
-
-def test_labels_with_few_texts_and_one_that_has_nearly_all_are_named() -> None:
-    examples = [*clean(100), Example("a rare thing", "rare", "set.csv", 500)]
-    (finding,) = found(cheap_findings("train", examples, is_train=True), "label counts")
-    assert "1 label with fewer than 5 texts ('rare')" in finding.message
-    most = [Example(f"text number {number}", "no" if number < 6 else "yes", "set.csv", number) for number in range(100)]
-    (finding,) = found(cheap_findings("train", most, is_train=True), "label counts")
-    assert "94% of the texts are 'yes'" in finding.message
-
-
-def test_a_word_that_gives_the_label_away_is_named() -> None:
-    examples = [
-        Example(f"{one.text} {'XPOS' if one.label == 'yes' else ''}", one.label, one.source, one.line)
-        for one in clean(100)
-    ]
-    (finding,) = shortcuts("train", examples)
-    assert "the word 'xpos' gives the label away: it stands in 100% of the texts labelled 'yes'" in finding.message
-    assert finding.details["precision"] == 1.0
-
-
-def test_texts_that_were_decoded_wrongly_are_counted() -> None:
-    examples = [*clean(30), Example("cafÃ© au lait", "yes", "set.csv", 40), Example("na\ufffdve", "no", "set.csv", 41)]
-    (finding,) = found(cheap_findings("train", examples), "encoding")
-    assert finding.message.startswith("2 of 32 texts show damage")
-    assert found(cheap_findings("train", [*clean(30), Example("café Âme ñ", "yes", "s", 1)]), "encoding") == []
-
-
-def test_numbers_are_not_taken_for_classes() -> None:
-    examples = [Example(f"text {number}", str(number / 7), "set.csv", number) for number in range(40)]
-    assert cheap_findings("train", examples, is_train=True) == []
 
 
 def answered(number: int, answer: str) -> SpanExample:
@@ -111,7 +29,7 @@ def answered(number: int, answer: str) -> SpanExample:
 
 
 def test_answers_are_not_taken_for_classes() -> None:
-    """Few answers, in runs, some of them rare, and one that a word gives away: as labels each would be told."""
+    """Few answers, sorted, some of them rare, one predicted by a word: as labels they would have findings."""
     examples = [answered(number, ["oslo", "rome", "paris"][number // 20]) for number in range(58)]
     examples += [answered(2, "rome"), answered(60, "a secret")]
     assert cheap_findings("train", examples, is_train=True) == []
@@ -132,7 +50,7 @@ def test_tags_are_counted_one_by_one_and_a_sequence_of_them_is_no_class() -> Non
     assert describe((one.text for one in examples), examples).as_json()["tags"] == {"B-PER": 25, "O": 75}
     examples.append(TaggedExample(examples[3].tokens, ("O", "O"), "set.jsonl", 51))
     (finding,) = cheap_findings("train", examples, is_train=True)
-    assert "1 text with other tags elsewhere (lines 4 and 51)" in finding.message
+    assert "1 text with different tags (lines 4 and 51)" in finding.message
     assert "B-PER" not in json.dumps(finding.as_json())
 
 
@@ -146,21 +64,6 @@ def test_several_labels_of_a_text_are_counted_one_by_one() -> None:
     examples.append(Example("text number 17", "film, rare", "set.csv", 17, labels=("film", "rare")))
     (finding,) = found(cheap_findings("train", examples, is_train=True), "label counts")
     assert "1 label with fewer than 5 texts ('rare')" in finding.message
-
-
-def test_texts_without_a_label_are_called_so() -> None:
-    examples = [
-        Example(f"{one.text} {'spam' if one.label == 'no' else ''}", one.label.replace("no", ""), one.source, one.line)
-        for one in clean(100)
-    ]
-    (finding,) = shortcuts("train", examples)
-    assert "of the texts without a label, and" in finding.message
-    most = [Example(f"text number {number}", "yes" if number < 6 else "", "set.csv", number) for number in range(100)]
-    (finding,) = found(cheap_findings("train", most, is_train=True), "label counts")
-    assert "94% of the texts have no label" in finding.message
-    conflict = [*clean(9), Example("a b", "yes", "set.csv", 90), Example("a b", "", "set.csv", 91)]
-    (finding,) = found(cheap_findings("train", conflict), "label conflicts")
-    assert "line 90 says 'yes', line 91 says no label" in finding.message
 
 
 def test_the_description_has_known_numbers(tokenizer: Tokenizer) -> None:
@@ -214,18 +117,18 @@ def test_near_duplicates_inside_a_set_are_counted() -> None:
     assert "1 of 31 texts nearly repeat an earlier one" in finding.message
 
 
-def test_labels_that_train_never_saw_and_one_class_are_problems() -> None:
+def test_labels_not_in_train_and_a_single_class_are_problems() -> None:
     test = [Example("something else", "maybe", "test.csv", 9)]
     (finding,) = examine_data(None, {"train": clean(30), "test": test}).problems
-    assert "test.csv, line 9: the label 'maybe' of the test set was never seen in train" in finding.message
+    assert "test.csv, line 9: the label 'maybe' of the test set does not occur in train" in finding.message
     one_class = [Example(f"text {number}", "yes", "set.csv", number) for number in range(9)]
-    assert "one class only" in examine_data(None, {"train": one_class}).problems[0].message
+    assert "only one class" in examine_data(None, {"train": one_class}).problems[0].message
 
 
-def test_a_set_that_cannot_be_read_is_a_problem_and_the_others_are_looked_at() -> None:
+def test_a_set_that_cannot_be_read_is_a_problem_and_the_others_are_checked() -> None:
     diagnosis = examine_data(None, {"train": clean(30), "test": InputError("test.csv, line 3: the text is blank.")})
     (finding,) = diagnosis.problems
-    assert finding.sentence() == "test: it cannot be read. test.csv, line 3: the text is blank."
+    assert finding.sentence() == "test: cannot be read. test.csv, line 3: the text is blank."
     assert "train" in diagnosis.sets
 
 
@@ -278,7 +181,7 @@ def test_the_json_holds_everything_and_no_text_of_the_user(tmp_path: Path, capsy
 
 
 @pytest.mark.parametrize(("name", "flag"), [("train.csv", "--train"), ("a.conll", "--train"), ("a.txt", "--corpus")])
-def test_a_file_of_data_without_its_flag_is_told_the_flag(
+def test_a_data_file_without_a_flag_is_an_error_with_the_flag(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, flag: str
 ) -> None:
     (tmp_path / name).write_text("text,label\n")
@@ -286,17 +189,17 @@ def test_a_file_of_data_without_its_flag_is_told_the_flag(
     assert f"To examine data pass {flag} {tmp_path / name}." in capsys.readouterr().err
 
 
-def test_a_file_that_is_broken_is_a_problem_of_its_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_file_is_a_problem_of_its_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     train = write(tmp_path / "train.jsonl", clean(80))
     (tmp_path / "test.jsonl").write_bytes(b'{"text": "\xe9t\xe9", "label": "yes"}\n')
     code, out = doctor(capsys, "--train", train, "--test", tmp_path / "test.jsonl")
     assert code == 1
-    assert "PROBLEM  test: it cannot be read." in out
+    assert "PROBLEM  test: cannot be read." in out
     assert "line 1: byte 0xE9 is not UTF-8 text" in out
 
 
-def test_other_tasks_are_read_as_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Lists of labels are several labels, and a number that train has not is no mistake of a regression."""
+def test_other_tasks_are_checked_by_their_own_rules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Lists of labels are several labels; in a regression, a number that is not in train is valid."""
     rows = [{"text": one.text, "label": [one.label, "all"]} for one in clean(40)]
     (tmp_path / "multi.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     code, out = doctor(capsys, "--train", tmp_path / "multi.jsonl")
@@ -312,4 +215,4 @@ def test_other_tasks_are_read_as_their_own(tmp_path: Path, capsys: pytest.Captur
     assert "5 tags (B-LOC 80, B-PER 80, " in out
     sets = ("--train", tmp_path / "train.jsonl", "--test", tmp_path / "test.jsonl")
     assert doctor(capsys, *sets, "--task", "regress")[0] == 0
-    assert doctor(capsys, *sets)[0] == 1, "as classes they are labels that train never saw"
+    assert doctor(capsys, *sets)[0] == 1, "as classes, the labels of test are not in train"

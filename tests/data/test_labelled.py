@@ -1,18 +1,12 @@
-"""Labelled sets, their labels, and choices that keep the shares of the classes."""
+"""Labelled sets: columns, label files, several labels, numbers, pairs, and errors."""
 
-from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from headswap.core.errors import InputError, SettingError
+from headswap.core.errors import InputError
 from headswap.data.labelled import check_labels, label_names, number, read_labelled, several_labels
 from headswap.data.records import Example
-from headswap.data.stratify import stratified_split, stratified_subset
-
-LABELS = st.lists(st.sampled_from("aaaaaaaabbbbccd"), min_size=1, max_size=120)
 
 
 def read(source: Path, label_file: Path | None = None, **columns: str) -> list[Example]:
@@ -67,7 +61,7 @@ def test_parquet_columns_work_as_well(tmp_path: Path) -> None:
     assert [(example.text, example.label) for example in read(tmp_path / "a.parquet")] == [("a", "neg"), ("b", "pos")]
 
 
-def test_every_blank_or_unusable_row_is_named(tmp_path: Path) -> None:
+def test_every_blank_or_invalid_row_is_reported(tmp_path: Path) -> None:
     file = tmp_path / "a.jsonl"
     rows = ['{"text": "x", "label": "a"}', '{"text": " ", "label": "a"}', '{"text": "x", "label": " "}']
     rows += [
@@ -88,15 +82,15 @@ def test_every_blank_or_unusable_row_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("sign", [";", "\t"])
-def test_fields_that_something_else_parts_are_told(tmp_path: Path, sign: str) -> None:
+def test_a_wrong_field_separator_is_reported(tmp_path: Path, sign: str) -> None:
     (tmp_path / "a.csv").write_text(f"text{sign}label\na film{sign}good\n")
     said = problem(tmp_path / "a.csv")
-    assert f"its fields seem to be parted by {sign!r}" in said
+    assert f"its fields seem to be separated by {sign!r}" in said
     assert "--text-column" not in said
     assert "\n" not in said
 
 
-def test_a_missing_label_column_is_told_with_the_one_it_could_be(tmp_path: Path) -> None:
+def test_a_missing_label_column_is_reported_with_a_candidate(tmp_path: Path) -> None:
     file = tmp_path / "reviews.csv"
     file.write_text("text,stars\ngood,5\n")
     assert problem(file) == f"{file} has no column 'label' (columns: 'text', 'stars'). Pass --label-column stars."
@@ -110,17 +104,19 @@ def test_a_text_file_and_a_label_file_are_read_line_by_line(tmp_path: Path) -> N
     assert read_back == [Example("▁un ▁livre", "1", source, 1), Example("▁bon", "0", source, 2)]
 
 
-def test_text_and_label_files_of_different_lengths_are_told_with_both_counts(tmp_path: Path) -> None:
+def test_text_and_label_files_of_different_lengths_are_reported_with_both_counts(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a\nb\nc\n")
     (tmp_path / "a.label").write_text("0\n1\n")
     for text, label in (("a.txt", "a.label"), ("a.label", "a.txt")):
         said = problem(tmp_path / text, tmp_path / label).replace(" lines", "")
         assert f"{tmp_path / 'a.txt'} has 3" in said
         assert f"{tmp_path / 'a.label'} has 2" in said
-        assert said.endswith("every text needs its label, so the two files must have as many."), "no line is wrong"
+        assert said.endswith("Every text needs one label, so both files must have the same number of."), (
+            "no line is to be corrected"
+        )
 
 
-def test_labels_that_look_like_numbers_bring_regression_to_mind() -> None:
+def test_labels_that_look_like_numbers_suggest_regression() -> None:
     prices = [str(at / 4) for at in range(30)]
     with pytest.raises(InputError) as raised:
         check_labels(examples_of(prices), prices[:12], role="test")
@@ -130,10 +126,10 @@ def test_labels_that_look_like_numbers_bring_regression_to_mind() -> None:
     for unseen, labels in ((["6"], "12345"), (["x12"], [f"x{at}" for at in range(12)])):
         with pytest.raises(InputError) as raised:
             check_labels(examples_of(unseen), labels, role="test")
-        assert "look like numbers" not in str(raised.value), "stars and names are classes"
+        assert "look like numbers" not in str(raised.value), "stars and names are classes, not numbers"
 
 
-def test_blank_lines_of_text_and_label_files_are_named(tmp_path: Path) -> None:
+def test_blank_lines_of_text_and_label_files_are_reported(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a\n \nc\n")
     (tmp_path / "a.label").write_text("0\n1\n\n")
     assert problem(tmp_path / "a.txt", tmp_path / "a.label").splitlines() == [
@@ -142,7 +138,7 @@ def test_blank_lines_of_text_and_label_files_are_named(tmp_path: Path) -> None:
     ]
 
 
-def test_wrong_use_of_files_is_told(tmp_path: Path) -> None:
+def test_wrong_use_of_files_is_reported(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a\n")
     (tmp_path / "a.csv").write_text("text,label\n")
     assert "--label-file" in problem(tmp_path / "a.txt")
@@ -158,92 +154,19 @@ def test_wrong_use_of_files_is_told(tmp_path: Path) -> None:
 
 def test_label_names_are_sorted_and_at_least_two() -> None:
     assert label_names(examples_of("bacab")) == ["a", "b", "c"]
-    with pytest.raises(InputError, match=r"train.csv has one class only \('a'\)"):
+    with pytest.raises(InputError, match=r"train.csv has only one class \('a'\)"):
         label_names(examples_of("aaa"))
 
 
-def test_each_label_never_seen_in_train_is_named_once_with_its_line() -> None:
+def test_each_label_not_in_train_is_reported_once_with_its_line() -> None:
     check_labels(examples_of(["pos", "neg"]), ["neg", "pos"], role="test")
     with pytest.raises(InputError) as raised:
         check_labels(examples_of(["pos", "Pos", "mixed", "Pos"]), ["neg", "pos"], role="test")
     said = str(raised.value).splitlines()
     assert len(said) == 2
-    assert said[0].startswith("train.csv, line 3: the label 'Pos' of the test set was never seen in train (2 examples")
+    assert said[0].startswith("train.csv, line 3: the label 'Pos' of the test set does not occur in train (2 examples")
     assert said[0].endswith("labels in train: 'neg', 'pos'). Did you mean 'pos'?")
     assert said[1].startswith("train.csv, line 4: the label 'mixed'")
-
-
-# Choices
-
-
-@given(labels=LABELS, seed=st.integers(0, 5), data=st.data())
-def test_a_larger_subset_begins_with_the_smaller(labels: list[str], seed: int, data: st.DataObject) -> None:
-    examples = examples_of(labels)
-    larger = data.draw(st.integers(1, len(labels)))
-    smaller = data.draw(st.integers(1, larger))
-    chosen = stratified_subset(examples, larger, seed)
-    assert len(set(chosen)) == larger
-    assert chosen[:smaller] == stratified_subset(examples, smaller, seed)
-
-
-@given(labels=LABELS, seed=st.integers(0, 5), data=st.data())
-def test_a_subset_keeps_the_shares_and_every_class(labels: list[str], seed: int, data: st.DataObject) -> None:
-    size = data.draw(st.integers(1, len(labels)))
-    counts, chosen = (
-        Counter(labels),
-        Counter(labels[index] for index in stratified_subset(examples_of(labels), size, seed)),
-    )
-    if size >= len(counts):
-        assert set(chosen) == set(counts)
-    for label, count in counts.items():
-        assert abs(chosen[label] - size * count / len(labels)) < len(counts)
-
-
-def test_a_subset_of_two_even_classes_is_even_and_depends_on_the_seed() -> None:
-    examples = examples_of("a" * 500 + "b" * 500)
-    chosen = stratified_subset(examples, 100, 0)
-    assert Counter(examples[index].label for index in chosen) == {"a": 50, "b": 50}
-    assert chosen == stratified_subset(examples, 100, 0)
-    assert set(chosen) != set(stratified_subset(examples, 100, 1))
-
-
-@pytest.mark.parametrize("size", [10, 37, 100, 500, 999])
-def test_a_subset_of_uneven_classes_has_their_shares_to_one_example(size: int) -> None:
-    labels = "a" * 700 + "b" * 200 + "c" * 100
-    chosen = Counter(labels[index] for index in stratified_subset(examples_of(labels), size, 3))
-    for label, share in (("a", 0.7), ("b", 0.2), ("c", 0.1)):
-        assert abs(chosen[label] - share * size) <= 1
-
-
-def test_more_examples_than_there_are_is_an_error() -> None:
-    with pytest.raises(SettingError, match=r"1,200 examples were asked for; train\.csv has 2"):
-        stratified_subset(examples_of("ab"), 1200, 0)
-
-
-@given(labels=LABELS, fraction=st.floats(0.01, 0.99), seed=st.integers(0, 5))
-def test_a_split_parts_every_class_and_loses_nothing(labels: list[str], fraction: float, seed: int) -> None:
-    counts = Counter(labels)
-    if max(counts.values()) < 2:
-        with pytest.raises(InputError, match="no label has two examples"):
-            stratified_split(examples_of(labels), fraction, seed)
-        return
-    rest, held = stratified_split(examples_of(labels), fraction, seed)
-    assert sorted(rest + held) == list(range(len(labels)))
-    assert (rest, held) == stratified_split(examples_of(labels), fraction, seed)
-    in_rest, in_held = Counter(labels[index] for index in rest), Counter(labels[index] for index in held)
-    for label, count in counts.items():
-        assert in_rest[label] >= 1
-        assert in_held[label] >= (1 if count >= 2 else 0)
-        assert abs(in_held[label] - fraction * count) <= 1
-
-
-def test_a_split_holds_out_the_share_that_was_asked_for() -> None:
-    examples = examples_of("a" * 700 + "b" * 300)
-    _, held = stratified_split(examples, 0.2, 0)
-    assert Counter(examples[index].label for index in held) == {"a": 140, "b": 60}
-    for fraction in (0, 1, 1.5):
-        with pytest.raises(SettingError, match="between 0 and 1"):
-            stratified_split(examples, fraction, 0)
 
 
 # Several labels, numbers, pairs
@@ -264,16 +187,16 @@ def test_several_labels_are_a_list_or_a_separated_string(tmp_path: Path) -> None
     assert [example.labels for example in several(tmp_path / "a.csv", "|")] == [("a", "b"), ()]
 
 
-def test_labels_that_are_none_are_named(tmp_path: Path) -> None:
+def test_invalid_labels_are_reported(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"text": "x", "label": null}\n{"text": "x", "label": [{}]}\n')
     with pytest.raises(InputError) as raised:
         several(tmp_path / "a.jsonl")
     said = str(raised.value).splitlines()
-    assert said[0].endswith("line 1: the label is null; write [] or an empty string where there is none.")
-    assert "line 2: the labels [{}] hold something" in said[1]
+    assert said[0].endswith("line 1: the label is null; write [] or an empty string for a text without labels.")
+    assert "line 2: the labels [{}] contain a value" in said[1]
 
 
-def test_numbers_are_read_and_what_is_none_is_named(tmp_path: Path) -> None:
+def test_numbers_are_read_and_other_values_are_reported(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("text,label\nx,3.5\ny,-1e3\n")
     found = read_labelled(str(tmp_path / "a.csv"), text_column="text", label_column="label", parse=number)
     assert [example.value for example in found] == [3.5, -1000.0]

@@ -1,4 +1,4 @@
-"""Questions with answers: flattened rows, SQuAD's own file, and what is said of broken ones."""
+"""Questions with answers: rows, nested JSON of SQuAD, and errors."""
 
 import json
 from pathlib import Path
@@ -40,13 +40,13 @@ def row(answers: Any, context: str = CONTEXT) -> dict[str, Any]:
         [{"text": "Rome", "answer_start": 14}, {"text": "in Rome", "answer_start": 11}],
     ],
 )
-def test_both_ways_of_writing_answers_are_read(tmp_path: Path, answers: Any) -> None:
+def test_both_formats_of_answers_are_read(tmp_path: Path, answers: Any) -> None:
     found = read(write(tmp_path / "a.jsonl", row(answers)))
     assert found[0].answers == (Answer("Rome", 14), Answer("in Rome", 11))
     assert (found[0].question, found[0].context, found[0].line) == ("Where?", CONTEXT, 1)
 
 
-def test_squads_own_file_is_read(tmp_path: Path) -> None:
+def test_nested_json_of_squad_is_read(tmp_path: Path) -> None:
     qas = [
         {"id": "1", "question": "Where?", "answers": [{"text": "Rome", "answer_start": 14}] * 3},
         {"id": "2", "question": "When?", "is_impossible": True, "answers": [], "plausible_answers": [{}]},
@@ -55,23 +55,23 @@ def test_squads_own_file_is_read(tmp_path: Path) -> None:
     found = read(write(tmp_path / "squad.json", content))
     assert [(one.question, one.answers) for one in found] == [("Where?", (Answer("Rome", 14),)), ("When?", ())]
     content["data"][0]["paragraphs"][0].pop("context")  # type: ignore[index]
-    assert "is not laid out as SQuAD is: 'context' where" in problem(write(tmp_path / "squad.json", content))
+    assert "does not have the structure of SQuAD: 'context'" in problem(write(tmp_path / "squad.json", content))
 
 
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (row([{"text": "Rome", "answer_start": 13}]), "line 1: the answer 'Rome' does not stand at character 13 of the "
-                                                      "context (' Rom' does)."),
-        (row([{"text": "Rome", "answer_start": -5}]), "does not stand at character -5"),
+        (row([{"text": "Rome", "answer_start": 13}]), "line 1: the answer 'Rome' is not at character 13 of the "
+                                                      "context (' Rom' is)."),
+        (row([{"text": "Rome", "answer_start": -5}]), "is not at character -5"),
         (row([{"text": "Rome"}]), "line 1: the answers are not a list of"),
         (row({"text": ["Rome"], "answer_start": []}), "line 1: the answers are not {"),
-        (row([{"text": " ", "answer_start": 4}]), "line 1: an answer is blank; an unanswerable question has []."),
+        (row([{"text": " ", "answer_start": 4}]), "line 1: an answer is blank; write [] for an unanswerable question."),
         (row([{"text": "Rome", "answer_start": "14"}]), "answer_start is a string, not a whole number"),
         (row(None), "line 1: the answers are null"),
         (row([], context=" "), "line 1: the context is blank."),
         ({"question": "x", "context": "y"}, "has no column 'answers' (columns: 'question', 'context')."),
     ],
 )  # fmt: skip
-def test_broken_rows_are_named(tmp_path: Path, value: dict[str, Any], words: str) -> None:
+def test_invalid_rows_are_reported(tmp_path: Path, value: dict[str, Any], words: str) -> None:
     assert words in problem(write(tmp_path / "a.jsonl", value))

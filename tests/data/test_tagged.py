@@ -1,4 +1,4 @@
-"""Tagged sets: rows and .conll files, and what is said of broken ones."""
+"""Tagged sets: rows, .conll files, tags, and errors."""
 
 from pathlib import Path
 
@@ -38,17 +38,16 @@ def test_rows_and_conll_give_the_same_sentences(tmp_path: Path) -> None:
     assert middle[0].tags == ("NNP", "NNP")
 
 
-def test_tabs_part_columns_that_hold_blanks(tmp_path: Path) -> None:
+def test_tabs_separate_columns_that_contain_spaces(tmp_path: Path) -> None:
     (tmp_path / "a.conll").write_text("New York\tB-LOC\n,\tO\n")
     assert read_tagged(str(tmp_path / "a.conll"), ColumnSettings())[0].tokens == ("New York", ",")
 
 
-def test_broken_conll_lines_are_named(tmp_path: Path) -> None:
+def test_invalid_conll_lines_are_reported(tmp_path: Path) -> None:
     (tmp_path / "a.conll").write_text("Anna B-PER\nStone\n\nRome LOC B-LOC\n")
     assert problem(tmp_path / "a.conll").splitlines() == [
-        f"{tmp_path / 'a.conll'}, line 2: 1 columns where the lines before have 2.",
-        f"{tmp_path / 'a.conll'}, line 4: 3 columns where the lines before have 2. "
-        "Correct these lines, or remove them.",
+        f"{tmp_path / 'a.conll'}, line 2: 1 columns, but the lines before have 2.",
+        f"{tmp_path / 'a.conll'}, line 4: 3 columns, but the lines before have 2. Correct these lines, or remove them.",
     ]
     (tmp_path / "b.conll").write_text("Anna\nStone\n")
     assert "line 1: 1 columns; a word and its tag need at least 2" in problem(tmp_path / "b.conll")
@@ -57,7 +56,7 @@ def test_broken_conll_lines_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "words"),
     [
-        ('{"tokens": ["a", "b"], "tags": ["O"]}', "line 1: 2 words and 1 tag; every word needs its tag."),
+        ('{"tokens": ["a", "b"], "tags": ["O"]}', "line 1: 2 words and 1 tag; every word needs one tag."),
         ('{"tokens": "a b", "tags": ["O"]}', "line 1: the tokens are a string, not a list."),
         ('{"tokens": ["a", " "], "tags": ["O", "O"]}', "line 1: word 2 is blank."),
         ('{"tokens": [], "tags": []}', "line 1: the sentence has no words."),
@@ -65,7 +64,7 @@ def test_broken_conll_lines_are_named(tmp_path: Path) -> None:
         ('{"tokens": ["a"], "ner_tags": ["O"]}', "has no column 'tags' (columns: 'tokens', 'ner_tags'). Did you mean"),
     ],
 )
-def test_broken_rows_are_named(tmp_path: Path, row: str, words: str) -> None:
+def test_invalid_rows_are_reported(tmp_path: Path, row: str, words: str) -> None:
     (tmp_path / "a.jsonl").write_text(row + "\n")
     assert words in problem(tmp_path / "a.jsonl")
 
@@ -74,7 +73,7 @@ def example(tags: str) -> TaggedExample:
     return TaggedExample(tuple(tags.split()), tuple(tags.split()), "train.conll", 3)
 
 
-def test_a_type_that_train_has_is_known_with_both_its_tags() -> None:
+def test_an_entity_type_of_train_has_both_of_its_tags() -> None:
     assert tag_names([example("B-PER O"), example("I-LOC")]) == ["B-LOC", "B-PER", "I-LOC", "I-PER", "O"]
     assert tag_names([example("NOUN VERB")]) == ["NOUN", "VERB"]
 
@@ -84,12 +83,12 @@ def test_tags_with_and_without_prefixes_are_not_mixed() -> None:
         tag_names([example("B-PER LOC")])
 
 
-def test_a_tag_that_train_has_not_is_named() -> None:
-    with pytest.raises(InputError, match=r"line 3: the tag 'B-GPE' of the test set was never seen in train"):
+def test_a_tag_not_in_train_is_reported() -> None:
+    with pytest.raises(InputError, match=r"line 3: the tag 'B-GPE' of the test set does not occur in train"):
         check_tags([example("B-GPE O")], ["B-PER", "I-PER", "O"], role="test")
 
 
-def test_raw_text_is_split_in_words() -> None:
+def test_raw_text_is_split_into_words() -> None:
     assert split_words("Anna's U.S. trip, new-style (1,200€)!") == (
         "Anna's", "U.S", ".", "trip", ",", "new-style", "(", "1", ",", "200", "€", ")", "!",
     )  # fmt: skip

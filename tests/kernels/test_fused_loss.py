@@ -1,4 +1,4 @@
-"""The fused head and loss against the plain ones."""
+"""The fused and the tiled loss compared with PyTorch's cross entropy."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ from headswap.kernels.fused_loss import linear_cross_entropy_sum
 
 @pytest.fixture
 def plain_kernels() -> Iterator[None]:
-    """What `--fast off` does to this process."""
+    """Fast kernels are off, as with `--fast off`."""
     kernels.allow_fast_kernels(False)
     yield
     kernels.allow_fast_kernels(True)
@@ -55,7 +55,7 @@ def assert_equals_the_plain_loss(has_bias: bool) -> None:
         results.append([loss.detach(), hidden.grad, weight.grad, *([bias.grad] if has_bias else [])])
     for fused, plain in zip(*results, strict=True):
         torch.testing.assert_close(fused, plain, atol=1e-10, rtol=1e-10)
-    with torch.no_grad():  # as evaluation asks for it: no gradient is computed
+    with torch.no_grad():  # as in evaluation: no gradient is computed
         alone = linear_cross_entropy_sum(leaves[0], leaves[1], leaves[2] if has_bias else None, target)
     torch.testing.assert_close(alone, results[1][0], atol=1e-10, rtol=1e-10)
 
@@ -69,13 +69,13 @@ def test_fused_loss_of_no_targets_is_zero_with_zero_gradients() -> None:
     assert not weight.grad.any()
 
 
-def test_fused_loss_survives_logits_that_overflow_exp() -> None:
+def test_fused_loss_is_finite_where_exp_would_overflow() -> None:
     hidden, weight = torch.full((2, 4), 50.0, requires_grad=True), torch.eye(4, requires_grad=True)
     loss = linear_cross_entropy_sum(hidden * 10, weight, None, torch.tensor([0, 1]))
     assert loss.item() == pytest.approx(2 * torch.tensor(4.0).log().item(), rel=1e-5)
 
 
-def test_fused_loss_under_autocast_is_near_the_full_precision_one() -> None:
+def test_fused_loss_under_autocast_is_close_to_full_precision() -> None:
     generator = torch.Generator().manual_seed(2)
     hidden, weight = torch.randn(64, 32, generator=generator), torch.randn(50, 32, generator=generator) * 0.1
     target = torch.randint(0, 50, (64,), generator=generator)
@@ -87,7 +87,7 @@ def test_fused_loss_under_autocast_is_near_the_full_precision_one() -> None:
 
 
 @pytest.mark.parametrize("far", [50.0, 200.0, 3000.0])
-def test_tiled_gradients_hold_where_the_target_lies_far_below_a_later_tile(
+def test_tiled_gradients_are_right_where_the_target_is_far_below_a_later_tile(
     far: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tiled_loss, "TILE", 2)
@@ -103,7 +103,7 @@ def test_tiled_gradients_hold_where_the_target_lies_far_below_a_later_tile(
         torch.testing.assert_close(tiled, plain, rtol=1e-5, atol=1e-5)
 
 
-def test_tiled_loss_in_bf16_is_never_negative_and_its_error_small_where_the_model_is_sure() -> None:
+def test_tiled_loss_in_bf16_is_not_negative_and_its_gradient_accurate_for_confident_models() -> None:
     generator = torch.Generator().manual_seed(3)
     weight = torch.randn(300, 16, generator=generator)
     target = torch.arange(300)

@@ -1,10 +1,20 @@
-"""Measures with known answers, and against scikit-learn."""
+"""Metrics of classification, compared with known values and with scikit-learn."""
+
+import logging
 
 import numpy as np
 import pytest
+import torch
 from sklearn import metrics
 
-from headswap.metrics.classification import calibration, confusion_matrix, f1_scores, scores
+from headswap.metrics.classification import (
+    calibration,
+    classification_metrics,
+    confusion_matrix,
+    f1_scores,
+    scores,
+    warn_of_collapse,
+)
 
 
 def some(seed: int = 0, *, num: int = 200, labels: int = 3) -> tuple[np.ndarray, np.ndarray]:
@@ -30,7 +40,7 @@ def test_a_label_that_never_occurs_and_is_never_predicted_has_no_f1() -> None:
     assert found[0] == pytest.approx(6 / 7)
 
 
-def test_calibration_has_its_known_answer() -> None:
+def test_calibration_of_a_known_case() -> None:
     # Ten texts with .95, of which eight are right; ten with .65, of which five are right.
     probabilities = np.array([[0.95, 0.05]] * 10 + [[0.65, 0.35]] * 10)
     targets = np.array([0] * 8 + [1] * 2 + [0] * 5 + [1] * 5)
@@ -41,5 +51,18 @@ def test_calibration_has_its_known_answer() -> None:
     ]  # fmt: skip
 
 
-def test_certain_and_right_is_calibrated() -> None:
+def test_certain_and_right_predictions_have_no_calibration_error() -> None:
     assert calibration(np.array([[1.0, 0.0]] * 4), np.zeros(4, dtype=int))["ece"] == 0.0
+
+
+def test_a_model_that_predicts_one_class_for_all_texts_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    logits = torch.tensor([[2.0, 1.0]] * 4)
+    metrics = classification_metrics(logits, np.array([0, 1, 1, 0]), ("neg", "pos"))
+    assert (metrics["accuracy"], metrics["macro_f1"]) == (0.5, pytest.approx(1 / 3))
+    with caplog.at_level(logging.WARNING):
+        warn_of_collapse(metrics, role="validation")
+    assert "predicts 'neg' for all 4 texts of validation" in caplog.text
+    caplog.clear()
+    fine = classification_metrics(torch.tensor([[2.0, 1.0], [1.0, 2.0]]), np.array([0, 1]), ("neg", "pos"))
+    warn_of_collapse(fine, role="validation")
+    assert not caplog.text

@@ -25,7 +25,7 @@ def test_entities_are_those_that_seqeval_finds(tags: str, spans: list[tuple[str,
     assert [tuple(span) for span in entities_of(tags.split())] == spans
 
 
-def test_an_entity_counts_only_whole() -> None:
+def test_an_entity_is_right_only_if_all_its_words_are() -> None:
     """seqeval's own example: F1 0.5."""
     truth = [["O", "O", "O", "B-MISC", "I-MISC", "I-MISC", "O"], ["B-PER", "I-PER", "O"]]
     guess = [["O", "O", "B-MISC", "I-MISC", "I-MISC", "I-MISC", "O"], ["B-PER", "I-PER", "O"]]
@@ -37,7 +37,7 @@ def test_an_entity_counts_only_whole() -> None:
     assert 0 <= found["interval"]["low"] <= 0.5 <= found["interval"]["high"] <= 1
 
 
-def test_nothing_found_and_nothing_there_is_no_division_by_zero() -> None:
+def test_no_predicted_entity_is_no_division_by_zero() -> None:
     found = tagging_metrics([["O", "B-A"]], [["O", "O"]])
     assert (found["f1"], found["precision"], found["recall"]) == (0, 0, 0)
 

@@ -27,7 +27,7 @@ def test_the_best_of_the_right_answers_counts() -> None:
     assert squad.f1("x x", ["x"]) == pytest.approx(2 / 3), "a word counts as often as both have it"
 
 
-def test_an_unanswerable_question_is_met_by_an_empty_answer_alone() -> None:
+def test_only_an_empty_answer_is_right_for_an_unanswerable_question() -> None:
     assert (squad.exact_match("", []), squad.f1("", [])) == (1, 1)
     assert (squad.exact_match("rome", []), squad.f1("rome", [])) == (0, 0)
     assert squad.f1("", ["rome"]) == 0

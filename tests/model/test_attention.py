@@ -1,4 +1,4 @@
-"""Attention block by block and by plain products against one padded call of the fused kernel."""
+"""Attention block by block and by matrix products, compared with one padded call of the fused kernel."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from headswap.kernels import policy as kernels
-from headswap.model.attention import alike
+from headswap.model.attention import grouped_lengths
 from tiny import layout_of
 
 LENGTHS = {
@@ -18,14 +18,16 @@ LENGTHS = {
 
 
 @pytest.fixture
-def forbid() -> Iterator[None]:
-    """Leaves the process as it was."""
+def restored_kernels() -> Iterator[None]:
+    """Allows fast kernels again after a test."""
     yield
     kernels.allow_fast_kernels(True)
 
 
-def mixed(lengths: list[int], *, causal: bool, is_fast: bool, dtype: torch.dtype) -> list[torch.Tensor]:
-    """What attention gives, and the gradients of its inputs."""
+def attention_and_gradients(
+    lengths: list[int], *, causal: bool, is_fast: bool, dtype: torch.dtype
+) -> list[torch.Tensor]:
+    """The output of attention, and the gradients of its inputs."""
     kernels.allow_fast_kernels(is_fast)
     generator = torch.Generator().manual_seed(5)
     parts = [
@@ -39,26 +41,27 @@ def mixed(lengths: list[int], *, causal: bool, is_fast: bool, dtype: torch.dtype
     return [output.detach(), *(part.grad for part in parts)]
 
 
-@pytest.mark.usefixtures("forbid")
+@pytest.mark.usefixtures("restored_kernels")
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("kind", LENGTHS)
 def test_blocks_without_padding_equal_one_padded_call(kind: str, causal: bool) -> None:
     blocks, padded = (
-        mixed(LENGTHS[kind], causal=causal, is_fast=is_fast, dtype=torch.float64) for is_fast in (True, False)
+        attention_and_gradients(LENGTHS[kind], causal=causal, is_fast=is_fast, dtype=torch.float64)
+        for is_fast in (True, False)
     )
     for one, other in zip(blocks, padded, strict=True):
         torch.testing.assert_close(one, other, atol=1e-12, rtol=1e-10)
 
 
-@pytest.mark.usefixtures("forbid")
+@pytest.mark.usefixtures("restored_kernels")
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("kind", LENGTHS)
-def test_attention_by_products_in_bf16_is_near_the_one_in_float64(kind: str, causal: bool) -> None:
-    half = mixed(LENGTHS[kind], causal=causal, is_fast=True, dtype=torch.bfloat16)
-    full = mixed(LENGTHS[kind], causal=causal, is_fast=False, dtype=torch.float64)
+def test_attention_by_matrix_products_in_bf16_is_close_to_float64(kind: str, causal: bool) -> None:
+    half = attention_and_gradients(LENGTHS[kind], causal=causal, is_fast=True, dtype=torch.bfloat16)
+    full = attention_and_gradients(LENGTHS[kind], causal=causal, is_fast=False, dtype=torch.float64)
     for one, other in zip(half, full, strict=True):
         assert (one.double() - other).norm() / other.norm() < 0.02
 
 
-def test_neighbours_join_where_they_are_equal_or_short() -> None:
-    assert alike([70, 70, 3, 9, 48, 49, 49, 2, 80]) == [(70, 70), (3, 9, 48), (49, 49), (2,), (80,)]
+def test_adjacent_sequences_of_equal_or_short_length_are_grouped() -> None:
+    assert grouped_lengths([70, 70, 3, 9, 48, 49, 49, 2, 80]) == [(70, 70), (3, 9, 48), (49, 49), (2,), (80,)]

@@ -1,4 +1,4 @@
-"""The base against PyTorch's own encoder, and its contract with saved bundles."""
+"""The base compared with PyTorch's encoder; its tensor names, which saved bundles depend on."""
 
 import pytest
 import torch
@@ -46,7 +46,7 @@ def test_base_in_the_lab_shape_equals_torch_transformer_encoder_with_a_float_squ
     shape = ModelSettings(preset="lab").shape(vocab_size=97)
     base = Base(shape)
     initialize(base, shape, seed=3)
-    encoder = torch_encoder_with_weights_of(base, shape).train()  # train mode: no fast path; dropout is 0
+    encoder = torch_encoder_with_weights_of(base, shape).train()  # train mode disables the fast path; dropout is 0
     ids_BS = torch.randint(0, 97, (3, 50), generator=torch.Generator().manual_seed(0))
     embedded = base.embedding(ids_BS) * 200**0.5 + sinusoidal_table(512, 200, torch.device("cpu"), torch.float32)[:50]
     square_mask = torch.full((50, 50), float("-inf")).triu(1)
@@ -64,7 +64,7 @@ def test_sinusoidal_positions_have_sine_on_even_and_cosine_on_odd_dimensions() -
         torch.testing.assert_close(table[:, 2 * pair + 1], angle.cos())
 
 
-def test_tensor_names_are_the_contract_with_saved_bundles() -> None:
+def test_tensor_names_are_those_of_saved_bundles() -> None:
     with torch.device("meta"):
         names = set(build_names("bert-base")) | set(build_names("modern"))
     assert names == {
@@ -84,8 +84,8 @@ def build_names(preset: str) -> list[str]:
 
 
 @torch.no_grad()
-def test_rotary_scores_see_distances_only() -> None:
-    """Shifting a whole sequence changes nothing for rotary positions, and something for sinusoidal ones."""
+def test_rotary_scores_depend_on_distances_only() -> None:
+    """Shifting all positions changes no output with rotary positions, and does with sinusoidal ones."""
     for positions, is_equal in (("rotary", True), ("sinusoidal", False)):
         model = build_model(tiny_model_shape("small", positions=positions), seed=1).double()
         ids = torch.from_numpy(random_sequences([10])[0])
@@ -96,7 +96,7 @@ def test_rotary_scores_see_distances_only() -> None:
         assert (gap < 1e-9) == is_equal
 
 
-def test_a_text_longer_than_the_base_can_read_is_an_error() -> None:
+def test_a_sequence_longer_than_the_limit_is_an_error() -> None:
     model = build_model(tiny_model_shape(), seed=0)
     with pytest.raises(Exception, match="41 tokens is longer than the base's limit of 40"):
         model(flat_batch(random_sequences([41])))

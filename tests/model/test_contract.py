@@ -1,4 +1,4 @@
-"""The contract that every preset, direction, head and task keeps."""
+"""Properties of every preset, direction, head and task."""
 
 import itertools
 import math
@@ -10,7 +10,6 @@ import torch
 
 from headswap.batches.batch import Batch, flat_batch
 from headswap.model.heads import HEADS
-from headswap.model.pooling import pool
 from headswap.model.shape import PRESETS
 from headswap.model.text_model import ModelShape, TextModel, build_model
 from headswap.objectives.registry import PRETRAINING
@@ -19,7 +18,7 @@ from headswap.tasks.classify import balanced_weights
 from tiny import random_sequences, tiny_batch, tiny_model_shape, tiny_objective
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-POOLINGS = ("last", "mean", "first", "max", "mean+max", "later")
+POOLINGS = ("last", "mean", "first", "max", "mean+max", "weighted-mean")
 MODELS = [
     pytest.param(
         tiny_model_shape(preset, head=head, direction=direction, pooling=pooling),
@@ -36,7 +35,7 @@ LENGTHS = [7, 1, 13, 4, 13]
 
 @dataclass(frozen=True)
 class TaskFixture:
-    """What the battery knows of a task: its head, the targets of each of `LENGTHS`, the loss before training."""
+    """A task in these tests: its head, the targets of each of `LENGTHS`, and the loss before training."""
 
     head: str
     places: list[list[int]]
@@ -48,7 +47,7 @@ class TaskFixture:
         return HEADS[self.head].is_per_token
 
     def batch(self, sequences: list[np.ndarray], chosen: list[int]) -> Batch:
-        """Some of the sequences with their targets."""
+        """A batch of some of the sequences with their targets."""
         begins = np.cumsum([0, *(len(sequences[number]) for number in chosen)]) if self.is_per_token else range(99)
         index = [place + begin for number, begin in zip(chosen, begins, strict=False) for place in self.places[number]]
         values = np.concatenate([self.values[number] for number in chosen])
@@ -82,7 +81,7 @@ def test_every_task_and_every_head_has_its_fixture() -> None:
 
 
 def rows_of(model: TextModel, logits: torch.Tensor, lengths: list[int]) -> list[torch.Tensor]:
-    """The outputs that belong to each sequence."""
+    """The outputs of each sequence."""
     return list(logits.split(1)) if model.shape.head == "classify" else list(logits.split(lengths))
 
 
@@ -116,7 +115,7 @@ def test_future_tokens_never_change_a_causal_output_and_do_change_a_bidirectiona
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_loss_at_initialisation_is_the_value_computed_for_that_initialisation(preset: str) -> None:
-    """Logits of variance s^2 over V classes cost ln V + s^2 / 2; s^2 follows from the head and the vectors."""
+    """Logits of variance s^2 over V classes give a loss of ln V + s^2 / 2; s^2 follows from head and vectors."""
     vocab_size = 4_000
     model = build_model(tiny_model_shape(preset, vocab_size=vocab_size), seed=4)
     stream = random_sequences([41] * 12, vocab_size=vocab_size)
@@ -130,7 +129,7 @@ def test_loss_at_initialisation_is_the_value_computed_for_that_initialisation(pr
 
 @pytest.mark.parametrize("task", TASKS)
 @torch.no_grad()
-def test_a_tasks_loss_is_a_sum_over_targets_that_no_neighbour_changes(task: str) -> None:
+def test_a_tasks_loss_is_a_sum_over_targets_and_independent_of_the_batch(task: str) -> None:
     model, objective, fixture = task_model(task).double(), SUPERVISED[task](), TASKS[task]
     sequences = random_sequences(LENGTHS)
     together = fixture.batch(sequences, [3, 0, 4, 2, 1])
@@ -143,7 +142,7 @@ def test_a_tasks_loss_is_a_sum_over_targets_that_no_neighbour_changes(task: str)
 
 @pytest.mark.parametrize("task", TASKS)
 @torch.no_grad()
-def test_a_tasks_loss_at_initialisation_is_that_of_knowing_nothing(task: str) -> None:
+def test_a_tasks_loss_at_initialisation_is_that_of_uniform_predictions(task: str) -> None:
     batch = TASKS[task].batch(random_sequences(LENGTHS), [0, 1, 2, 3, 4])
     loss = SUPERVISED[task]().loss_sum(task_model(task), batch).item() / batch.num_targets
     assert loss == pytest.approx(TASKS[task].first_loss, abs=0.1)
@@ -179,8 +178,8 @@ def test_a_span_heads_columns_are_distributions_over_each_sequence() -> None:
 
 
 @torch.no_grad()
-def test_balanced_weights_that_average_to_one_leave_the_size_of_the_loss() -> None:
-    """Of 5 targets two are of class 0, two of class 1, one of class 2."""
+def test_balanced_weights_average_to_one_and_keep_the_scale_of_the_loss() -> None:
+    """The 5 targets: two of class 0, two of class 1, one of class 2."""
     model, fixture = task_model("classify"), TASKS["classify"]
     weights = balanced_weights(np.concatenate(fixture.values), 3)
     torch.testing.assert_close(weights, torch.tensor([5 / 6, 5 / 6, 5 / 3]))
@@ -189,52 +188,3 @@ def test_balanced_weights_that_average_to_one_leave_the_size_of_the_loss() -> No
     weighted = SUPERVISED["classify"](class_weights=weights).loss_sum(model, batch)
     torch.testing.assert_close(weighted, (losses * weights[batch.target_value_T]).sum())
     assert weighted.item() / 5 == pytest.approx(math.log(3), abs=0.1)
-
-
-def test_pooling_reads_each_sequence_alone() -> None:
-    hidden = torch.tensor([[1.0, 5.0], [3.0, 1.0], [2.0, 2.0], [7.0, -1.0], [0.0, 4.0]])
-    expected = {
-        "last": [[3.0, 1.0], [0.0, 4.0]],
-        "first": [[1.0, 5.0], [2.0, 2.0]],
-        "mean": [[2.0, 3.0], [3.0, 5 / 3]],
-        "max": [[3.0, 5.0], [7.0, 4.0]],
-        "mean+max": [[2.0, 3.0, 3.0, 5.0], [3.0, 5 / 3, 7.0, 4.0]],
-        "later": [[7 / 3, 7 / 3], [16 / 6, 2.0]],
-    }
-    for pooling, values in expected.items():
-        torch.testing.assert_close(pool(hidden, torch.tensor([2, 3]), pooling), torch.tensor(values))
-
-
-@torch.no_grad()
-def test_initialisation_of_the_lab_preset_is_as_stated() -> None:
-    model = build_model(ModelShape(base=tiny_model_shape("lab", vocab_size=5_000).base), seed=0)
-    embedding, layer = model.base.embedding.weight, model.base.layers[0]
-    assert embedding.abs().max() <= 0.1
-    assert embedding.std().item() == pytest.approx(0.1 / 3**0.5, rel=0.02)
-    assert model.head.weight is not None
-    assert model.head.weight.abs().max() <= 0.1
-    assert model.head.bias is not None
-    assert not model.head.bias.any()
-    assert not layer.attention.qkv.bias.any()
-    assert not layer.attention.output.bias.any()
-    assert layer.attention.qkv.weight.abs().max() == pytest.approx((6 / (4 * 32)) ** 0.5, rel=0.02)
-    assert layer.feed_forward.up.weight.abs().max() == pytest.approx(32**-0.5, rel=0.02)
-    assert layer.feed_forward.up.bias.any()
-    assert (layer.attention_norm.weight == 1).all()
-
-
-@torch.no_grad()
-def test_initialisation_of_the_other_presets_is_normal_with_scaled_residual_writers() -> None:
-    for preset, factor in (("gpt2-small", (2 * 2) ** -0.5), ("bert-base", 1.0)):
-        base = build_model(tiny_model_shape(preset, vocab_size=5_000), seed=0).base
-        assert base.embedding.weight.std().item() == pytest.approx(0.02, rel=0.02)
-        assert base.layers[1].feed_forward.down.weight.std().item() == pytest.approx(0.02 * factor, rel=0.1)
-        assert not base.layers[0].feed_forward.up.bias.any()
-
-
-def test_the_same_seed_gives_the_same_base_under_any_head_and_another_seed_another() -> None:
-    first = build_model(tiny_model_shape(head="lm"), seed=7).base.state_dict()
-    second = build_model(tiny_model_shape(head="classify"), seed=7).base.state_dict()
-    third = build_model(tiny_model_shape(head="lm"), seed=8).base.state_dict()
-    assert all(torch.equal(first[name], second[name]) for name in first)
-    assert not torch.equal(first["embedding.weight"], third["embedding.weight"])

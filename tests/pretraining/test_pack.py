@@ -1,4 +1,4 @@
-"""Packing a base: bf16 that computes what its card says, a record without texts, a reference that can be checked."""
+"""Packing a base: bf16 weights whose loss is on the card, a record without texts, a reference loss."""
 
 import json
 import shutil
@@ -10,22 +10,21 @@ from safetensors import safe_open
 import headswap as hs
 from boxed import Box
 from headswap.bundle.bundle import Bundle
-from headswap.bundle.check import examine_bundle
+from headswap.bundle.check import check_bundle
 from headswap.core.errors import HeadswapError, InputError, RunError, SettingError
 from headswap.core.files import read_json, sha256_of_file, write_json
 from headswap.core.manifest import manifest_problems
 from headswap.pretraining.pack import REFERENCE_TOLERANCE, Packed, pack, reference_loss
-from tiny import sentences, write_labelled
+from tiny import ONE_THREAD, TINY_LAYERS, sentences, write_labelled
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-SHAPE = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
 LINES = ("the film was warm .", "the ending was cold and the music was grey .")
 ABOUT = {"name": "letters", "licence": "MIT", "limits": "a grammar of forty words"}
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A corpus and a finished run of each kind of objective."""
+    """A corpus, and one finished run per kind of objective."""
     folder = tmp_path_factory.mktemp("pack")
     (folder / "corpus.txt").write_text("".join(f"{text}\n" for text, _ in sentences(120)), encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
@@ -33,7 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for objective in ("causal", "masked"):
             hs.pretrain(
                 folder / "corpus.txt", out=folder / objective, objective=objective, max_steps=6, max_length=24,
-                vocab_size=300, held_out_fraction=0.1, device="cpu", threads=1, **SHAPE,
+                vocab_size=300, held_out_fraction=0.1, **TINY_LAYERS, **ONE_THREAD,
             )  # fmt: skip
     return folder
 
@@ -49,14 +48,14 @@ def copied(folder: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(folder / "causal", tmp_path / "run"))
 
 
-def test_the_weights_are_bf16_and_the_bundle_is_sound(packed: Packed) -> None:
+def test_the_weights_are_bf16_and_the_bundle_is_undamaged(packed: Packed) -> None:
     with safe_open(packed.out / "bundle" / "model.safetensors", framework="pt") as file:
         assert {file.get_slice(name).get_dtype() for name in file.keys()} == {"BF16"}  # noqa: SIM118 - no mapping
-    assert all(check.is_sound for check in examine_bundle(packed.out / "bundle"))
+    assert all(check.is_sound for check in check_bundle(packed.out / "bundle"))
     assert Bundle.load(packed.out / "bundle").verify() == [], "golden outputs are those of the rounded weights"
 
 
-def test_the_card_says_what_is_shipped(folder: Path, packed: Packed) -> None:
+def test_the_card_describes_the_packed_base(folder: Path, packed: Packed) -> None:
     card, result = Bundle.load(packed.out / "bundle").card, read_json(folder / "causal" / "result.json")
     assert card["tokens read"] == result["tokens"]
     assert card["held-out loss"] == pytest.approx(packed.loss, abs=1e-4)
@@ -69,28 +68,28 @@ def test_the_card_says_what_is_shipped(folder: Path, packed: Packed) -> None:
         assert word in text
 
 
-def test_the_record_has_the_run_and_none_of_the_texts_it_sampled(folder: Path, packed: Packed) -> None:
+def test_the_record_has_the_files_of_the_run_without_sampled_texts(folder: Path, packed: Packed) -> None:
     record = packed.out / "record"
     assert manifest_problems(record) == []
     for name in ("recipe.toml", "result.json", "data.json"):
         assert (record / name).read_bytes() == (folder / "causal" / name).read_bytes()
     lines = [json.loads(line) for line in (record / "metrics.jsonl").read_text().splitlines()]
-    assert [line["step"] for line in lines] == [line["step"] for line in hs.load(folder / "causal").metrics()]
+    assert [line["step"] for line in lines] == [line["step"] for line in hs.Run(folder / "causal").metrics()]
     assert all("sample" not in line for line in lines)
     assert "command" not in read_json(record / "environment.json")
 
 
-def test_the_shipped_weights_give_the_recorded_loss_on_the_reference(packed: Packed) -> None:
+def test_the_packed_weights_have_the_recorded_loss_on_the_reference(packed: Packed) -> None:
     recorded = read_json(packed.out / "record" / "reference.json")
     bundle = Bundle.load(packed.out / "bundle")
     assert reference_loss(bundle, packed.out / "record")["loss"] == pytest.approx(recorded["loss"], abs=1e-6)
     for tensor in bundle.model.parameters():
         tensor.data *= 1.05
     moved = reference_loss(bundle, packed.out / "record")["loss"]
-    assert abs(moved - recorded["loss"]) > REFERENCE_TOLERANCE, "other weights do not"
+    assert abs(moved - recorded["loss"]) > REFERENCE_TOLERANCE, "other weights have another loss"
 
 
-def test_a_masked_base_has_no_bits_per_byte_and_is_packed_alike(
+def test_a_masked_base_is_packed_without_bits_per_byte(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HEADSWAP_CACHE", str(folder / "cache"))
@@ -99,7 +98,7 @@ def test_a_masked_base_has_no_bits_per_byte_and_is_packed_alike(
     assert "bits_per_byte" not in found.reference
 
 
-def test_what_was_packed_is_a_base_in_the_box(
+def test_a_packed_base_can_be_installed_and_fine_tuned(
     box: Box, packed: Packed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from headswap.cli.app import run
@@ -108,8 +107,8 @@ def test_what_was_packed_is_a_base_in_the_box(
     assert run(["bases"]) == 0
     assert "bits per byte\tMIT\ta grammar of forty words" in capsys.readouterr().out
     train = write_labelled(tmp_path / "train.jsonl", 20)
-    model = hs.finetune("box:letters", train=train, out=tmp_path / "run", num_train_epochs=1, device="cpu", threads=1)
-    assert model.predict(["the film was warm ."])[0] in ("pos", "neg")
+    tuned = hs.finetune("box:letters", train=train, out=tmp_path / "run", num_train_epochs=1, **ONE_THREAD)
+    assert tuned.model.predict(["the film was warm ."])[0] in ("pos", "neg")
 
 
 def test_a_run_whose_corpus_changed_is_not_packed(
@@ -136,15 +135,15 @@ def test_a_run_whose_corpus_changed_is_not_packed(
             SettingError,
             "is a run of headswap finetune",
         ),
-        (lambda run: (run / "bundle" / "README.md").write_text("mine"), InputError, r"not sound: .*README\.md"),
+        (lambda run: (run / "bundle" / "README.md").write_text("mine"), InputError, r"is damaged: .*README\.md"),
         (
             lambda run: write_json(run / "result.json", read_json(run / "result.json") | {"loss": 1.0}),
             RunError,
-            "do not belong together",
+            "not from the same run",
         ),
     ],
 )
-def test_a_run_that_is_not_whole_is_not_packed(
+def test_an_unfinished_or_damaged_run_is_not_packed(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage, error: type[HeadswapError], words: str
 ) -> None:
     monkeypatch.setenv("HEADSWAP_CACHE", str(folder / "cache"))
@@ -155,14 +154,14 @@ def test_a_run_that_is_not_whole_is_not_packed(
     assert not (tmp_path / "package").exists()
 
 
-def test_a_base_that_is_too_large_or_loses_too_much_is_refused(
+def test_a_base_that_is_too_large_or_loses_precision_is_an_error(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HEADSWAP_CACHE", str(folder / "cache"))
-    with pytest.raises(RunError, match=r"more than the 0\.0 MB that are allowed"):
+    with pytest.raises(RunError, match=r"but only 0\.0 MB are allowed"):
         pack(folder / "causal", tmp_path / "package", about=ABOUT, sentences=LINES, most_bytes=1_000)
     monkeypatch.setattr("headswap.pretraining.pack.MOST_LOST", 0.0)
-    with pytest.raises(RunError, match="Rounding to bf16 moves the held-out loss"):
+    with pytest.raises(RunError, match="Rounding to bf16 changes the held-out loss"):
         pack(folder / "causal", tmp_path / "package", about=ABOUT, sentences=LINES)
     assert not (tmp_path / "package").exists()
 
@@ -175,7 +174,7 @@ def test_packing_replaces_neither_its_run_nor_foreign_files(
     before = sha256_of_file(run / "bundle" / "model.safetensors")
     (tmp_path / "link").symlink_to(run, target_is_directory=True)
     for out in (run, tmp_path / "link"):
-        with pytest.raises(SettingError, match="which is read"):
+        with pytest.raises(SettingError, match="the input"):
             pack(run, out, about=ABOUT, sentences=LINES)
     assert sha256_of_file(run / "bundle" / "model.safetensors") == before
     package = Path(shutil.copytree(packed.out, tmp_path / "package"))
@@ -187,7 +186,9 @@ def test_packing_replaces_neither_its_run_nor_foreign_files(
     assert pack(run, package, about=ABOUT, sentences=LINES).out == package, "its own files are replaced"
 
 
-def test_a_reference_of_several_lines_is_refused(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reference_sentence_of_several_lines_is_an_error(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HEADSWAP_CACHE", str(folder / "cache"))
-    with pytest.raises(InputError, match="is one line of text"):
+    with pytest.raises(InputError, match="cannot be a reference sentence"):
         pack(folder / "causal", tmp_path / "package", about=ABOUT, sentences=("a\nb",))

@@ -1,8 +1,8 @@
-"""Kill a command, go on with it, and look whether anything differs from a run that was left alone.
+"""Kill a command, resume it, and compare its results with those of an uninterrupted run.
 
-Processes are real: a server that has imported torch forks each one. The watcher waits for an event that the process
-itself reports (see victim.py), asserts that it is alive, and sends SIGKILL. There are no sleeps. A new kind of command
-is one more `Job`.
+The processes are real; each is forked from a server that has imported torch. The watcher waits for an event that the
+process reports (see victim.py), asserts that the process is alive, and sends SIGKILL. There are no sleeps. To test
+another command, add a `Job`.
 """
 
 import multiprocessing
@@ -17,7 +17,7 @@ from typing import Any
 from reliability import runs, victim
 from reliability.victim import FINISHED, Trigger
 
-DEADLINE = 120.0  # seconds until an event must have come; only a hanging process waits for it
+DEADLINE = 120.0  # seconds to wait for an event; only reached if a process hangs
 PRELOADED = [
     "reliability.victim", "headswap.api.functions", "headswap.cli.app", "headswap.cli.training_verb",
     "headswap.baselines.classify",
@@ -27,18 +27,18 @@ PRELOADED = [
 
 @dataclass(frozen=True)
 class Job:
-    """A command that is killed: how it is called, how it goes on, and in what two of its results differ."""
+    """A command to kill: its arguments, how it is resumed, and how two results are compared."""
 
     name: str
     argv: Callable[[Path, Path], list[str]]
-    """From the folder of the input files and the folder to write, the command."""
+    """Returns the command for a folder of input files and an output folder."""
     differences: Callable[[Path, Path], list[str]] = runs.differences
     resume: tuple[str, ...] = ("--resume",)
 
 
 @dataclass
 class Tally:
-    """What happened so far."""
+    """Counts of kills, resumes and mismatches."""
 
     kills: Counter[str] = field(default_factory=Counter)
     resumes: int = 0
@@ -46,12 +46,12 @@ class Tally:
 
     @property
     def num_kills(self) -> int:
-        """Processes that were alive and then dead by SIGKILL."""
+        """Number of processes that were alive and were ended by SIGKILL."""
         return self.kills.total()
 
 
 class Harness:
-    """Runs jobs on the same input files, each in a folder of its own with a cache of its own."""
+    """Runs jobs on the same input files; each job has its own folder and cache."""
 
     def __init__(self, folder: Path, tally: Tally | None = None) -> None:
         self.folder, self.tally = folder, tally or Tally()
@@ -61,7 +61,7 @@ class Harness:
         self.whole: dict[str, tuple[Path, dict[str, int]]] = {}
 
     def uninterrupted(self, job: Job) -> tuple[Path, dict[str, int]]:
-        """The result of a job that is left alone, and how many events of each kind it has."""
+        """The result of an uninterrupted job, and its number of events of each kind."""
         if job.name not in self.whole:
             out = self.folder / f"{job.name}-whole" / "out"
             counts = self.finish(job, out, resume=False)
@@ -69,9 +69,9 @@ class Harness:
         return self.whole[job.name]
 
     def chain(self, job: Job, name: str, triggers: list[Trigger]) -> int:
-        """Kill a job at each trigger in turn, let it end, compare; gives the kills that were made.
+        """Kill a job at each trigger in turn, finish it, and compare; returns the number of kills.
 
-        A trigger that is never reached, because little was left to do, leaves the job finished and kills nothing.
+        If a trigger is not reached because the job ends before it, nothing is killed.
         """
         whole, _ = self.uninterrupted(job)
         out = self.folder / name / "out"
@@ -93,7 +93,7 @@ class Harness:
         return kills
 
     def kill(self, job: Job, out: Path, trigger: Trigger, *, resume: bool) -> bool:
-        """Start or go on, and kill at the trigger; False if the job ended before it."""
+        """Start or resume a job and kill it at the trigger; False if the job ended before it."""
         process, pipe = self._start(job, out, trigger, resume=resume)
         kind, detail = self._event(process, pipe, out)
         if kind == FINISHED:
@@ -102,17 +102,17 @@ class Harness:
             return False
         assert process.is_alive(), f"{job.name} was dead before it was killed at {kind} {detail}\n{self._log(out)}"
         if not trigger.is_held:
-            pipe.send("go on")
+            pipe.send("continue")
         process.kill()
         process.join()
         if process.exitcode == 0 and not trigger.is_held:
-            return False  # it had ended in between
+            return False  # it ended before the kill
         assert process.exitcode == -signal.SIGKILL, f"exit code {process.exitcode}\n{self._log(out)}"
         self.tally.kills[kind if trigger.is_held else "running"] += 1
         return True
 
     def finish(self, job: Job, out: Path, *, resume: bool) -> dict[str, int]:
-        """Let a job come to its end; gives its events by kind."""
+        """Run a job to its end; returns the number of events by kind."""
         process, pipe = self._start(job, out, None, resume=resume)
         kind, counts = self._event(process, pipe, out)
         process.join()
@@ -145,8 +145,7 @@ class Harness:
         return file.read_text(errors="replace")[-3000:] if file.exists() else "no log"
 
 
-FLAGS = [f"--{name.replace('_', '-')}={value}" for name, value in runs.SHAPE.items()]
-TRAINING = [*FLAGS, "--logging-steps=1", "--quiet", "--json"]
+TRAINING = [*runs.as_flags(runs.SHAPE), "--logging-steps=1", "--quiet", "--json"]
 
 
 def _pretrain(files: Path, out: Path) -> list[str]:

@@ -1,7 +1,7 @@
-"""One of the processes of a torchrun that is killed: a command of headswap that says who it is and where it has come.
+"""One process of a torchrun that is killed: a headswap command that prints its process number and its step.
 
-`hold N`: the process that writes stands still behind the first line of metrics at step N or later. `die N`: the other
-one ends itself with SIGKILL when it is to make the batch of step N. Nothing of this is in the package.
+`hold N`: the writing process pauses after the first line of metrics at step N or later. `die N`: the other process ends
+itself with SIGKILL before the batch of step N. The package contains none of this code.
 """
 
 import os
@@ -11,17 +11,17 @@ from typing import Any
 
 
 def main(what: str, step: int, argv: list[str]) -> None:
-    """Run the command with the trap laid."""
+    """Run the command with the hooks installed."""
     from headswap.cli.main import main as headswap
     from headswap.pretraining.corpus import RowBatches
-    from headswap.training.run_folder import Run
+    from headswap.training.run_folder import RunFolder
 
-    append, micro_batches = Run.append_metrics, RowBatches.micro_batches
+    append, micro_batches = RunFolder.append_metrics, RowBatches.micro_batches
 
-    def held(self: Run, line: dict[str, Any]) -> None:
+    def held(self: RunFolder, line: dict[str, Any]) -> None:
         append(self, line)
         if line["step"] >= step:
-            say(f"at {line['step']}")
+            report(f"at {line['step']}")
             while True:
                 signal.pause()
 
@@ -31,16 +31,16 @@ def main(what: str, step: int, argv: list[str]) -> None:
         return micro_batches(self, at, count=count)
 
     if what == "hold":
-        Run.append_metrics = held  # type: ignore[method-assign]
+        RunFolder.append_metrics = held  # type: ignore[method-assign]
     elif os.environ["RANK"] == "1":
         RowBatches.micro_batches = dying  # type: ignore[method-assign]
-    say(f"process {os.getpid()}")
+    report(f"process {os.getpid()}")
     sys.argv = ["headswap", *argv]
     headswap()
 
 
-def say(line: str) -> None:
-    """In one write, so that the lines of two processes do not mix."""
+def report(line: str) -> None:
+    """Print in one write, so that the lines of two processes do not mix."""
     os.write(1, f"{line}\n".encode())
 
 

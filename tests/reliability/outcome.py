@@ -1,4 +1,4 @@
-"""What a command in the catalogue did: exit code, sentence, and whether anything on the disk changed."""
+"""The outcome of a command of the catalogue: exit code, message, and changes on the disk."""
 
 import contextlib
 import hashlib
@@ -18,20 +18,16 @@ from headswap.tokens.config import TokenizerSettings
 from headswap.tokens.store import build_store
 from headswap.tokens.train_tokenizer import train_tokenizer
 from reliability.bad_inputs import CSV, UNFINISHED, Case, Good
-from reliability.runs import Crash
+from reliability.runs import SMALLEST, Crash, as_flags
 from tiny import sentences, write_labelled
 
-SHAPE = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 24,
-         "max_length": 24, "device": "cpu", "threads": 1}  # fmt: skip
-
-
 SENTENCE = re.compile(r"^headswap: \S.*(?:[.?]|with: \S+ [^\n]+)\s*\Z", re.MULTILINE | re.DOTALL)
-"""Ends with a full stop, a question mark, or a command to be copied."""
+"""A message that ends with a full stop, a question mark, or a command to copy."""
 
 
 @dataclass
 class Outcome:
-    """What happened."""
+    """Exit code, output and changed files of one command."""
 
     code: int | None
     out: str
@@ -39,7 +35,7 @@ class Outcome:
     changed: list[str] = field(default_factory=list)
 
     def problems(self, case: Case) -> list[str]:
-        """In what this is not what a malformed input must lead to."""
+        """The differences from the expected outcome of a malformed input."""
         found = []
         if self.code != 2:
             found.append(f"exit code {self.code}")
@@ -49,30 +45,30 @@ class Outcome:
             found.append(f"standard output: {self.out[:200]!r}")
         if not SENTENCE.search(self.err):
             found.append("no sentence")
-        found += [f"does not say {words!r}" for words in case.says if words not in self.err]
+        found += [f"message without {words!r}" for words in case.says if words not in self.err]
         found += [f"changed {name}" for name in self.changed if not (case.may_fill_cache and name.startswith("cache"))]
         return [*found, self.err] if found else []
 
 
 def make_good(folder: Path) -> Good:
-    """The sound things that cases spoil."""
+    """Create the valid files that the cases damage."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "corpus.txt").write_text("".join(f"{text}\n" for text, _ in sentences(40)), encoding="utf-8")
     (folder / "train.csv").write_text(CSV)
     write_labelled(folder / "train.jsonl", 40)
-    base = hs.pretrain(folder / "corpus.txt", out=folder / "base-run", max_steps=1, **SHAPE)
+    base = hs.pretrain(folder / "corpus.txt", out=folder / "base-run", max_steps=1, **SMALLEST)
     (base.path / "bundle").rename(folder / "base")
     run = hs.finetune(folder / "base", out=folder / "run", train=folder / "train.jsonl", max_steps=1, device="cpu")
     (run.path / "bundle").rename(folder / "bundle")
     documents = list(read_documents([str(folder / "corpus.txt")], ReadSettings()))
     build_store(documents, train_tokenizer(documents, TokenizerSettings(vocab_size=300)), folder / "store")
     numbers = {"max_steps": 6, "save_steps": 2, "logging_steps": 1, "batch_size": 8}
-    assert all(f"--{name.replace('_', '-')}={value}" in UNFINISHED for name, value in numbers.items())
+    assert set(as_flags(numbers)) <= set(UNFINISHED)
     before = Path.cwd()
     os.chdir(folder)
     try:
         with contextlib.suppress(MemoryError):
-            hs.pretrain("corpus.txt", out="unfinished", observer=Crash(5), **SHAPE, **numbers)
+            hs.pretrain("corpus.txt", out="unfinished", observer=Crash(5), **SMALLEST, **numbers)
     finally:
         os.chdir(before)
     return Good(folder)
@@ -91,7 +87,7 @@ def outcome_of(case: Case, folder: Path, good: Good) -> Outcome:
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             code = run(argv)
-    except BaseException:  # whatever comes out is a defect, and is counted as one
+    except BaseException:  # any exception is a bug and is counted
         code = None
         err.write(traceback.format_exc())
     finally:
@@ -106,7 +102,7 @@ def outcome_of(case: Case, folder: Path, good: Good) -> Outcome:
 
 
 def snapshot(folder: Path) -> dict[str, str]:
-    """Every file and folder below one, with what it holds."""
+    """All files and folders below a folder, with a hash of their content."""
     return {
         str(path.relative_to(folder)): f"-> {os.readlink(path)}" if path.is_symlink()
         else hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "folder"

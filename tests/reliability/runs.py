@@ -1,4 +1,4 @@
-"""Small runs for the tests of survival: what they are trained on, and when two of them are equal to the bit."""
+"""Small runs for the reliability tests: their data, and a bitwise comparison of two runs."""
 
 from pathlib import Path
 from typing import Any
@@ -10,22 +10,21 @@ import headswap as hs
 from headswap.training.observer import Observer
 from tiny import sentences, write_labelled
 
-SHAPE: dict[str, Any] = {
-    "preset": "small",
+SMALLEST: dict[str, Any] = {
     "hidden_size": 16,
     "num_hidden_layers": 1,
     "num_attention_heads": 2,
     "intermediate_size": 24,
-    "dropout": 0.2,
     "max_length": 24,
     "device": "cpu",
     "threads": 1,
 }
+SHAPE: dict[str, Any] = {"preset": "small", "dropout": 0.2, **SMALLEST}
 TIME_FIELDS = ("seconds", "tokens_per_second", "peak_memory_bytes")
 
 
 def write_files(folder: Path) -> Path:
-    """A corpus and labelled sets of the small grammar."""
+    """Write a corpus and labelled sets of the small grammar."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "corpus.txt").write_text("".join(f"{text}\n" for text, _ in sentences(120)), encoding="utf-8")
     write_labelled(folder / "train.jsonl", 220)
@@ -34,20 +33,25 @@ def write_files(folder: Path) -> Path:
 
 
 def pretrain(files: Path, out: str, **changes: Any) -> hs.Run:
-    """A pre-training of 24 steps, saved every 5."""
+    """Pre-train for 24 steps, with a checkpoint every 5 steps."""
     given = SHAPE | {"max_steps": 24, "batch_size": 8, "eval_steps": 8, "logging_steps": 3, "save_steps": 5} | changes
     return hs.pretrain(files / "corpus.txt", out=files / out, held_out_fraction=0.05, **given)
 
 
 def finetune(files: Path, out: str, **changes: Any) -> hs.Run:
-    """A fine-tuning of 3 epochs of 11 steps, saved every 5."""
+    """Fine-tune for 3 epochs of 11 steps, with a checkpoint every 5 steps."""
     given = SHAPE | {"num_train_epochs": 3, "batch_size": 16, "logging_steps": 3, "save_steps": 5} | changes
     data = {"train": files / "train.jsonl", "test": files / "test.jsonl", "learning_rate": 3e-3}
     return hs.finetune("scratch", out=files / out, **(data | given))
 
 
+def as_flags(settings: dict[str, Any]) -> list[str]:
+    """Settings as flags of the command line."""
+    return [f"--{name.replace('_', '-')}={value}" for name, value in settings.items()]
+
+
 class Crash(Observer):
-    """Raises at the first line at or after a step, as a bug would."""
+    """Raises an error at the first logged step at or after `step`, like a bug."""
 
     def __init__(self, step: int, error: BaseException | None = None) -> None:
         self.step, self.error = step, error or MemoryError("by the test")
@@ -58,14 +62,14 @@ class Crash(Observer):
 
 
 def without_time(value: Any) -> Any:
-    """A value without what the clock and the size of the process say."""
+    """A value without times and memory sizes."""
     if isinstance(value, dict):
         return {key: without_time(inner) for key, inner in value.items() if key not in TIME_FIELDS}
     return [without_time(inner) for inner in value] if isinstance(value, list) else value
 
 
 def differences(one: Path, other: Path) -> list[str]:
-    """In what two finished runs differ: weights, optimizer state, metrics, result and predictions, to the bit."""
+    """The bitwise differences of two finished runs: weights, optimizer state, metrics, result, predictions."""
     found = []
     for file in ("bundle/model.safetensors", "checkpoints/last/model.safetensors",
                  "checkpoints/last/optimizer.safetensors"):  # fmt: skip

@@ -1,4 +1,4 @@
-"""Malformed inputs: exit code 2, one sentence that names the place and says what to do, and a disk left as it was."""
+"""Malformed inputs: exit code 2, a message with the place and what to do, and no change on the disk."""
 
 from collections import Counter
 from pathlib import Path

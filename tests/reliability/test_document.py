@@ -1,4 +1,4 @@
-"""docs/reliability.md names tests that exist, and counts that a run wrote."""
+"""docs/reliability.md: the tests it names exist, and its counts were written by a run."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ DOCUMENT = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
 NAMED = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 
 
-def test_every_test_it_names_exists() -> None:
+def test_every_named_test_exists() -> None:
     named = NAMED.findall(DOCUMENT)
     assert len([name for _, name in named if name]) >= 40
     missing = [
@@ -28,7 +28,7 @@ def test_every_promise_has_a_test() -> None:
     assert len(promises) >= 30
 
 
-def test_the_counts_of_the_last_torture_are_there_and_clean() -> None:
+def test_the_counts_of_the_last_torture_have_no_failures() -> None:
     counts = DOCUMENT.split(BEGIN)[1].split(END)[0]
     rows = dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", counts, re.MULTILINE))
     assert int(rows["processes killed with SIGKILL"].split()[0]) >= 200

@@ -1,6 +1,7 @@
-"""A disk that is really full: a tiny file system of its own, filled while a run writes into it.
+"""A full disk: a small file system that is filled while a run writes to it.
 
-test_survive.py lets the writer fail; here the kernel refuses. Needs the right to mount, so it is skipped elsewhere.
+In test_survive.py the writer raises the error; here the kernel does. The test needs the permission to mount, and is
+skipped without it.
 """
 
 import errno
@@ -17,7 +18,7 @@ import pytest
 from headswap.core.errors import RunError
 from headswap.training import checkpoint as checkpoints
 from headswap.training.observer import Observer
-from reliability.runs import SHAPE, differences, finetune, pretrain, write_files
+from reliability.runs import SHAPE, as_flags, differences, finetune, pretrain, write_files
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 BLOCK = 4096
@@ -25,19 +26,19 @@ BLOCK = 4096
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 8 MB in memory."""
+    """A tmpfs of 8 MB."""
     yield from _mounted(tmp_path / "disk", "8m")
 
 
 @pytest.fixture
 def tiny_disk(tmp_path: Path) -> Iterator[Path]:
-    """One of 64 kB, too small for any checkpoint."""
+    """A tmpfs of 64 kB, too small for a checkpoint."""
     yield from _mounted(tmp_path / "tiny-disk", "64k")
 
 
 def _mounted(folder: Path, size: str) -> Iterator[Path]:
     if sys.platform != "linux" or os.geteuid() != 0 or not shutil.which("mount"):
-        pytest.skip("mounts a small tmpfs, for which it must be root on Linux")
+        pytest.skip("mounts a small tmpfs, which needs root on Linux")
     folder.mkdir()
     done = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)], capture_output=True, text=True
@@ -51,7 +52,7 @@ def _mounted(folder: Path, size: str) -> Iterator[Path]:
 
 
 class Filler(Observer):
-    """Fills the disk to its last block at the first line at or after a step."""
+    """Fills the disk to its last block at the first logged step at or after `step`."""
 
     def __init__(self, file: Path, step: int) -> None:
         self.file, self.step = file, step
@@ -90,9 +91,8 @@ def test_a_disk_that_is_really_full_ends_in_a_sentence_and_loses_nothing(
 @pytest.mark.slow
 def test_a_disk_too_small_from_the_start_is_a_sentence_of_the_command(tmp_path: Path, tiny_disk: Path) -> None:
     files = write_files(tmp_path / "files")
-    flags = [f"--{name.replace('_', '-')}={value}" for name, value in SHAPE.items()]
     line = [sys.executable, "-m", "headswap", "pretrain", str(files / "corpus.txt"), f"--out={tiny_disk / 'run'}"]
-    done = subprocess.run([*line, *flags, "--max-steps=6", "--quiet"], capture_output=True, text=True)
+    done = subprocess.run([*line, *as_flags(SHAPE), "--max-steps=6", "--quiet"], capture_output=True, text=True)
     assert done.returncode == 1
     assert "No space left on device" in done.stderr
     assert "--resume" in done.stderr

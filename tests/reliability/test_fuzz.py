@@ -1,4 +1,4 @@
-"""Bundles, stores and tokenizers with any byte changed: loaded or refused with a sentence; no crash, no code run."""
+"""Bundles, stores and tokenizers with changed bytes: they load or are refused; no crash, no code is executed."""
 
 import json
 import pickle
@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headswap.bundle.bundle import Bundle
-from headswap.bundle.check import examine_bundle
+from headswap.bundle.check import check_bundle
 from headswap.core.errors import HeadswapError, InputError
 from headswap.core.files import read_json
 from headswap.data import open_text
@@ -51,7 +51,7 @@ def store(tokenizer: Tokenizer, tmp_path: Path) -> Path:
 
 
 def damaged(folder: Path, name: str, changes: list[tuple[int, int]], length: float) -> Path:
-    """A copy of a folder in which bytes of one file were changed and its end cut off."""
+    """A copy of a folder in which one file has changed bytes and is truncated."""
     copy = folder.with_name("damaged")
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(folder, copy)
@@ -76,10 +76,10 @@ def test_a_bundle_with_any_bytes_changed_is_loaded_or_refused(
     try:
         Bundle.load(copy)
     except HeadswapError as problem:
-        assert "damaged" in str(problem), "the sentence names the folder"
+        assert "damaged" in str(problem), "the message has the name of the folder"
     is_same = (copy / name).read_bytes() == (bundle / name).read_bytes()
-    checks = examine_bundle(copy)
-    assert all(check.is_sound for check in checks) == is_same, "the doctor sees every change"
+    checks = check_bundle(copy)
+    assert all(check.is_sound for check in checks) == is_same, "the doctor finds every change"
 
 
 @SOME
@@ -123,7 +123,9 @@ def test_a_store_with_any_bytes_changed_is_found_out(
     except HeadswapError:
         assert not is_same
     else:
-        assert np.array_equal(opened.ids, TokenStore.open(store).ids), "what is let through is what was built"
+        assert np.array_equal(opened.ids, TokenStore.open(store).ids), (
+            "a store that is accepted has the ids that were built"
+        )
 
 
 @SOME
@@ -155,7 +157,7 @@ def test_any_bytes_as_json_are_read_or_refused(tmp_path: Path, content: bytes) -
 
 
 class Trap:
-    """Leaves a file behind when it is unpickled."""
+    """Creates a file when it is unpickled."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -223,6 +225,6 @@ def test_a_line_without_end_does_not_fill_the_memory(monkeypatch: pytest.MonkeyP
 
 def test_a_json_file_of_enormous_size_is_not_read(tmp_path: Path) -> None:
     with (tmp_path / "config.json").open("wb") as file:
-        file.truncate(1 << 30)  # takes no room on the disk
+        file.truncate(1 << 30)  # a sparse file takes no space on the disk
     with pytest.raises(InputError, match="larger than 256 MiB"):
         read_json(tmp_path / "config.json")

@@ -1,4 +1,4 @@
-"""Two processes under torchrun, killed with SIGKILL all at once or one of them: they go on and end bit for bit."""
+"""Two processes under torchrun, one or all killed with SIGKILL: resumed, they have bitwise the same results."""
 
 import os
 import select
@@ -9,34 +9,36 @@ from pathlib import Path
 
 import pytest
 
+from headswap.core.current_folder import HOME
 from headswap.training import checkpoint as checkpoints
-from reliability.runs import SHAPE, differences, write_files
+from reliability.runs import SHAPE, as_flags, differences, write_files
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(sys.platform != "linux", reason="waits for processes by pidfd, which Linux has"),
+    pytest.mark.skipif(sys.platform != "linux", reason="waits for processes by pidfd, which only Linux has"),
 ]
 TESTS = Path(__file__).parents[1]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 TRAP = str(Path(__file__).with_name("one_of_two.py"))
-DEADLINE = 120.0  # seconds until a process must be dead; only one that survives waits for it
+DEADLINE = 120.0  # seconds until a process must have ended; only reached if it survives
 
 
 class Pair:
-    """The same pre-training by two processes, into folders of its own."""
+    """A pre-training by two processes, in its own folders."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.files = folder, write_files(folder / "files")
         self.environment = os.environ | {
-            "OMP_NUM_THREADS": "1", "PYTHONPATH": str(TESTS), "HEADSWAP_CACHE": str(folder / "cache"),
+            "OMP_NUM_THREADS": "1",
+            "PYTHONPATH": os.pathsep.join([str(TESTS), HOME]),
+            "HEADSWAP_CACHE": str(folder / "cache"),
         }  # fmt: skip
 
     def command(self, out: str) -> list[str]:
-        flags = [f"--{name.replace('_', '-')}={value}" for name, value in SHAPE.items()]
         return [
-            "pretrain", str(self.files / "corpus.txt"), f"--out={self.folder / out}", *flags, "--max-steps=24",
-            "--batch-size=8", "--eval-steps=8", "--logging-steps=1", "--save-steps=5", "--held-out-fraction=0.05",
-            "--quiet",
+            "pretrain", str(self.files / "corpus.txt"), f"--out={self.folder / out}", *as_flags(SHAPE),
+            "--max-steps=24", "--batch-size=8", "--eval-steps=8", "--logging-steps=1", "--save-steps=5",
+            "--held-out-fraction=0.05", "--quiet",
         ]  # fmt: skip
 
     def finish(self, out: str, *more: str) -> Path:
@@ -65,13 +67,13 @@ def is_running(process: int) -> bool:
 
 
 def kill_and_wait(processes: list[int]) -> None:
-    """SIGKILL to each, then wait until the kernel says that it is dead."""
+    """Send SIGKILL to each process and wait until it has ended."""
     handles = [os.pidfd_open(process) for process in processes]
     for process in processes:
-        assert is_running(process), f"{process} was dead before it was killed"
+        assert is_running(process), f"{process} had ended before it was killed"
         os.kill(process, signal.SIGKILL)
     for handle in handles:
-        assert select.select([handle], [], [], DEADLINE)[0], "a killed process lives on"
+        assert select.select([handle], [], [], DEADLINE)[0], "a killed process is still running"
         os.close(handle)
 
 

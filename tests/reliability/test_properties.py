@@ -1,4 +1,4 @@
-"""What holds for any input: order for any processes and across kills, labels, special tokens, labelled files."""
+"""Properties for any input: data order, labels, special tokens, labelled files."""
 
 import csv
 import io
@@ -30,7 +30,7 @@ WORDS = TEXTS.map(str.strip).filter(bool)
 
 
 def batches(tokenizer: Tokenizer, lengths: list[int], batch_size: int, seed: int) -> RowBatches:
-    """Rows of one document each; the documents are told apart by their number."""
+    """Rows of one document each; documents are identified by their number."""
     store = TokenStore.from_documents([np.full(length, 7) for length in lengths], fingerprint="test")
     objective = CausalObjective(tokenizer)
     rows = objective.rows(store, np.arange(len(lengths)), max_length=50, layout="documents")
@@ -60,12 +60,12 @@ def test_every_document_is_seen_once_an_epoch_by_any_number_of_processes_across_
     seen: list[int] = []
     for step in range(2 * per_epoch):
         if step in kills:
-            source = batches(tokenizer, lengths, batch_size, seed)  # a new process, which has nothing but the step
+            source = batches(tokenizer, lengths, batch_size, seed)  # a new process, which knows only the step
         micro = source.micro_batches(step, count=world * accumulation)
         by_process = [micro[rank::world] for rank in range(world)]
         of_step = [document for mine in by_process for batch in mine for document in batch.documents]
         alone = [document for batch in source.micro_batches(step, count=1) for document in batch.documents]
-        assert sorted(of_step) == sorted(alone), "processes never change what is in a step"
+        assert sorted(of_step) == sorted(alone), "the number of processes does not change the content of a step"
         seen += of_step
     for epoch in (seen[: len(lengths)], seen[len(lengths) :]):
         assert sorted(epoch) == list(range(len(lengths)))

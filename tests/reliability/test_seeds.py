@@ -1,4 +1,4 @@
-"""Seeds: the same one gives the same bits, another one another run; threads never change the order; all is recorded."""
+"""Seeds: equal seeds give equal bits, other seeds other runs; threads do not change the data order."""
 
 import json
 from pathlib import Path
@@ -56,14 +56,14 @@ def test_another_seed_changes_initialisation_order_and_result(
         run = verb(files, f"seed-{seed}", seed=seed)
         monkeypatch.undo()
         orders.append(seen)
-        starts.append(without_step_0(run))
+        starts.append(loss_before_training(run))
         ends.append(load_file(run.path / "bundle" / "model.safetensors"))
     assert orders[0] != orders[1]
-    assert starts[0] != starts[1], "the loss before the first step is that of another initialisation"
+    assert starts[0] != starts[1], "the loss before the first step depends on the initialisation"
     assert not any(torch.equal(ends[0][name], ends[1][name]) for name in ends[0] if ends[0][name].dim() > 1)
 
 
-def without_step_0(run: hs.Run) -> Any:
+def loss_before_training(run: hs.Run) -> Any:
     first = run.metrics()[0]
     assert first["step"] == 0
     return first["eval_loss"]

@@ -1,4 +1,4 @@
-"""What was saved stays saved: damaged checkpoints, a full disk, no memory, broken numbers, two runs, other settings."""
+"""No checkpoint is lost: damaged files, a full disk, out of memory, nan, two runs in a folder, other settings."""
 
 import errno
 import json
@@ -24,6 +24,7 @@ from headswap.tokens.train_tokenizer import train_tokenizer
 from headswap.training import checkpoint as checkpoints
 from headswap.training.failures import out_of_memory
 from headswap.training.observer import Observer
+from headswap.training.run_folder import RunFolder
 from headswap.training.runner import StoppedError
 from reliability.runs import Crash, differences, finetune, pretrain, write_files
 
@@ -36,7 +37,7 @@ def files(tmp_path: Path) -> Path:
 
 
 def crashed(files: Path, out: str = "run", step: int = 18, **changes: Any) -> Path:
-    """A pre-training that ended at a step, with the checkpoints 10 and 15 behind it."""
+    """A pre-training that crashed at a step, with the checkpoints of steps 10 and 15."""
     with pytest.raises(MemoryError):
         pretrain(files, out, observer=Crash(step), **changes)
     return files / out
@@ -85,7 +86,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_is_used(
 
     pretrain(files, "run", resume=True, observer=Start())
     assert first_steps == [10]
-    assert "step-00000015 is not whole; the one before it is used" in caplog.text
+    assert "step-00000015 is incomplete or damaged; using the one before it" in caplog.text
     assert name in caplog.text
     assert differences(whole.path, run) == []
 
@@ -98,12 +99,12 @@ def test_where_no_checkpoint_is_whole_the_run_starts_anew_and_says_so(
     for path in (run / "checkpoints").glob("step-*"):
         cut(path / "model.safetensors")
     pretrain(files, "run", resume=True)
-    assert "there is none before it, so the run starts anew" in caplog.text
+    assert "there is no older one, so the run starts from the beginning" in caplog.text
     assert differences(whole.path, run) == []
 
 
 def test_best_weights_that_are_damaged_are_not_used(files: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The checkpoints that refer to them are passed over, so they are made again."""
+    """Checkpoints that refer to them are skipped, and the weights are computed again."""
     whole = finetune(files, "whole")
     with pytest.raises(MemoryError):
         finetune(files, "run", observer=Crash(30))
@@ -118,18 +119,18 @@ def test_best_weights_that_are_damaged_are_not_used(files: Path, caplog: pytest.
 def test_the_last_good_checkpoint_is_never_removed(
     files: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A disk that spoils what is written from step 10 on: that of step 5 stays, whatever save_total_limit says."""
+    """If the disk damages everything from step 10 on, the checkpoint of step 5 is kept in spite of save_total_limit."""
     write = checkpoints.write_manifest
 
-    def spoiled(folder: Path) -> None:
+    def damaged(folder: Path) -> None:
         write(folder)
         if json.loads((folder / "state.json").read_text())["step"] >= 10:
             flip(folder / "model.safetensors")
 
-    monkeypatch.setattr(checkpoints, "write_manifest", spoiled)
+    monkeypatch.setattr(checkpoints, "write_manifest", damaged)
     run = crashed(files, save_total_limit=1)
     assert steps_kept(run) == [5, 10, 15]
-    assert "The new checkpoint is not whole, so no older one is removed" in caplog.text
+    assert "The new checkpoint is damaged, so no older one is removed" in caplog.text
     monkeypatch.undo()
     pretrain(files, "run", resume=True, save_total_limit=1)
     assert steps_kept(run) == [24]
@@ -140,7 +141,7 @@ def test_a_damaged_checkpoint_does_not_count_as_kept(files: Path) -> None:
     flip(run / "checkpoints" / "step-00000015" / "model.safetensors")
     with pytest.raises(MemoryError):
         pretrain(files, "run", resume=True, save_steps=2, logging_steps=1, observer=Crash(13))
-    assert steps_kept(run) == [10, 12], "the damaged one of step 15 is gone, the good ones are kept"
+    assert steps_kept(run) == [10, 12], "the damaged checkpoint of step 15 is removed, the valid ones are kept"
 
 
 def test_last_points_at_the_checkpoint_that_is_resumed_from(files: Path) -> None:
@@ -152,7 +153,7 @@ def test_last_points_at_the_checkpoint_that_is_resumed_from(files: Path) -> None
 
 
 def test_resuming_looks_at_no_step_that_was_done(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """O(1) in the steps done: the first batch that is computed is that of the step to be made."""
+    """Resuming is O(1) in the steps done: the first computed batch is that of the next step."""
     crashed(files)
     asked = []
     micro_batches = RowBatches.micro_batches
@@ -196,8 +197,8 @@ def test_a_disk_that_takes_no_more_ends_in_a_sentence_and_loses_no_checkpoint(
             raise OSError(number, os.strerror(number), str(path))
 
     monkeypatch.setattr(checkpoints, "save_file", full)
-    told = rf"{os.strerror(number)}\)\. The last checkpoint is .*step-00000010.*--resume"
-    with pytest.raises(RunError, match=told):
+    expected = rf"{os.strerror(number)}\)\. The last checkpoint is .*step-00000010.*--resume"
+    with pytest.raises(RunError, match=expected):
         pretrain(files, "run")
     assert steps_kept(files / "run") == [5, 10]
     assert not list((files / "run").rglob(".tmp-*"))
@@ -207,16 +208,16 @@ def test_a_disk_that_takes_no_more_ends_in_a_sentence_and_loses_no_checkpoint(
 
 def test_a_full_disk_while_the_metrics_are_written_is_told_alike(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = pretrain(files, "whole")
-    append = hs.Run.append_metrics
+    append = RunFolder.append_metrics
 
-    def full(self: hs.Run, line: dict[str, Any]) -> None:
+    def full(self: RunFolder, line: dict[str, Any]) -> None:
         if line["step"] >= 12:
             with (self.path / "metrics.jsonl").open("a") as file:
                 file.write('{"step": 12, "tra')
             raise OSError(errno.ENOSPC, "No space left on device")
         append(self, line)
 
-    monkeypatch.setattr(hs.Run, "append_metrics", full)
+    monkeypatch.setattr(RunFolder, "append_metrics", full)
     with pytest.raises(RunError, match=r"No space left on device.*step-00000010.*--resume") as caught:
         pretrain(files, "run")
     assert caught.value.exit_code == 1
@@ -225,7 +226,7 @@ def test_a_full_disk_while_the_metrics_are_written_is_told_alike(files: Path, mo
 
 
 def test_no_memory_names_the_settings_that_keep_the_results(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Simulated here; on a device in test_gpu.py."""
+    """Simulated here; with a real device in test_gpu.py."""
     settings = {"dropout": 0.0, "lr_scheduler_type": "constant"}
     whole = pretrain(files, "whole", **settings)
     loss_sum = CausalObjective.loss_sum
@@ -247,12 +248,12 @@ def test_no_memory_names_the_settings_that_keep_the_results(files: Path, monkeyp
         torch.testing.assert_close(tensor, load_file(whole.path / "bundle" / "model.safetensors")[name])
 
 
-def test_no_memory_for_one_row_says_what_else_helps(tmp_path: Path) -> None:
+def test_out_of_memory_with_one_row_suggests_other_settings(tmp_path: Path) -> None:
     from headswap.training.config import TrainingSettings
 
-    told = out_of_memory(tmp_path, TrainingSettings(batch_size=8, gradient_accumulation_steps=4), processes=2)
-    assert "micro-batches of 1" in told
-    assert "shorter --max-length" in told
+    message = out_of_memory(tmp_path, TrainingSettings(batch_size=8, gradient_accumulation_steps=4), processes=2)
+    assert "micro-batches of 1" in message
+    assert "shorter --max-length" in message
 
 
 def test_sigterm_saves_and_exits(files: Path) -> None:
@@ -263,7 +264,7 @@ def test_sigterm_saves_and_exits(files: Path) -> None:
             if line["step"] == 12:
                 signal.raise_signal(signal.SIGTERM)
 
-    with pytest.raises(StoppedError, match=r"Stopped at step 12 of 24; nothing is lost.*--resume"):
+    with pytest.raises(StoppedError, match=r"Stopped at step 12 of 24; all steps are saved.*--resume"):
         pretrain(files, "run", observer=Terminated())
     assert steps_kept(files / "run") == [10, 12]
     assert differences(whole.path, pretrain(files, "run", resume=True).path) == []
@@ -283,7 +284,7 @@ def test_a_missing_shard_is_named_and_one_that_vanished_is_noticed(files: Path) 
     with pytest.raises(MemoryError):
         hs.pretrain(files / "shards", out=files / "run", observer=Crash(6), **settings)
     (files / "shards" / "part-1.txt").unlink()
-    with pytest.raises(SettingError, match=r"The corpus and the tokenizer .*changed since .* began"):
+    with pytest.raises(SettingError, match=r"The corpus and the tokenizer .*changed since .* was started"):
         hs.pretrain(files / "shards", out=files / "run", resume=True, **settings)
     assert steps_kept(files / "run") == [2, 4] or steps_kept(files / "run") == [4, 6]
 
@@ -310,7 +311,7 @@ def test_a_corrupted_token_store_is_refused_where_given_and_made_again_where_cac
 
 
 def broken_at(monkeypatch: pytest.MonkeyPatch, *calls: int, gradient: bool = False) -> None:
-    """Make the loss of these training steps (from 1) nan, or only their gradient."""
+    """Set the loss of these training steps (counted from 1), or only their gradient, to nan."""
     loss_sum, seen = CausalObjective.loss_sum, []
 
     def broken(self: CausalObjective, model: Any, batch: Any) -> Any:
@@ -340,7 +341,7 @@ def test_broken_steps_can_be_skipped_up_to_a_bound_and_each_is_recorded(
         step for step in range(1, 25) if step not in (6, 11)
     ]
     assert "at step 11 (learning rate" in caplog.text
-    assert "the step is skipped, 2 of at most 2" in caplog.text
+    assert "the step is skipped (2 of at most 2)" in caplog.text
     weights = load_file(run.path / "bundle" / "model.safetensors")
     assert all(tensor.isfinite().all() for tensor in weights.values())
 
@@ -368,8 +369,8 @@ def test_a_gradient_that_breaks_alone_is_noticed(files: Path, monkeypatch: pytes
         pretrain(files, "run")
 
 
-@pytest.mark.parametrize("value", ["skip", "skip:0", "skip:-1", "skip:two", "go on", ""])
-def test_a_bound_that_is_none_is_refused(files: Path, value: str) -> None:
+@pytest.mark.parametrize("value", ["skip", "skip:0", "skip:-1", "skip:two", "continue", ""])
+def test_an_invalid_bound_is_refused(files: Path, value: str) -> None:
     with pytest.raises(SettingError, match=r"on_nan = .* is not allowed.*stop, or skip:N"):
         pretrain(files, "run", on_nan=value)
 
@@ -394,20 +395,20 @@ def test_a_second_run_into_a_folder_in_use_is_refused(files: Path) -> None:
 
 
 def test_of_two_runs_that_begin_at_once_the_second_is_refused(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both found the folder empty; the lock and a second look decide."""
-    import headswap.pretraining.pretrain as module
+    """Both find the folder empty; the lock and a second check decide."""
+    import headswap.training.runner as module
 
     whole = pretrain(files, "whole")
     open_run = module.open_run
 
-    def opened(*arguments: Any, **settings: Any) -> hs.Run:
+    def opened(*arguments: Any, **settings: Any) -> RunFolder:
         run = open_run(*arguments, **settings)
         monkeypatch.setattr(module, "open_run", open_run)
-        pretrain(files, "run")  # another one is quicker
+        pretrain(files, "run")  # another run is faster
         return run
 
     monkeypatch.setattr(module, "open_run", opened)
-    with pytest.raises(SettingError, match="not empty any more: another run began there"):
+    with pytest.raises(SettingError, match="not empty any more: another run started there"):
         pretrain(files, "run")
     assert differences(whole.path, files / "run") == []
 
@@ -425,7 +426,7 @@ def test_a_run_can_be_made_longer_where_the_schedule_does_not_depend_on_its_leng
     else:
         crashed(files, **CONSTANT)
     longer = pretrain(files, "run", max_steps=32, resume=True, **CONSTANT)
-    assert "training.max_steps was 24 and is now 32; what is computed stays the same" in caplog.text
+    assert "training.max_steps was 24 and is now 32; this does not change the steps done so far" in caplog.text
     assert longer.result["steps"] == 32
     for name in ("bundle/model.safetensors", "checkpoints/last/optimizer.safetensors"):
         one, other = load_file(whole.path / name), load_file(longer.path / name)
@@ -447,10 +448,10 @@ def test_epochs_can_be_added_to_a_finetuning(files: Path, is_finished: bool) -> 
 @pytest.mark.parametrize(
     ("settings", "longer", "why"),
     [
-        ({}, 32, "the cosine schedule of the learning rate depends on it"),
-        ({"lr_scheduler_type": "linear"}, 32, "the linear schedule of the learning rate depends on it"),
-        ({"lr_scheduler_type": "constant", "warmup_steps": 0.1}, 32, "warmup_steps is a share of it"),
-        (CONSTANT, 20, "a run can be made longer, by the limit it began with, and not shorter"),
+        ({}, 32, "the cosine schedule depends on it"),
+        ({"lr_scheduler_type": "linear"}, 32, "the linear schedule depends on it"),
+        ({"lr_scheduler_type": "constant", "warmup_steps": 0.1}, 32, "warmup_steps is a fraction of it"),
+        (CONSTANT, 20, "a limit can only be raised, and only the one that the run started with"),
     ],
 )
 def test_a_length_that_would_have_changed_the_steps_done_is_refused_with_the_reason(
@@ -464,10 +465,10 @@ def test_a_length_that_would_have_changed_the_steps_done_is_refused_with_the_rea
     assert steps_kept(run) == [10, 15]
 
 
-def test_steps_are_not_added_where_the_old_end_may_have_been_chosen(files: Path) -> None:
+def test_steps_are_not_added_if_the_old_last_step_may_be_the_best(files: Path) -> None:
     limit = {"num_train_epochs": None, "max_steps": 25}
     finetune(files, "run", **CONSTANT, **limit)
-    with pytest.raises(SettingError, match="step 25 was scored because the run ended there"):
+    with pytest.raises(SettingError, match="step 25 was evaluated because the run ended there"):
         finetune(files, "run", resume=True, **CONSTANT, **(limit | {"max_steps": 30}))
 
 
@@ -486,7 +487,7 @@ def test_going_on_with_another_thread_count_is_warned_of(files: Path, caplog: py
     environment = json.loads((run / "environment.json").read_text())
     (run / "environment.json").write_text(json.dumps(environment | {"threads": 64}))
     pretrain(files, "run", resume=True)
-    assert "This run began elsewhere (threads 64, now 1): it goes on the same but for rounding" in caplog.text
+    assert "The environment of this run changed (threads 64, now 1): results may differ by rounding" in caplog.text
 
 
 def test_checkpoints_without_their_recipe_are_never_taken_over(files: Path) -> None:
@@ -499,7 +500,7 @@ def test_checkpoints_without_their_recipe_are_never_taken_over(files: Path) -> N
 def test_an_overwrite_that_is_killed_leaves_nothing_that_could_be_mixed_up(
     files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The recipe goes last: until then the folder is the old run's, and a resume under other settings is refused."""
+    """The recipe is removed last: until then the folder belongs to the old run, and other settings are refused."""
     import headswap.training.run_folder as module
 
     run = crashed(files)
@@ -518,20 +519,20 @@ def test_an_overwrite_that_is_killed_leaves_nothing_that_could_be_mixed_up(
     monkeypatch.undo()
     with pytest.raises(SettingError, match=r"training\.seed was 42 and is now 5"):
         pretrain(files, "run", resume=True, seed=5)
-    assert pretrain(files, "run", overwrite=True, seed=5).is_finished
+    assert RunFolder(pretrain(files, "run", overwrite=True, seed=5).path).is_finished
 
 
 def test_scores_that_are_not_finite_end_the_run_before_they_are_saved(
     files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The last step may ruin the weights without a broken loss of its own: a rate far too high."""
+    """With a learning rate that is far too high, the last step can overflow the weights while its loss is finite."""
     with pytest.raises(RunError, match=r"(eval_loss is not finite at step 1|became).*lower learning rate"):
         pretrain(files, "run", max_steps=1, learning_rate=1e38, lr_scheduler_type="constant", warmup_steps=0)
     assert steps_kept(files / "run") == []
     assert not (files / "run" / "result.json").exists()
 
 
-def test_deterministic_kernels_can_be_asked_for_on_a_cpu_too(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deterministic_kernels_can_be_requested_on_a_cpu(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     whole = pretrain(files, "whole")

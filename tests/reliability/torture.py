@@ -1,7 +1,7 @@
-"""Run by `make torture`: kill runs at moments drawn from a seed, try every malformed input, write down the counts.
+"""Run by `make torture`: kill runs at random moments, try every malformed input, and write the counts.
 
-The kills are those of harness.py, many more of them and in chains; the counts go into docs/reliability.md between two
-marks. Leaves with 1 if anything differed.
+It uses harness.py, with many more kills, several per run. The moments depend on a seed. The counts are written to
+docs/reliability.md, between two marks. The exit code is 1 if any result differs.
 """
 
 import argparse
@@ -31,7 +31,7 @@ LONGEST_CHAIN = 4
 
 
 def kill_many(folder: Path, number: int, seed: int) -> Harness:
-    """Kill jobs in chains, each at a moment drawn from the seed, until there were enough kills."""
+    """Kill jobs, each several times at random moments, until there are enough kills."""
     harness = Harness(folder)
     documents = read_documents([str(harness.files / "corpus.txt")], ReadSettings())
     train_tokenizer(documents, TokenizerSettings(vocab_size=300)).save(harness.files / "tokenizer.json")
@@ -53,7 +53,7 @@ def kill_many(folder: Path, number: int, seed: int) -> Harness:
 
 
 def try_bad_inputs(folder: Path) -> tuple[int, list[str], int]:
-    """How many malformed inputs were tried, which were not answered as they must be, and how many gave a traceback."""
+    """The number of malformed inputs, those with a wrong outcome, and the number of tracebacks."""
     os.environ["HEADSWAP_CACHE"] = str(folder / "cache")
     logging.getLogger("headswap").setLevel(logging.ERROR)
     good = make_good(folder / "good")
@@ -67,7 +67,7 @@ def try_bad_inputs(folder: Path) -> tuple[int, list[str], int]:
 
 
 def table(harness: Harness, bad: tuple[int, list[str], int], seed: int) -> str:
-    """The counts as a table, without times and names of machines."""
+    """The counts as a table, without times and machine names."""
     tally = harness.tally
     where = ", ".join(f"{kind} {count}" for kind, count in tally.kills.most_common())
     rows = [
@@ -83,7 +83,7 @@ def table(harness: Harness, bad: tuple[int, list[str], int], seed: int) -> str:
 
 
 def write(counts: str) -> None:
-    """Put the counts between the two marks of the document."""
+    """Write the counts between the two marks of the document."""
     text = DOCUMENT.read_text(encoding="utf-8")
     before, rest = text.split(BEGIN)
     _, after = rest.split(END)
@@ -92,11 +92,11 @@ def write(counts: str) -> None:
 
 
 def main() -> int:
-    """Torture, report, write; 1 if anything differed."""
+    """Run everything, print and write the counts; 1 if any result differs."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--print", action="store_true", help="print the counts and leave the document as it is")
+    parser.add_argument("--print", action="store_true", help="print the counts and do not change the document")
     given = parser.parse_args()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory(prefix="torture-") as name:

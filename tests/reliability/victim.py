@@ -1,8 +1,8 @@
-"""The process that is killed: a real command, with a wire across everything it does to the disk.
+"""The process that is killed: a real command, with hooks on all its disk operations.
 
-Each write, rename, flush and removal, each line of metrics and each batch of a token store is an event with a number.
-At the chosen one the process tells its watcher and stands still, so that it is killed exactly there; or it goes on when
-it is told to and is killed while it runs. Nothing of this is in the package.
+Each write, rename, flush and removal, each line of metrics and each batch of a token store is a numbered event. At the
+chosen event the process reports it to the watcher and pauses, so that it is killed exactly there; or it continues when
+the watcher answers, and is killed while it runs. The package contains none of this code.
 """
 
 import os
@@ -21,30 +21,30 @@ FINISHED = "finished"
 
 @dataclass(frozen=True)
 class Trigger:
-    """When the process is to be killed: at the n-th event of a kind, or at the n-th of all kinds (`any`)."""
+    """When the process is killed: at the n-th event of a kind, or at the n-th event of all kinds (`any`)."""
 
     kind: str
     number: int
     is_held: bool = True
-    """Whether it stands still until it is dead, or runs on."""
+    """Whether the process pauses until it is killed, or continues."""
     match: str = ""
-    """Count only events about this name."""
+    """Count only events whose detail contains this text."""
 
     def fits(self, kind: str, detail: str) -> bool:
-        """Whether an event is one of those that are counted."""
+        """Whether an event is counted."""
         return self.kind in (kind, "any") and self.match in detail
 
 
-class Wire:
-    """Counts events and stops at the chosen one."""
+class Hooks:
+    """Counts events and pauses at the chosen one."""
 
     def __init__(self, pipe: Connection, trigger: Trigger | None) -> None:
         self.pipe, self.trigger = pipe, trigger
         self.counts: Counter[str] = Counter()
         self.num_fitting = 0
 
-    def touch(self, kind: str, detail: object = "") -> None:
-        """An event has happened, or is about to."""
+    def report(self, kind: str, detail: object = "") -> None:
+        """Count an event that has happened or will happen next."""
         self.counts[kind] += 1
         self.counts["any"] += 1
         trigger = self.trigger
@@ -61,72 +61,77 @@ class Wire:
         self.pipe.recv()
 
     def before(self, owner: Any, name: str, kind: str) -> None:
-        """Lay the wire in front of a function."""
+        """Report an event before each call of a function."""
         function = getattr(owner, name)
 
-        def wired(*arguments: Any, **settings: Any) -> Any:
-            self.touch(kind, arguments[:1])
+        def hooked(*arguments: Any, **settings: Any) -> Any:
+            self.report(kind, arguments[:1])
             return function(*arguments, **settings)
 
-        setattr(owner, name, wired)
+        setattr(owner, name, hooked)
 
     def after(self, owner: Any, name: str, kind: str, detail: Callable[..., object] = lambda *_: "") -> None:
-        """Lay the wire behind a function."""
+        """Report an event after each call of a function."""
         function = getattr(owner, name)
 
-        def wired(*arguments: Any, **settings: Any) -> Any:
+        def hooked(*arguments: Any, **settings: Any) -> Any:
             answer = function(*arguments, **settings)
-            self.touch(kind, detail(*arguments))
+            self.report(kind, detail(*arguments))
             return answer
 
-        setattr(owner, name, wired)
+        setattr(owner, name, hooked)
 
-    def tear(self, owner: Any, name: str) -> None:
-        """Lay the wire into the middle of a writer of tensors: half of the file is there."""
+    def halfway(self, owner: Any, name: str) -> None:
+        """Report an event in the middle of a writer of tensors, when half of the file is written."""
         function = getattr(owner, name)
 
-        def wired(tensors: Any, path: Path, **settings: Any) -> None:
+        def hooked(tensors: Any, path: Path, **settings: Any) -> None:
             function(tensors, path, **settings)
             content = path.read_bytes()
             path.write_bytes(content[: len(content) // 2])
-            self.touch("half-written file", path)
+            self.report("half-written file", path)
             path.write_bytes(content)
 
-        setattr(owner, name, wired)
+        setattr(owner, name, hooked)
 
 
-def lay(wire: Wire) -> None:
-    """The wire across everything that writes."""
+def step_of_line(_: object, line: dict[str, Any]) -> object:
+    """The step of a line of metrics."""
+    return line["step"]
+
+
+def install(hooks: Hooks) -> None:
+    """Install the hooks on everything that writes."""
     import headswap.core.files
     import headswap.model.weights
     import headswap.tokens.store_writer
     import headswap.training.checkpoint
     import headswap.training.run_folder
 
-    wire.before(os, "replace", "rename")
-    wire.before(os, "fsync", "flush")
-    wire.before(os, "symlink", "link")
-    wire.before(shutil, "rmtree", "removal")
-    wire.before(headswap.core.files, "exchange", "folder replaced")
-    wire.after(headswap.core.files, "exchange", "folder replaced")
-    wire.after(headswap.training.run_folder.Run, "append_metrics", "line of metrics", lambda _, line: line["step"])
-    wire.after(headswap.tokens.store_writer.StoreWriter, "add", "token store growing")
-    wire.tear(headswap.model.weights, "save_file")
-    wire.tear(headswap.training.checkpoint, "save_file")
+    hooks.before(os, "replace", "rename")
+    hooks.before(os, "fsync", "flush")
+    hooks.before(os, "symlink", "link")
+    hooks.before(shutil, "rmtree", "removal")
+    hooks.before(headswap.core.files, "exchange", "folder replaced")
+    hooks.after(headswap.core.files, "exchange", "folder replaced")
+    hooks.after(headswap.training.run_folder.RunFolder, "append_metrics", "line of metrics", step_of_line)
+    hooks.after(headswap.tokens.store_writer.StoreWriter, "add", "token store growing")
+    hooks.halfway(headswap.model.weights, "save_file")
+    hooks.halfway(headswap.training.checkpoint, "save_file")
 
 
 def main(argv: list[str], environment: dict[str, str], pipe: Connection, trigger: Trigger | None, log: str) -> None:
-    """Run a command of headswap with the wire laid; leaves with the command's exit code."""
+    """Run a headswap command with the hooks; the exit code is that of the command."""
     os.environ.update(environment)
     with open(log, "ab", buffering=0) as file:
         for stream in (1, 2):
             os.dup2(file.fileno(), stream)
     from headswap.cli.main import main as headswap
 
-    wire = Wire(pipe, trigger)
-    lay(wire)
+    hooks = Hooks(pipe, trigger)
+    install(hooks)
     sys.argv = ["headswap", *argv]
     try:
         headswap()
     finally:
-        pipe.send((FINISHED, dict(wire.counts)))
+        pipe.send((FINISHED, dict(hooks.counts)))

@@ -137,4 +137,4 @@ def test_the_cheap_checks_say_what_they_found_before_anything_is_trained(
     rows = [{"text": "the same words twice", "label": label} for label in ("pos", "neg")]
     add(tmp_path / "files" / "train.jsonl", rows)
     prepare(load_recipe(StudyRecipe, None, sections), tmp_path / "out")
-    assert "Train: 1 text with more than one label" in caplog.text
+    assert "Train: 1 text with different labels" in caplog.text

@@ -1,4 +1,4 @@
-"""Every task from end to end on its grammar: learnt, scored, saved, loaded again, its baselines beside it."""
+"""Every task from end to end on its grammar: trained, evaluated, saved, loaded, compared with its baselines."""
 
 import json
 import logging
@@ -33,7 +33,7 @@ TINY: dict[str, Any] = {
 }  # fmt: skip
 REACHED = {"classify": ("accuracy", 0.95), "multilabel": ("micro_f1", 0.95), "regress": ("r2", 0.95),
            "tag": ("f1", 0.95), "span": ("exact_match", 0.95)}  # fmt: skip
-TOLD = {"regress": {"task": "regress"}}  # the others are shown by their files
+SET_TASKS = {"regress": {"task": "regress"}}  # the others are detected from their files
 BASELINES = {"classify": {"majority", "tfidf"}, "multilabel": {"majority", "tfidf"}, "regress": {"mean", "tfidf"},
              "tag": {"majority"}, "span": {"nearest sentence"}}  # fmt: skip
 
@@ -48,7 +48,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, hs.Run]:
         for task, rows in ROWS.items():
             train = write_rows(folder / f"{task}-train.jsonl", rows(600, seed=1))
             test = write_rows(folder / f"{task}-test.jsonl", rows(150, seed=2))
-            made[task] = hs.finetune(train=train, test=test, out=folder / task, **TINY, **TOLD.get(task, {}))
+            made[task] = hs.finetune(train=train, test=test, out=folder / task, **TINY, **SET_TASKS.get(task, {}))
     return made
 
 
@@ -61,12 +61,12 @@ def test_a_task_is_learnt_from_its_grammar(runs: dict[str, hs.Run], task: str) -
     assert result["test"]["num_examples"] == 150
     assert (result["num_train"], result["num_validation"]) == (480, 120)
     assert result["truncated_shares"] == {"train": 0, "validation": 0, "test": 0}
-    assert [line["epoch"] for line in result["history"]] == list(range(9)), "epoch 0 is scored, too"
+    assert [line["epoch"] for line in result["history"]] == list(range(9)), "epoch 0 is evaluated, too"
     assert all("eval_loss" in line for line in result["history"])
 
 
 @pytest.mark.parametrize("task", ROWS)
-def test_a_saved_task_gives_the_same_answers_when_it_is_loaded_again(
+def test_a_saved_model_makes_the_same_predictions_when_it_is_loaded(
     runs: dict[str, hs.Run], task: str, tmp_path: Path
 ) -> None:
     bundle = Bundle.load(runs[task].path)
@@ -80,7 +80,7 @@ def test_a_saved_task_gives_the_same_answers_when_it_is_loaded_again(
     assert_close(runs[task].model.predict(INPUTS[task]), [answer.short for answer in before])
 
 
-def test_a_fresh_process_gives_the_same_answer(runs: dict[str, hs.Run]) -> None:
+def test_a_fresh_process_makes_the_same_predictions(runs: dict[str, hs.Run]) -> None:
     code = (
         "import headswap as hs, json\n"
         f"for task, path in { ({task: str(run.path) for task, run in runs.items()})!r}.items():\n"
@@ -94,18 +94,18 @@ def test_a_fresh_process_gives_the_same_answer(runs: dict[str, hs.Run]) -> None:
 
 @pytest.mark.parametrize("task", ROWS)
 def test_evaluate_repeats_the_test_score(runs: dict[str, hs.Run], task: str) -> None:
-    """What the run said of its test set, the saved bundle says again: thresholds and scales are in it."""
+    """The saved bundle gives the metrics of the run: thresholds and scales are part of it."""
     run = runs[task]
     machine = Machine(MachineSettings(device="cpu", threads=1))
     found = score_task(
         run.model.bundle, str(run.path.parent / f"{task}-test.jsonl"), columns=ColumnSettings(), label_file=None,
-        max_length=None, machine=machine,
+        max_length=None, autocast=machine.scoring(),
     )  # fmt: skip
     assert_close(found, run.result["test"])
 
 
 @pytest.mark.parametrize("task", ROWS)
-def test_a_tasks_recipe_makes_the_same_run_again(runs: dict[str, hs.Run], task: str, tmp_path: Path) -> None:
+def test_the_recipe_of_a_task_reproduces_the_run(runs: dict[str, hs.Run], task: str, tmp_path: Path) -> None:
     recipe = load_recipe(FinetuneRecipe, runs[task].path / "recipe.toml")
     assert recipe.data.task == task
     first = hs.finetune(config=runs[task].path / "recipe.toml", out=tmp_path / "a", num_train_epochs=0.2)
@@ -116,7 +116,7 @@ def test_a_tasks_recipe_makes_the_same_run_again(runs: dict[str, hs.Run], task: 
 
 
 @pytest.mark.parametrize("task", ROWS)
-def test_a_tasks_baselines_stand_beside_it(runs: dict[str, hs.Run], task: str) -> None:
+def test_every_task_has_its_baselines(runs: dict[str, hs.Run], task: str) -> None:
     splits = read_splits(load_recipe(FinetuneRecipe, runs[task].path / "recipe.toml"))
     found = task_baselines(task, [*splits.train, *splits.validation], splits.test)
     assert set(found) == BASELINES[task]
@@ -130,7 +130,7 @@ def test_a_tasks_baselines_stand_beside_it(runs: dict[str, hs.Run], task: str) -
         assert plain != "tfidf", "the linear model beats the constant one"
 
 
-def test_a_bundles_config_names_its_problem_as_hugging_face_does(runs: dict[str, hs.Run]) -> None:
+def test_the_config_has_the_problem_type_of_hugging_face(runs: dict[str, hs.Run]) -> None:
     configs = {task: json.loads((run.path / "bundle" / "config.json").read_text()) for task, run in runs.items()}
     assert {task: config.get("problem_type") for task, config in configs.items()} == {
         "classify": "single_label_classification",
@@ -146,7 +146,7 @@ def test_a_bundles_config_names_its_problem_as_hugging_face_does(runs: dict[str,
     assert configs["tag"]["id2label"]["0"] == "B-LOC"
 
 
-def test_answers_say_what_their_task_promises(runs: dict[str, hs.Run]) -> None:
+def test_predictions_have_the_form_of_their_task(runs: dict[str, hs.Run]) -> None:
     labels = runs["multilabel"].model.predictions(["the film was fine and the story was dull ."])[0]
     assert labels.short == ("film",)
     assert set(labels.scores) == {"actor", "film", "scene", "story"}
@@ -170,7 +170,7 @@ def test_thresholds_were_chosen_on_validation(runs: dict[str, hs.Run]) -> None:
 
 
 @pytest.mark.parametrize("preset", ["small", "bert-base"])
-def test_pairs_are_learnt_scored_and_asked(tmp_path: Path, preset: str) -> None:
+def test_pairs_are_trained_evaluated_and_predicted(tmp_path: Path, preset: str) -> None:
     train = write_rows(tmp_path / "train.jsonl", paired(800, seed=1))
     test = write_rows(tmp_path / "test.jsonl", paired(100, seed=50))
     run = hs.finetune(
@@ -189,7 +189,7 @@ def test_pairs_are_learnt_scored_and_asked(tmp_path: Path, preset: str) -> None:
 
 
 def long_rows(count: int, seed: int) -> list[dict[str, str]]:
-    """The verdict stands at the very end of a long text."""
+    """Long texts whose last sentence determines the label."""
     filler = "the film has a story and a scene and an actor and music ."
     return [
         {"text": f"{filler} {filler} {filler} {text}", "label": label} for text, label in sentences(count, seed=seed)
@@ -197,7 +197,7 @@ def long_rows(count: int, seed: int) -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize("long", ["truncate", "head+tail", "windows"])
-def test_long_texts_are_read_as_asked_and_what_is_cut_is_reported(
+def test_long_texts_are_read_as_set_and_cut_off_tokens_are_reported(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, long: str
 ) -> None:
     train = write_rows(tmp_path / "train.jsonl", long_rows(240, 1))
@@ -208,8 +208,8 @@ def test_long_texts_are_read_as_asked_and_what_is_cut_is_reported(
     assert run.model.bundle.task.long == long
     assert (shares["train"] > 0.2) == (shares["validation"] > 0.2) == (shares["test"] > 0.2) == (long != "windows")
     assert run.result["test"]["truncated_share"] == shares["test"]
-    assert f"{100 * shares['test']:.1f} % of the test tokens cut off at 24 a text" in caplog.text
-    assert f"{100 * shares['validation']:.1f} % of the validation tokens cut off" in caplog.text
+    assert f"{100 * shares['test']:.1f} % of the test tokens are cut off at 24 per text" in caplog.text
+    assert f"{100 * shares['validation']:.1f} % of the validation tokens are cut off" in caplog.text
     accuracy = run.result["test"]["accuracy"]
     assert accuracy > 0.9 if long != "truncate" else accuracy < 0.7
     caplog.clear()
@@ -252,7 +252,7 @@ def test_long_sentences_and_contexts_are_read_in_windows(tmp_path: Path, caplog:
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> hs.Run:
-    """A masked base that has read all the grammars."""
+    """A masked base, pre-trained on all the grammars."""
     folder = tmp_path_factory.mktemp("base")
     texts = [text for task in ("classify", "multilabel", "regress") for text in (r["text"] for r in ROWS[task](150))]
     texts += [" ".join(row["tokens"]) for row in tagged(150)]
@@ -267,7 +267,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> hs.Run:
 
 @pytest.mark.parametrize("trainable", ["all", "lora", "head"])
 @pytest.mark.parametrize("task", ROWS)
-def test_every_task_carries_a_base_over_and_adapts_it_in_every_way(
+def test_every_task_starts_from_a_base_and_adapts_it_in_every_way(
     base: hs.Run, tmp_path: Path, task: str, trainable: str
 ) -> None:
     train = write_rows(tmp_path / "train.jsonl", ROWS[task](60, seed=1))
@@ -286,7 +286,7 @@ def test_every_task_carries_a_base_over_and_adapts_it_in_every_way(
     assert history[0] != history[-1]
 
 
-# What is refused
+# What is detected and refused
 
 
 def test_a_conll_file_is_a_tagging_task_and_an_unknown_tag_is_named(tmp_path: Path) -> None:
@@ -301,11 +301,11 @@ def test_a_conll_file_is_a_tagging_task_and_an_unknown_tag_is_named(tmp_path: Pa
     assert not (tmp_path / "run").exists()
     run = hs.finetune(train=tmp_path / "train.conll", out=tmp_path / "run", **{**TINY, "num_train_epochs": 1})
     assert run.result["task"] == "tag"
-    assert "train_f1" in run.result["history"][0], "too few to hold any out"
+    assert "train_f1" in run.result["history"][0], "too few examples to hold any out"
 
 
 @pytest.mark.parametrize(("task", "direction"), [("classify", "causal"), ("tag", "bidirectional")])
-def test_a_base_from_scratch_reads_both_ways_where_the_task_needs_it(
+def test_a_base_from_scratch_is_bidirectional_if_the_task_needs_it(
     tmp_path: Path, task: str, direction: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     train = write_rows(tmp_path / "train.jsonl", ROWS[task](30))
@@ -313,12 +313,12 @@ def test_a_base_from_scratch_reads_both_ways_where_the_task_needs_it(
     run = hs.finetune(train=train, out=tmp_path / "run", **given)
     assert run.model.bundle.model.shape.direction == direction
     assert load_recipe(FinetuneRecipe, run.path / "recipe.toml").model.direction == direction
-    assert "reads from left to right" not in caplog.text
+    assert "The base is causal" not in caplog.text
     hs.finetune(train=train, out=tmp_path / "other", direction="causal", **given)
-    assert ("reads from left to right" in caplog.text) == (task == "tag")
+    assert ("The base is causal" in caplog.text) == (task == "tag")
 
 
-def test_a_number_is_a_class_unless_a_regression_is_asked_for(tmp_path: Path) -> None:
+def test_a_number_is_a_class_unless_the_task_is_regress(tmp_path: Path) -> None:
     rows = [{"text": text, "label": float(label == "pos")} for text, label in sentences(60)]
     train = write_rows(tmp_path / "train.jsonl", rows)
     run = hs.finetune(train=train, out=tmp_path / "classes", **{**TINY, "num_train_epochs": 1})
@@ -332,14 +332,12 @@ def test_a_number_is_a_class_unless_a_regression_is_asked_for(tmp_path: Path) ->
     [
         ("tag", {"text_column": "x"}, "text_column cannot be set: the task tag does not read it"),
         ("tag", {"pooling": "last"}, "pooling cannot be set"),
-        ("span", {"class_weight": "balanced"}, "class_weight has no meaning for the task span"),
+        ("span", {"class_weight": "balanced"}, "class_weight has no effect on the task span"),
         ("regress", {"metric_for_best_model": "accuracy"}, "metric_for_best_model is 'accuracy', but the task regress"),
         ("classify", {"doc_stride": 3}, "doc_stride is for windows"),
     ],
 )
-def test_settings_without_an_effect_are_refused(
-    tmp_path: Path, task: str, settings: dict[str, Any], words: str
-) -> None:
+def test_settings_without_effect_are_refused(tmp_path: Path, task: str, settings: dict[str, Any], words: str) -> None:
     train = write_rows(tmp_path / "train.jsonl", ROWS[task](40))
     with pytest.raises(SettingError, match=words):
         hs.finetune(train=train, task=task, out=tmp_path / "run", **TINY, **settings)
@@ -347,7 +345,7 @@ def test_settings_without_an_effect_are_refused(
 
 
 def test_class_weights_help_a_rare_class(tmp_path: Path) -> None:
-    """With 5 % of one class and few steps the plain model calls everything the other; the balanced one does not."""
+    """With 5 % of one class and few steps the plain model predicts the other class for every text."""
     rows = ROWS["classify"](2_000, seed=1)
     rare = [row for row in rows if row["label"] == "pos"][:15]
     train = write_rows(tmp_path / "train.jsonl", [row for row in rows if row["label"] == "neg"][:285] + rare)

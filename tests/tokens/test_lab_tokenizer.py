@@ -1,4 +1,4 @@
-"""The lab's tokenizer: its ids, piece-separated and raw text, its sentencepiece model, faults of its dictionary."""
+"""The lab's tokenizer: ids, raw text and text split into pieces, the sentencepiece model, faults of the dictionary."""
 
 import copy
 import logging
@@ -33,7 +33,7 @@ def small(tmp_path: Path) -> Tokenizer:
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with dict.txt and the sentencepiece model it belongs to, as the lab has them."""
+    """A folder with dict.txt and its sentencepiece model, as in the lab."""
     spm = pytest.importorskip("sentencepiece", reason="raw text needs the extra hf: pip install 'headswap[hf]'")
     folder = tmp_path_factory.mktemp("lab")
     spm.SentencePieceTrainer.train(
@@ -48,8 +48,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def separated(folder: Path, text: str) -> str:
-    """The text as it would stand in the lab's files."""
+def split_into_pieces(folder: Path, text: str) -> str:
+    """The text split into pieces, as in the lab's files."""
     import sentencepiece
 
     processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / "sentencepiece.test.model"))
@@ -64,7 +64,7 @@ def test_pieces_follow_the_four_special_tokens_in_file_order(small: Tokenizer) -
     assert small.vocab_size == 4 + len(PIECES)
 
 
-def test_piece_separated_text_is_looked_up_as_it_stands(small: Tokenizer) -> None:
+def test_the_pieces_of_a_text_are_looked_up(small: Tokenizer) -> None:
     assert small.encode("▁les ▁livre s .").tolist() == [4, 6, 8, 10]
     assert small.encode("  ▁les\tlivre\nlivre  ").tolist() == [4, 7, 7]
     assert small.encode("▁les ▁chats").tolist() == [4, 3]
@@ -77,20 +77,20 @@ def test_decoding_joins_pieces_into_text(small: Tokenizer) -> None:
     assert small.decode([4, 3, 6], show_specials=True) == "les<oov> livre"
 
 
-def test_special_tokens_in_a_text_are_unknown_pieces(small: Tokenizer) -> None:
+def test_names_of_special_tokens_in_a_text_are_unknown_pieces(small: Tokenizer) -> None:
     larger = small.with_mask_and_sep()
     for name in ("<sos>", "<pad>", "<eos>", "<mask>", "<sep>", "<oov>"):
         assert larger.encode(f"▁les {name} ▁livre").tolist() == [4, 3, 6]
 
 
 def test_raw_text_without_the_model_is_an_error(small: Tokenizer) -> None:
-    with pytest.raises(InputError, match=r"not separated into pieces .* sentencepiece") as caught:
+    with pytest.raises(InputError, match=r"not split into pieces .* sentencepiece") as caught:
         small.encode("les livres")
-    assert "silently wrong" in str(caught.value)
+    assert "wrong ids silently" in str(caught.value)
     assert "dict.txt" in str(caught.value)
 
 
-def test_mask_and_sep_are_appended_on_demand(small: Tokenizer, caplog: pytest.LogCaptureFixture) -> None:
+def test_mask_and_sep_can_be_appended(small: Tokenizer, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, logger="headswap"):
         larger = small.with_mask_and_sep()
     assert (larger.vocab_size, larger.mask_id, larger.sep_id) == (14, 12, 13)
@@ -101,12 +101,12 @@ def test_mask_and_sep_are_appended_on_demand(small: Tokenizer, caplog: pytest.Lo
     assert larger.encode_with_specials("<mask> ▁livre").tolist() == [12, 6]
 
 
-def test_words_start_at_pieces_with_the_mark(small: Tokenizer) -> None:
+def test_words_start_at_pieces_that_begin_with_the_mark(small: Tokenizer) -> None:
     marked = small.encode_batch_marked(["▁les livre ▁livre s . ▁bon ▁!"])[0]
     assert marked.word_starts.tolist() == [True, False, True, False, False, True, True]
     assert marked.sentence_starts.tolist() == [True, False, False, False, False, True, False]
-    ids, starts = small.word_starts("▁les s")
-    assert (ids.tolist(), starts.tolist()) == ([4, 8], [True, False])
+    first = small.encode_batch_marked(["▁les s"])[0]
+    assert (first.ids.tolist(), first.word_starts.tolist()) == ([4, 8], [True, False])
 
 
 def test_bytes_are_those_of_the_raw_text(small: Tokenizer) -> None:
@@ -117,30 +117,32 @@ def test_bytes_are_those_of_the_raw_text(small: Tokenizer) -> None:
 def test_raw_text_gives_the_ids_of_its_pieces(trained: Path) -> None:
     tokenizer = Tokenizer.load(trained / "dict.txt")
     assert isinstance(tokenizer, LabTokenizer)
-    assert tokenizer.reads_raw_text
-    raw, pieces = tokenizer.encode_batch(TEXTS), tokenizer.encode_batch([separated(trained, text) for text in TEXTS])
+    raw, pieces = (
+        tokenizer.encode_batch(TEXTS),
+        tokenizer.encode_batch([split_into_pieces(trained, text) for text in TEXTS]),
+    )
     assert all(a.tolist() == b.tolist() for a, b in zip(raw, pieces, strict=True))
     assert [tokenizer.decode(ids) for ids in raw] == TEXTS
     check_round_trip(tokenizer, TEXTS)
 
 
-def test_raw_and_separated_texts_may_be_mixed_in_a_batch(trained: Path) -> None:
+def test_a_batch_may_mix_raw_texts_and_texts_split_into_pieces(trained: Path) -> None:
     tokenizer = Tokenizer.load(trained / "dict.txt")
-    mixed = tokenizer.encode_batch([TEXTS[0], separated(trained, TEXTS[1]), "", TEXTS[2]])
+    mixed = tokenizer.encode_batch([TEXTS[0], split_into_pieces(trained, TEXTS[1]), "", TEXTS[2]])
     assert [tokenizer.decode(ids) for ids in mixed] == [TEXTS[0], TEXTS[1], "", TEXTS[2]]
 
 
-def test_special_tokens_in_raw_text_are_read_for_fill_only(trained: Path) -> None:
+def test_special_tokens_in_raw_text_are_recognised_for_fill_only(trained: Path) -> None:
     tokenizer = Tokenizer.load(trained / "dict.txt").with_mask_and_sep()
     expected = [*tokenizer.encode("the film was"), tokenizer.mask_id, *tokenizer.encode("and")]
     assert tokenizer.encode_with_specials("the film was <mask> and").tolist() == expected
     assert tokenizer.mask_id not in tokenizer.encode("the film was <mask> and")
 
 
-def test_a_saved_tokenizer_still_reads_raw_text(trained: Path, tmp_path: Path) -> None:
+def test_a_saved_tokenizer_still_encodes_raw_text(trained: Path, tmp_path: Path) -> None:
     tokenizer = Tokenizer.load(trained / "dict.txt")
     tokenizer.save(tmp_path / "bundle" / "tokenizer.json")
-    tokenizer.save(tmp_path / "bundle" / "tokenizer.json")  # saving over itself is no fault
+    tokenizer.save(tmp_path / "bundle" / "tokenizer.json")  # a tokenizer may be saved over itself
     again = Tokenizer.load(tmp_path)
     assert again.kind == "lab"
     assert again.fingerprint == tokenizer.fingerprint
@@ -173,7 +175,7 @@ def test_a_model_that_belongs_to_another_dictionary_is_an_error(trained: Path, t
         tokenizer.encode("the film")
 
 
-def test_faulty_models_are_sentences(tmp_path: Path) -> None:
+def test_missing_damaged_and_ambiguous_models_are_errors(tmp_path: Path) -> None:
     dictionary = write_dictionary(tmp_path)
     with pytest.raises(InputError, match=r"nowhere.model does not exist"):
         Tokenizer.load(dictionary, sentencepiece=tmp_path / "nowhere.model")
@@ -185,20 +187,20 @@ def test_faulty_models_are_sentences(tmp_path: Path) -> None:
         Tokenizer.load(dictionary)
 
 
-def test_a_tokenizer_is_not_saved_beside_a_model_that_is_not_its_own(small: Tokenizer, tmp_path: Path) -> None:
+def test_a_tokenizer_is_not_saved_into_a_folder_with_another_model(small: Tokenizer, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "sentencepiece.model").write_bytes(b"another")
-    with pytest.raises(InputError, match=r"already holds 'sentencepiece\.model'"):
+    with pytest.raises(InputError, match=r"already contains 'sentencepiece\.model'"):
         small.save(tmp_path / "out" / "tokenizer.json")
 
 
 def test_a_model_for_another_kind_of_tokenizer_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text('{"model": {"type": "BPE"}}')
-    with pytest.raises(InputError, match="has no use for the model"):
+    with pytest.raises(InputError, match="cannot use the model"):
         Tokenizer.load(tmp_path, sentencepiece=tmp_path / "x.model")
 
 
-def test_raw_text_without_the_package_says_which_extra_brings_it(
+def test_raw_text_without_the_package_is_an_error_that_names_the_extra(
     trained: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tokenizer = Tokenizer.load(trained / "dict.txt")
@@ -208,7 +210,7 @@ def test_raw_text_without_the_package_says_which_extra_brings_it(
         tokenizer.encode("the film")
 
 
-def test_every_fault_of_a_dictionary_is_named_with_its_line(tmp_path: Path) -> None:
+def test_every_fault_of_a_dictionary_is_reported_with_its_line(tmp_path: Path) -> None:
     file = tmp_path / "dict.txt"
     file.write_text("▁a 1\nbroken\n▁a 2\n<pad> 1\n\n▁b x\n▁c d 1\n▁e 1", encoding="utf-8")
     with pytest.raises(InputError) as caught:
@@ -216,11 +218,11 @@ def test_every_fault_of_a_dictionary_is_named_with_its_line(tmp_path: Path) -> N
     problems = str(caught.value).splitlines()
     assert [problem.partition(":")[0].rpartition(" ")[2] for problem in problems] == ["2", "3", "4", "5", "6", "7"]
     assert all(str(file) in problem for problem in problems)
-    assert "stands on line 1 already" in problems[1]
+    assert "is already on line 1" in problems[1]
     assert "special token" in problems[2]
 
 
-def test_an_empty_or_undecodable_dictionary_is_a_sentence(tmp_path: Path) -> None:
+def test_an_empty_or_undecodable_dictionary_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "dict.txt"
     file.write_bytes(b"")
     with pytest.raises(InputError, match="is empty"):
@@ -230,13 +232,13 @@ def test_an_empty_or_undecodable_dictionary_is_a_sentence(tmp_path: Path) -> Non
         Tokenizer.load(file)
 
 
-def test_line_ends_of_windows_are_accepted(tmp_path: Path) -> None:
+def test_windows_line_ends_are_accepted(tmp_path: Path) -> None:
     file = tmp_path / "dict.txt"
     file.write_bytes("\ufeff▁a 1\r\nb 1\r\n".encode())
     assert Tokenizer.load(file).encode("▁a b").tolist() == [4, 5]
 
 
-def test_pieces_know_where_in_the_text_they_stand(small: Tokenizer, trained: Path) -> None:
+def test_pieces_have_character_offsets(small: Tokenizer, trained: Path) -> None:
     text = "▁les livre s ▁bon ."
     found = small.encode_batch_placed([text])[0]
     assert found.ids.tolist() == small.encode(text).tolist()

@@ -1,4 +1,4 @@
-"""Tokenizers: training, round trips, special tokens, fingerprints, files."""
+"""Tokenizers: round trips, special tokens, fingerprints, files."""
 
 import copy
 import json
@@ -12,25 +12,11 @@ import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headswap.core.errors import HeadswapError, InputError, RunError, SettingError
-from headswap.data.records import Document
-from headswap.tokens.config import TokenizerSettings
+from headswap.core.errors import InputError
 from headswap.tokens.tokenizer import SPECIAL_TOKENS, Tokenizer, sentence_positions
-from headswap.tokens.train_tokenizer import check_round_trip, fitted_vocab_size, slice_text, train_tokenizer
+from headswap.tokens.train_tokenizer import check_round_trip
 from tiny import sentences
-
-KINDS = ("bpe", "unigram", "wordpiece", "word")
-EXTRA = ["He said: <mask> and <sos>!", "Don't  stop\tthe <sep> music... café, naïve ÉTÉ", "x < y > z <unk> ## # ##a"]
-
-
-def documents(texts: list[str] | None = None) -> list[Document]:
-    texts = texts if texts is not None else [text for text, _ in sentences(300)] + EXTRA * 3
-    return [Document(text, "corpus.txt", line) for line, text in enumerate(texts, start=1)]
-
-
-def trained(kind: str = "bpe", texts: list[str] | None = None, **values: object) -> Tokenizer:
-    values = {"vocab_size": 400} | values
-    return train_tokenizer(documents(texts), TokenizerSettings.model_validate({"kind": kind} | values))
+from tiny_tokenizers import EXTRA, KINDS, trained
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -56,17 +42,17 @@ def test_special_tokens_in_a_text_stay_text(tokenizer: Tokenizer) -> None:
     for name in SPECIAL_TOKENS:
         for text in (name, f"the {name} film", f"a{name}b", f"{name}{name}"):
             assert unmistakable.isdisjoint(tokenizer.encode(text).tolist()), text
-            assert unmistakable.isdisjoint(tokenizer.word_starts(text)[0].tolist()), text
+            assert unmistakable.isdisjoint(tokenizer.encode_batch_marked([text])[0].ids.tolist()), text
 
 
-def test_special_tokens_are_read_where_that_is_asked_for(tokenizer: Tokenizer) -> None:
+def test_encode_with_specials_recognises_special_tokens(tokenizer: Tokenizer) -> None:
     ids = tokenizer.encode_with_specials("the <mask> film").tolist()
     assert ids.count(tokenizer.mask_id) == 1
-    assert ids[: ids.index(4)] == tokenizer.encode("the").tolist()  # the blank goes with the mask, as with a word
-    assert tokenizer.mask_id not in tokenizer.encode("the <mask> film")  # and asking left no trace
+    assert ids[: ids.index(4)] == tokenizer.encode("the").tolist()  # the space belongs to the mask, as to a word
+    assert tokenizer.mask_id not in tokenizer.encode("the <mask> film")  # the call has no lasting effect
 
 
-def test_decoding_leaves_special_tokens_out_unless_they_are_asked_for(bpe: Tokenizer) -> None:
+def test_decoding_omits_special_tokens_unless_show_specials_is_set(bpe: Tokenizer) -> None:
     ids = [bpe.sos_id, *bpe.encode("a fine film"), bpe.eos_id, bpe.pad_id]
     assert bpe.decode(ids) == "a fine film"
     assert bpe.decode(np.array(ids), show_specials=True) == "<sos>a fine film<eos><pad>"
@@ -77,12 +63,12 @@ def test_no_special_token_is_added(tokenizer: Tokenizer) -> None:
     assert tokenizer.encode("film").dtype == np.int32
 
 
-def test_batches_give_what_single_texts_give(tokenizer: Tokenizer) -> None:
+def test_a_batch_gives_the_same_ids_as_single_texts(tokenizer: Tokenizer) -> None:
     texts = [text for text, _ in sentences(20)] + EXTRA + [""]
     for text, ids in zip(texts, tokenizer.encode_batch(texts), strict=True):
         assert ids.tolist() == tokenizer.encode(text).tolist()
-    for text, (ids, _) in zip(texts, tokenizer.word_starts_batch(texts), strict=True):
-        assert ids.tolist() == tokenizer.encode(text).tolist()
+    for text, marked in zip(texts, tokenizer.encode_batch_marked(texts), strict=True):
+        assert marked.ids.tolist() == tokenizer.encode(text).tolist()
 
 
 @settings(max_examples=300, deadline=None)
@@ -104,13 +90,7 @@ def test_other_kinds_are_idempotent(tokenizer: Tokenizer, text: str) -> None:
     check_round_trip(tokenizer, [text])
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_training_twice_gives_the_same_fingerprint(kind: str) -> None:
-    texts = [text for text, _ in sentences(200)] + EXTRA + ["Zqx jkw Ωß", "Übung ñ"]
-    assert len({trained(kind, texts, vocab_size=300).fingerprint for _ in range(4)}) == 1
-
-
-def test_the_fingerprint_tells_tokenizers_apart(bpe: Tokenizer) -> None:
+def test_different_tokenizers_have_different_fingerprints(bpe: Tokenizer) -> None:
     others = [trained("bpe", vocab_size=380), trained("bpe", lowercase=True), trained("word")]
     fingerprints = {bpe.fingerprint, *(other.fingerprint for other in others)}
     assert len(fingerprints) == 4
@@ -118,21 +98,22 @@ def test_the_fingerprint_tells_tokenizers_apart(bpe: Tokenizer) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_lower_case_makes_case_meaningless(kind: str) -> None:
+def test_with_lowercase_the_case_of_a_text_has_no_effect(kind: str) -> None:
     lower = trained(kind, lowercase=True)
     assert lower.encode("The FINE film").tolist() == lower.encode("the fine film").tolist()
     assert lower.decode(lower.encode("The FINE film")) == "the fine film"
 
 
-def test_words_start_where_the_pre_tokenizer_says(tokenizer: Tokenizer) -> None:
-    ids, starts = tokenizer.word_starts("film, tamolin film")
+def test_words_start_where_the_pre_tokenizer_splits(tokenizer: Tokenizer) -> None:
+    marked = tokenizer.encode_batch_marked(["film, tamolin film"])[0]
+    ids, starts = marked.ids, marked.word_starts
     assert starts.dtype == bool
     assert len(starts) == len(ids)
     assert starts[0]
     pieces = [tokenizer.piece(id) for id in ids]
     last = max(i for i, start in enumerate(starts) if start)
     assert "".join(pieces[last:]).strip("Ġ▁") == "film"
-    if tokenizer.kind in ("bpe", "wordpiece"):  # tamolin is several pieces, one word
+    if tokenizer.kind in ("bpe", "wordpiece"):  # tamolin is one word of several tokens
         assert 3 <= starts.sum() < len(ids)
 
 
@@ -155,7 +136,7 @@ def test_a_line_break_belongs_to_the_sentence_before_it(bpe: Tokenizer) -> None:
     assert bpe.decode(marked.ids[starts[1] :]) == "the"
 
 
-def test_saving_and_loading_changes_nothing(tokenizer: Tokenizer, tmp_path: Path) -> None:
+def test_a_saved_and_loaded_tokenizer_is_the_same(tokenizer: Tokenizer, tmp_path: Path) -> None:
     tokenizer.save(tmp_path / "tokenizer.json")
     for copy_ in (Tokenizer.load(tmp_path / "tokenizer.json"), Tokenizer.load(str(tmp_path))):
         assert copy_.fingerprint == tokenizer.fingerprint
@@ -164,7 +145,7 @@ def test_saving_and_loading_changes_nothing(tokenizer: Tokenizer, tmp_path: Path
             assert copy_.encode(text).tolist() == tokenizer.encode(text).tolist()
 
 
-def test_the_fingerprint_does_not_depend_on_layout_of_the_file(bpe: Tokenizer, tmp_path: Path) -> None:
+def test_the_fingerprint_does_not_depend_on_the_formatting_of_the_file(bpe: Tokenizer, tmp_path: Path) -> None:
     bpe.save(tmp_path / "a.json")
     content = json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))
     (tmp_path / "b.json").write_text(json.dumps(dict(reversed(content.items())), indent=3), encoding="utf-8")
@@ -177,7 +158,7 @@ def test_a_pickled_or_copied_tokenizer_still_keeps_special_tokens_as_text(bpe: T
         assert again.fingerprint == bpe.fingerprint
 
 
-def test_a_run_folder_is_a_tokenizer_too(bpe: Tokenizer, tmp_path: Path) -> None:
+def test_a_tokenizer_can_be_loaded_from_a_run_folder(bpe: Tokenizer, tmp_path: Path) -> None:
     bpe.save(tmp_path / "bundle" / "tokenizer.json")
     assert Tokenizer.load(tmp_path).fingerprint == bpe.fingerprint
 
@@ -201,21 +182,21 @@ def test_truncation_and_padding_of_a_foreign_file_are_switched_off(bpe: Tokenize
         ('{"model": {"type": "BPE"}}', "can read"),
     ],
 )
-def test_a_broken_file_is_a_sentence(tmp_path: Path, content: str, sentence: str) -> None:
+def test_a_broken_file_is_an_error_with_a_sentence(tmp_path: Path, content: str, sentence: str) -> None:
     (tmp_path / "tokenizer.json").write_text(content)
     with pytest.raises(InputError, match=sentence):
         Tokenizer.load(tmp_path / "tokenizer.json")
 
 
-def test_a_foreign_tokenizer_without_our_special_tokens_is_a_sentence(tmp_path: Path) -> None:
+def test_a_tokenizer_without_the_special_tokens_of_headswap_is_an_error(tmp_path: Path) -> None:
     hf = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0, "<unk>": 1}, unk_token="<unk>"))
     hf.save(str(tmp_path / "tokenizer.json"))
     with pytest.raises(InputError, match="has no '<sos>', '<pad>', '<eos>' in its vocabulary"):
         Tokenizer.load(tmp_path)
 
 
-def test_a_folder_without_tokenizer_and_a_missing_path_are_sentences(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="holds no tokenizer"):
+def test_a_folder_without_a_tokenizer_and_a_missing_path_are_errors(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="contains no tokenizer"):
         Tokenizer.load(tmp_path)
     with pytest.raises(InputError, match="does not exist"):
         Tokenizer.load(tmp_path / "nowhere")
@@ -240,89 +221,3 @@ def test_mask_and_sep_are_appended_only_where_they_are_missing(
     assert (bare.mask_id, bare.sep_id, larger.mask_id, larger.sep_id, larger.vocab_size) == (None, None, 5, 6, 7)
     assert larger.encode("a").tolist() == [4]
     assert "V = 5, now 7" in caplog.text
-
-
-def test_fitted_sizes_grow_with_the_corpus_within_bounds() -> None:
-    sizes = [fitted_vocab_size(num_bytes) for num_bytes in (0, 10_000, 1_000_000, 30_000_000, 10**12)]
-    assert sizes == [512, 512, 3008, 16_448, 32_768]
-    assert all(size % 64 == 0 for size in sizes)
-
-
-def test_a_corpus_too_small_for_the_vocabulary_says_what_was_reached(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO, logger="headswap"):
-        small = trained("bpe", ["a fine film"] * 5, vocab_size=5000)
-    assert small.vocab_size < 5000
-    assert f"too small for a vocabulary of 5,000: {small.vocab_size:,} reached" in caplog.text
-
-
-def test_a_vocabulary_smaller_than_the_bytes_is_an_error() -> None:
-    with pytest.raises(SettingError, match="vocab_size = 100 is too small for byte-level BPE"):
-        trained("bpe", vocab_size=100)
-
-
-@pytest.mark.parametrize("kind", ["unigram", "wordpiece"])
-def test_characters_that_do_not_fit_become_unknown(kind: str, caplog: pytest.LogCaptureFixture) -> None:
-    many = ["".join(chr(0x4E00 + 40 * row + column) for column in range(40)) for row in range(20)]
-    with caplog.at_level(logging.INFO, logger="headswap"):
-        small = trained(kind, [*many, "the film", "the story"] * 2, vocab_size=100)
-    assert small.vocab_size <= 100
-    assert "different characters" in caplog.text
-    assert "are unknown to this tokenizer" in caplog.text
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("texts", [["a"], ["<mask>"], ["\n"], ["é" * 300], ["a " * 60_000], ["ab" * 120_000]])
-def test_odd_corpora_train(kind: str, texts: list[str]) -> None:
-    tokenizer = trained(kind, texts)
-    assert tokenizer.special_ids - {tokenizer.unk_id} <= tokenizer.special_ids
-    check_round_trip(tokenizer, [text[:1000] for text in texts])
-
-
-def test_a_corpus_without_documents_is_an_error() -> None:
-    with pytest.raises(InputError, match="no text to train a tokenizer on"):
-        train_tokenizer([], TokenizerSettings())
-
-
-def test_half_a_surrogate_pair_names_its_line() -> None:
-    with pytest.raises(InputError, match=r"corpus.txt, line 2: .*surrogate"):
-        trained("bpe", ["good", "bad \ud800"])
-
-
-def test_training_stops_at_the_cap_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
-    def endless() -> object:
-        while True:
-            yield Document("a fine film " * 100, "corpus.txt", 1)
-
-    with caplog.at_level(logging.INFO, logger="headswap"):
-        train_tokenizer(endless(), TokenizerSettings(vocab_size=300), max_bytes=50_000)
-    assert "trained on the first" in caplog.text
-
-
-@settings(max_examples=100, deadline=None)
-@given(text=st.text(alphabet="ab \n"), length=st.integers(1, 10))
-def test_slices_are_short_and_whole(text: str, length: int) -> None:
-    slices = list(slice_text(text, length))
-    assert "".join(slices) == text
-    assert all(0 < len(part) <= length for part in slices)
-
-
-def test_slices_are_cut_before_white_space() -> None:
-    assert list(slice_text("one two three", 8)) == ["one two", " three"]
-
-
-def test_a_tokenizer_that_loses_text_fails_the_check(bpe: Tokenizer) -> None:
-    class Forgetful(Tokenizer):
-        def decode(self, ids: object, *, show_specials: bool = False) -> str:
-            return super().decode(ids, show_specials=show_specials)[:-1]
-
-    with pytest.raises(RunError, match="does not give its text back"):
-        check_round_trip(Forgetful(bpe._serialised), ["a film"])
-    assert issubclass(RunError, HeadswapError)
-
-
-def test_training_writes_nothing_to_the_terminal(capfd: pytest.CaptureFixture[str]) -> None:
-    for kind in KINDS:
-        trained(kind)
-    captured = capfd.readouterr()
-    assert captured.out == ""
-    assert captured.err == ""

@@ -1,4 +1,4 @@
-"""Compiled layers: the same numbers, one compilation for all layers, and only where it pays off."""
+"""Compiled layers: the same results, one compilation for all layers, and only in long runs."""
 
 import logging
 from types import SimpleNamespace
@@ -22,7 +22,7 @@ def outputs_and_gradients(model: TextModel, lengths: list[int]) -> list[torch.Te
 
 
 @pytest.mark.parametrize("preset", ["lab", "modern"])
-def test_compiled_layers_give_the_plain_numbers_with_one_compilation_for_all_layers(preset: str) -> None:
+def test_compiled_layers_give_the_same_results_with_one_compilation_for_all_layers(preset: str) -> None:
     torch.compiler.reset()
     counter = CompileCounterWithBackend("aot_eager")
     model = build_model(tiny_model_shape(preset, head="classify", num_hidden_layers=3), seed=1)
@@ -30,7 +30,7 @@ def test_compiled_layers_give_the_plain_numbers_with_one_compilation_for_all_lay
     model.base.compile_layers(backend=counter)
     assert counter.frame_count == 0
     compiled = [outputs_and_gradients(model, lengths) for lengths in ([7, 1, 13], [5, 30])]
-    assert counter.frame_count == 2 * 2, "two parts of a layer, for one size and then for any"
+    assert counter.frame_count == 2 * 2, "two parts of a layer, each for one size and then for any size"
     torch.testing.assert_close(compiled, plain, atol=1e-6, rtol=1e-5)
     model.eval()(flat_batch(random_sequences([3, 9, 2])))
     assert counter.frame_count == 2 * 2, "evaluation is not compiled"
@@ -53,7 +53,7 @@ def test_only_a_long_run_on_a_gpu_is_compiled() -> None:
         assert not pays_off(model, machine(**refused), tokens=long)
 
 
-def test_without_a_compiler_the_run_goes_on_and_says_so(
+def test_without_a_compiler_layers_are_not_compiled_and_it_is_logged(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(*_arguments: Any, **_options: Any) -> None:
@@ -63,5 +63,5 @@ def test_without_a_compiler_the_run_goes_on_and_says_so(
     monkeypatch.setattr(torch, "compile", broken)
     with caplog.at_level(logging.INFO, logger="headswap"):
         compile_layers(model, torch.device("cpu"))
-    assert "No compiler works here (Failed to find C compiler.)" in caplog.text
+    assert "The compiler does not work on this machine (Failed to find C compiler.)" in caplog.text
     assert all(layer.compiled is None for layer in model.base.layers)

@@ -1,4 +1,4 @@
-"""Recorded steps, but for the recording, which only a GPU can do (test_gpu.py): here a step is computed again."""
+"""Captured steps on a CPU: a replay is a second computation here; real CUDA graphs are tested in test_gpu.py."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -11,14 +11,13 @@ import torch
 from headswap.batches.batch import Batch, flat_batch, pad_batch
 from headswap.finetuning.config import AdaptationSettings
 from headswap.finetuning.layer_rates import freeze, group_rates
-from headswap.kernels.cuda_graph import Recorder
+from headswap.kernels.cuda_graph import GraphCapture
 from headswap.model.shape import Pooling
 from headswap.model.text_model import build_model
 from headswap.objectives.supervised import ClassificationObjective
-from headswap.training import cuda_graph_steps as recorded
-from headswap.training import loop as engine
+from headswap.training import cuda_graph_steps, gradients
 from headswap.training.config import MachineSettings, TrainingSettings
-from headswap.training.cuda_graph_steps import SEEN_BEFORE, CapturedSteps, can_capture, pad_to_few_sizes, sizes_of
+from headswap.training.cuda_graph_steps import EAGER_STEPS, CapturedSteps, can_capture, pad_to_few_sizes, sizes_of
 from headswap.training.device import Machine
 from headswap.training.distributed import Processes
 from headswap.training.gradients import LossModule
@@ -28,8 +27,8 @@ from tiny import Changing, random_sequences, tiny_batch, tiny_model_shape, tiny_
 
 LENGTHS = [9, 30, 2, 22]
 AS_A_WINDOW = [9, 30, 2, 23]
-"""64 inputs: hidden ones are filled up to as many targets as there are tokens."""
-as_recorded = recorded._batch
+"""64 inputs: the targets of masked tokens are padded to the number of tokens."""
+batch_on_device = cuda_graph_steps._batch
 
 
 def batch_of(kind: str, lengths: list[int] = LENGTHS) -> Batch:
@@ -44,7 +43,7 @@ def batch_of(kind: str, lengths: list[int] = LENGTHS) -> Batch:
     [("causal", "mean"), ("masked", "mean"), *(("classify", one) for one in get_args(Pooling))],
 )
 @pytest.mark.parametrize("lengths", [LENGTHS, AS_A_WINDOW])
-def test_what_fills_a_batch_up_changes_no_loss_and_no_gradient(kind: str, pooling: str, lengths: list[int]) -> None:
+def test_padding_a_batch_changes_no_loss_and_no_gradient(kind: str, pooling: str, lengths: list[int]) -> None:
     objective = ClassificationObjective() if kind == "classify" else tiny_objective(kind)
     shape = tiny_model_shape(
         head="classify" if kind == "classify" else "lm", direction=getattr(objective, "direction", "causal"),
@@ -53,19 +52,19 @@ def test_what_fills_a_batch_up_changes_no_loss_and_no_gradient(kind: str, poolin
     model = build_model(shape, seed=1).double()
     batch = batch_of(kind, lengths)
     sizes = sizes_of(batch, model)
-    full = pad_batch(batch, **sizes._asdict())
-    assert (full.num_tokens, len(full.lengths_B), full.num_targets) == sizes
-    found = []
-    for one in (batch, full):
+    padded = pad_batch(batch, **sizes._asdict())
+    assert (padded.num_tokens, len(padded.lengths_B), padded.num_targets) == sizes
+    results = []
+    for one in (batch, padded):
         model.zero_grad()
         loss = objective.loss_sum(model, one)
         loss.backward()
-        found.append([loss.detach(), *(tensor.grad for tensor in model.parameters() if tensor.grad is not None)])
-    for plain, filled in zip(*found, strict=True):
-        torch.testing.assert_close(filled, plain, atol=1e-9, rtol=1e-9)
+        results.append([loss.detach(), *(tensor.grad for tensor in model.parameters() if tensor.grad is not None)])
+    for plain, with_padding in zip(*results, strict=True):
+        torch.testing.assert_close(with_padding, plain, atol=1e-9, rtol=1e-9)
 
 
-def test_few_sizes_serve_many_batches_and_none_has_an_empty_sequence_that_is_pooled() -> None:
+def test_many_batches_have_few_padded_sizes_and_no_empty_sequence_is_pooled() -> None:
     model = build_model(tiny_model_shape(head="classify", max_position_embeddings=64), seed=1)
     rng, seen = np.random.default_rng(0), set()
     for _ in range(200):
@@ -75,60 +74,60 @@ def test_few_sizes_serve_many_batches_and_none_has_an_empty_sequence_that_is_poo
         sizes = sizes_of(batch, model)
         lengths = pad_batch(batch, **sizes._asdict()).lengths_B.tolist()
         assert min(lengths) > 0
-        assert max(lengths) <= 64, "the base can read what fills a batch up"
+        assert max(lengths) <= 64, "padding sequences are within the base's limit"
         seen.add(sizes)
     assert len(seen) <= 3
 
 
 @pytest.mark.parametrize("kind", ["causal", "masked"])
-def test_whole_texts_are_read_in_few_sizes_too(kind: str) -> None:
+def test_batches_of_whole_texts_have_few_padded_sizes_too(kind: str) -> None:
     objective: Any = tiny_objective(kind)
     model = build_model(tiny_model_shape(direction=objective.direction, max_position_embeddings=64), seed=1)
     rng, seen = np.random.default_rng(0), set()
     for step in range(300):
         batch = tiny_batch(kind, random_sequences(rng.integers(2, 65, 32).tolist(), seed=step), step=step)
-        full = pad_to_few_sizes(batch, model)
-        assert max(full.lengths_B.tolist()) <= 64
-        seen.add(tuple(tensor.shape for tensor in recorded._tensors(full)))
+        padded = pad_to_few_sizes(batch, model)
+        assert max(padded.lengths_B.tolist()) <= 64
+        seen.add(tuple(tensor.shape for tensor in cuda_graph_steps._tensors(padded)))
     assert len(seen) <= 16
 
 
-def test_batches_of_one_size_have_the_same_tensors_however_many_tokens_are_hidden() -> None:
+def test_batches_of_one_size_have_tensors_of_one_shape_for_any_number_of_masked_tokens() -> None:
     model = build_model(tiny_model_shape(direction="bidirectional", max_position_embeddings=1024), seed=1)
-    tensors: dict[recorded.Sizes, set[tuple[torch.Size, ...]]] = {}
-    for hidden in range(1, 700):
-        places = np.arange(hidden)
+    tensors: dict[cuda_graph_steps.Sizes, set[tuple[torch.Size, ...]]] = {}
+    for num_masked in range(1, 700):
+        places = np.arange(num_masked)
         batch = flat_batch(random_sequences([1000]), target_index=places, target_value=places)
         sizes = sizes_of(batch, model)
-        full = pad_batch(batch, **sizes._asdict())
-        tensors.setdefault(sizes, set()).add(tuple(tensor.shape for tensor in recorded._tensors(full)))
+        padded = pad_batch(batch, **sizes._asdict())
+        tensors.setdefault(sizes, set()).add(tuple(tensor.shape for tensor in cuda_graph_steps._tensors(padded)))
     assert {len(shapes) for shapes in tensors.values()} == {1}
     assert len(tensors) <= 11
 
 
-def test_a_cpu_records_nothing() -> None:
+def test_nothing_is_captured_on_a_cpu() -> None:
     model = build_model(tiny_model_shape(), seed=1)
     assert not can_capture(model, Machine(MachineSettings(device="cpu")), num_micro=1)
 
 
 def with_lengths(tensors: Sequence[torch.Tensor], like: Batch) -> Batch:
-    """Attention on a CPU wants to know them."""
-    batch = as_recorded(tensors, like)
+    """Attention on a CPU needs the lengths on the host."""
+    batch = batch_on_device(tensors, like)
     return replace(batch, lengths=tuple(length for length in batch.lengths_B.tolist() if length))
 
 
-def play_again(self: Recorder, compute: Callable[[], None]) -> Callable[[], None]:
+def compute_again(self: GraphCapture, compute: Callable[[], None]) -> Callable[[], None]:
     compute()
     return compute
 
 
 def weights_after(
-    kind: str, *, is_recorded: bool, monkeypatch: pytest.MonkeyPatch, trainable: str = "all", compiled: bool = False,
+    kind: str, *, is_captured: bool, monkeypatch: pytest.MonkeyPatch, trainable: str = "all", compiled: bool = False,
     steps: int = 14,
 ) -> tuple[list[float], torch.Tensor]:  # fmt: skip
     """The losses of some steps on changing batches, and the weights after them."""
-    monkeypatch.setattr(engine, "can_capture", lambda *_, **__: is_recorded)
-    monkeypatch.setattr(recorded, "_batch", with_lengths)
+    monkeypatch.setattr(gradients, "can_capture", lambda *_, **__: is_captured)
+    monkeypatch.setattr(cuda_graph_steps, "_batch", with_lengths)
     objective = ClassificationObjective() if kind == "classify" else tiny_objective(kind)
     shape = tiny_model_shape(
         head="classify" if kind == "classify" else "lm", direction=getattr(objective, "direction", "causal"),
@@ -157,92 +156,92 @@ def weights_after(
         ("causal", "all", True),
     ],
 )  # fmt: skip
-def test_steps_that_are_played_back_learn_what_plain_steps_learn(
+def test_replayed_steps_train_as_eager_steps_do(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, kind: str, trainable: str, compiled: bool
 ) -> None:
-    monkeypatch.setattr(Recorder, "record", play_again)
+    monkeypatch.setattr(GraphCapture, "capture", compute_again)
     with caplog.at_level("INFO", logger="headswap"):
         losses, weights = weights_after(
-            kind, is_recorded=True, monkeypatch=monkeypatch, trainable=trainable, compiled=compiled
+            kind, is_captured=True, monkeypatch=monkeypatch, trainable=trainable, compiled=compiled
         )
-    assert "steps are recorded and played back" in caplog.text
-    plain_losses, plain = weights_after(kind, is_recorded=False, monkeypatch=monkeypatch, trainable=trainable)
-    assert losses == pytest.approx(plain_losses, rel=2e-3)
-    torch.testing.assert_close(weights, plain, atol=5e-3, rtol=0)
+    assert "steps are captured and replayed" in caplog.text
+    eager_losses, eager = weights_after(kind, is_captured=False, monkeypatch=monkeypatch, trainable=trainable)
+    assert losses == pytest.approx(eager_losses, rel=2e-3)
+    torch.testing.assert_close(weights, eager, atol=5e-3, rtol=0)
 
 
-def test_a_recording_that_kept_something_of_its_batch_is_found_out(
+def test_a_graph_with_stale_inputs_is_detected_and_not_used(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def stale(self: Recorder, compute: Callable[[], None]) -> Callable[[], None]:
+    def stale(self: GraphCapture, compute: Callable[[], None]) -> Callable[[], None]:
         compute()
         return lambda: None
 
-    monkeypatch.setattr(Recorder, "record", stale)
+    monkeypatch.setattr(GraphCapture, "capture", stale)
     with caplog.at_level("INFO", logger="headswap"):
-        losses, _ = weights_after("causal", is_recorded=True, monkeypatch=monkeypatch)
-    assert "cannot be recorded here (they lie" in caplog.text
-    assert losses == pytest.approx(weights_after("causal", is_recorded=False, monkeypatch=monkeypatch)[0], rel=2e-3)
+        losses, _ = weights_after("causal", is_captured=True, monkeypatch=monkeypatch)
+    assert "cannot be captured as CUDA graphs (a replayed step differs" in caplog.text
+    assert losses == pytest.approx(weights_after("causal", is_captured=False, monkeypatch=monkeypatch)[0], rel=2e-3)
 
 
-def test_what_cannot_be_recorded_is_computed_plainly_and_says_what_went_wrong_first(
+def test_a_failed_capture_is_logged_with_its_root_cause_and_steps_run_eagerly(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     attempts = []
 
-    def fail(self: Recorder, compute: Callable[[], None]) -> Callable[[], None]:
+    def fail(self: GraphCapture, compute: Callable[[], None]) -> Callable[[], None]:
         attempts.append(1)
         try:
             raise torch.OutOfMemoryError("no memory left")
         finally:
             raise RuntimeError("operation failed due to a previous error")
 
-    monkeypatch.setattr(Recorder, "record", fail)
+    monkeypatch.setattr(GraphCapture, "capture", fail)
     with caplog.at_level("INFO", logger="headswap"):
-        losses, _ = weights_after("masked", is_recorded=True, monkeypatch=monkeypatch)
-    assert "cannot be recorded here (no memory left)" in caplog.text
+        losses, _ = weights_after("masked", is_captured=True, monkeypatch=monkeypatch)
+    assert "cannot be captured as CUDA graphs (no memory left)" in caplog.text
     assert len(attempts) == 1
-    assert len(losses) == 14 > SEEN_BEFORE
+    assert len(losses) == 14 > EAGER_STEPS
 
 
-def test_a_batch_that_is_not_finite_proves_nothing_and_another_one_is_waited_for(
+def test_a_batch_with_non_finite_losses_is_not_used_for_the_check_and_the_next_one_is(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(Recorder, "record", play_again)
-    is_true, judged = CapturedSteps._is_true, []
+    monkeypatch.setattr(GraphCapture, "capture", compute_again)
+    equals_eager, results = CapturedSteps._equals_eager, []
 
     def with_a_broken_weight_first(self: CapturedSteps, *arguments: Any) -> bool:
         weight = next(iter(self.parameters.values()))
         kept = weight.detach().clone()
-        if not judged:
+        if not results:
             weight.data.fill_(float("nan"))
-        judged.append(is_true(self, *arguments))
+        results.append(equals_eager(self, *arguments))
         weight.data.copy_(kept)
-        return judged[-1]
+        return results[-1]
 
-    monkeypatch.setattr(CapturedSteps, "_is_true", with_a_broken_weight_first)
+    monkeypatch.setattr(CapturedSteps, "_equals_eager", with_a_broken_weight_first)
     with caplog.at_level("INFO", logger="headswap"):
-        losses, _ = weights_after("causal", is_recorded=True, monkeypatch=monkeypatch)
-    assert judged[:2] == [False, True]
-    assert "cannot be recorded" not in caplog.text
+        losses, _ = weights_after("causal", is_captured=True, monkeypatch=monkeypatch)
+    assert results[:2] == [False, True]
+    assert "cannot be captured" not in caplog.text
     assert np.isfinite(losses).all()
 
 
-def test_the_fast_path_is_told_once_however_many_sizes_there_are(
+def test_the_use_of_cuda_graphs_is_logged_once_for_any_number_of_sizes(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(Recorder, "record", play_again)
-    monkeypatch.setattr(recorded, "TOKEN_GRAIN", 16)
+    monkeypatch.setattr(GraphCapture, "capture", compute_again)
+    monkeypatch.setattr(cuda_graph_steps, "TOKEN_GRAIN", 16)
     with caplog.at_level("INFO", logger="headswap"):
-        weights_after("classify", is_recorded=True, monkeypatch=monkeypatch, steps=60)
-    assert caplog.text.count("steps are recorded and played back") == 1
+        weights_after("classify", is_captured=True, monkeypatch=monkeypatch, steps=60)
+    assert caplog.text.count("steps are captured and replayed") == 1
 
 
-def test_no_room_for_a_recording_is_told_and_steps_are_computed_plainly(
+def test_too_little_memory_for_a_graph_is_logged_and_steps_run_eagerly(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(CapturedSteps, "_has_room", lambda self: False)
+    monkeypatch.setattr(CapturedSteps, "_has_memory", lambda self: False)
     with caplog.at_level("INFO", logger="headswap"):
-        losses, _ = weights_after("causal", is_recorded=True, monkeypatch=monkeypatch)
-    assert "there is too little" in caplog.text
-    assert losses == pytest.approx(weights_after("causal", is_recorded=False, monkeypatch=monkeypatch)[0], rel=2e-3)
+        losses, _ = weights_after("causal", is_captured=True, monkeypatch=monkeypatch)
+    assert "not enough free memory" in caplog.text
+    assert losses == pytest.approx(weights_after("causal", is_captured=False, monkeypatch=monkeypatch)[0], rel=2e-3)

@@ -1,4 +1,4 @@
-"""One process or two: the same losses, and a step in which one of them has nothing to do."""
+"""Two processes have the losses of one, also in steps in which one of them has no rows."""
 
 import json
 import os
@@ -17,7 +17,7 @@ TESTS = Path(__file__).parents[1]
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(TESTS)}
 
 
-def test_one_process_is_first_and_sends_nothing() -> None:
+def test_a_single_process_is_the_first_and_sends_nothing() -> None:
     processes = start_processes(torch.device("cpu"))
     assert processes == Processes(0, 1)
     assert processes.is_first
@@ -46,7 +46,7 @@ def losses(run: Path) -> list[tuple[int, str, float]]:
 @pytest.mark.parametrize("accumulation", [1, 2])
 def test_two_processes_have_the_losses_of_one(tmp_path: Path, accumulation: int) -> None:
     (tmp_path / "corpus.txt").write_text("".join(f"{text}\n" for text, _ in sentences(42)), encoding="utf-8")
-    # 41 rows in batches of 8: the sixth and twelfth step have one row, and the second process none.
+    # 41 rows in batches of 8: steps 6 and 12 have one row, so the second process has none.
     given = [
         "-m", "headswap", "pretrain", str(tmp_path / "corpus.txt"), "--layout=documents", "--max-steps=13",
         "--batch-size=8", "--preset=lab", "--hidden-size=32", "--num-hidden-layers=2", "--num-attention-heads=2",
@@ -59,7 +59,7 @@ def test_two_processes_have_the_losses_of_one(tmp_path: Path, accumulation: int)
     piped = [part if part != str(tmp_path / "corpus.txt") else "-" for part in given]
     two_processes(*piped, f"--out={tmp_path / 'piped'}", stdin=text)
     one, two = losses(tmp_path / "one"), losses(tmp_path / "two")
-    assert losses(tmp_path / "piped") == two, "one process reads standard input, all train on it"
+    assert losses(tmp_path / "piped") == two, "one process reads standard input, both train on it"
     assert [line[:2] for line in one] == [line[:2] for line in two]
     assert [line[2] for line in two] == pytest.approx([line[2] for line in one], abs=1e-5)
     results: list[dict[str, Any]] = [
@@ -80,7 +80,7 @@ from headswap.training.config import MachineSettings, TrainingSettings
 from headswap.training.distributed import start_processes, stop_processes
 from headswap.training.gradients import LossModule
 from headswap.training.loop import train
-from headswap.training.machine import Machine
+from headswap.training.device import Machine
 from headswap.training.optimizer import make_optimizer
 from tiny import random_sequences, tiny_batch, tiny_model_shape, tiny_objective
 
@@ -114,12 +114,12 @@ if processes.is_first:
 before = num_gloo_threads()
 stop_processes()
 if processes.world > 1:
-    assert num_gloo_threads() < before, "the group that sent our tensors outlives its end"
+    assert num_gloo_threads() < before, "the threads of the default group still run"
 """
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="counts the threads of a process in /proc, which Linux has")
+@pytest.mark.skipif(sys.platform != "linux", reason="counts threads in /proc, which only Linux has")
 @pytest.mark.parametrize("objective", ["causal", "masked+nsp"])
 def test_two_processes_have_the_weights_of_one_in_float64(tmp_path: Path, objective: str) -> None:
     from safetensors.torch import load_file
@@ -140,7 +140,7 @@ def test_two_processes_have_the_weights_of_one_in_float64(tmp_path: Path, object
 
 
 @pytest.mark.slow
-def test_finetuning_with_two_processes_has_the_losses_of_one_and_speaks_once(tmp_path: Path) -> None:
+def test_finetuning_with_two_processes_has_the_losses_of_one_and_prints_once(tmp_path: Path) -> None:
     write_labelled(tmp_path / "train.jsonl", 210)
     write_labelled(tmp_path / "test.jsonl", 20, seed=2)
     given = [

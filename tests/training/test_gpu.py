@@ -1,4 +1,4 @@
-"""What must hold on a CUDA device; skipped elsewhere."""
+"""Tests that need a CUDA device."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ from headswap.kernels.fused_loss import linear_cross_entropy_sum
 from headswap.model import attention
 from headswap.model.text_model import build_model
 from headswap.objectives.supervised import ClassificationObjective
-from headswap.training import cuda_graph_steps as recorded
+from headswap.training import cuda_graph_steps
 from headswap.training.config import MachineSettings, TrainingSettings
-from headswap.training.cuda_graph_steps import SEEN_BEFORE
+from headswap.training.cuda_graph_steps import EAGER_STEPS
 from headswap.training.device import Machine
 from headswap.training.distributed import Processes
 from headswap.training.gradients import LossModule
@@ -37,7 +37,7 @@ pytestmark = [
 @pytest.mark.parametrize("preset", ["lab", "small", "modern", "bert-base"])
 @pytest.mark.parametrize("direction", ["causal", "bidirectional"])
 @torch.no_grad()
-def test_a_gpu_gives_the_cpus_outputs(preset: str, direction: str) -> None:
+def test_outputs_on_a_gpu_equal_those_on_a_cpu(preset: str, direction: str) -> None:
     model = build_model(tiny_model_shape(preset, head="classify", direction=direction), seed=1)
     batch = flat_batch(random_sequences([7, 1, 13, 40]))
     on_cpu = model(batch)
@@ -67,7 +67,7 @@ def test_the_fused_loss_equals_the_plain_one_on_a_gpu() -> None:
 @pytest.mark.parametrize("vocab_size", [70, 5_001])
 @pytest.mark.parametrize("has_bias", [True, False])
 @pytest.mark.parametrize("num_counted", [300, 200])
-def test_the_kernel_of_head_and_loss_is_as_near_to_full_precision_as_the_plain_path(
+def test_the_fused_kernel_of_head_and_loss_is_as_exact_as_the_plain_path(
     vocab_size: int, has_bias: bool, num_counted: int
 ) -> None:
     generator = torch.Generator().manual_seed(1)
@@ -78,7 +78,7 @@ def test_the_kernel_of_head_and_loss_is_as_near_to_full_precision_as_the_plain_p
 
     def results(*, is_fast: bool, dtype: torch.dtype) -> list[torch.Tensor]:
         kernels.allow_fast_kernels(is_fast)
-        assert kernels.has_softmax_errors("cuda", dtype) == (is_fast and dtype == torch.bfloat16)
+        assert kernels.has_triton_loss("cuda", dtype) == (is_fast and dtype == torch.bfloat16)
         hidden, weight, bias = (leaf.clone().requires_grad_() for leaf in leaves)
         with torch.autocast("cuda", torch.bfloat16, enabled=dtype == torch.bfloat16):
             loss = linear_cross_entropy_sum(hidden, weight, bias if has_bias else None, target, counts)
@@ -116,7 +116,7 @@ def test_compiled_layers_equal_plain_ones_on_a_gpu(preset: str) -> None:
         torch.testing.assert_close(compiled, plain, atol=1e-4, rtol=1e-3)
 
 
-def test_a_broken_gradient_moves_no_weight_on_a_gpu() -> None:
+def test_a_non_finite_gradient_changes_no_weight_on_a_gpu() -> None:
     layer = torch.nn.Linear(5, 1, bias=False, device="cuda")
     weight = layer.weight
     torch.nn.init.ones_(weight)
@@ -150,7 +150,7 @@ def test_no_memory_on_the_device_names_the_settings_that_keep_the_results(tmp_pa
 
 @pytest.mark.parametrize("hidden_size", [32, 24])
 @pytest.mark.parametrize("direction", ["causal", "bidirectional"])
-def test_attention_without_padding_equals_the_padded_one(direction: str, hidden_size: int) -> None:
+def test_unpadded_attention_equals_padded_attention(direction: str, hidden_size: int) -> None:
     shape = tiny_model_shape("small", head="classify", direction=direction, hidden_size=hidden_size)
     batch = flat_batch(random_sequences([7, 1, 13, 40])).to(torch.device("cuda"))
     model = build_model(shape, seed=1).cuda()
@@ -158,7 +158,7 @@ def test_attention_without_padding_equals_the_padded_one(direction: str, hidden_
     for is_ragged in (True, False):
         with pytest.MonkeyPatch.context() as patch, torch.autocast("cuda", torch.bfloat16):
             if not is_ragged:
-                patch.setattr(attention, "has_ragged_attention", lambda query: False)
+                patch.setattr(attention, "has_varlen_attention", lambda query: False)
             model.zero_grad()
             logits = model(batch)
             logits.float().square().sum().backward()
@@ -167,7 +167,7 @@ def test_attention_without_padding_equals_the_padded_one(direction: str, hidden_
         torch.testing.assert_close(ragged, padded, atol=3e-2, rtol=3e-2)
 
 
-def test_the_attention_kernel_with_known_faults_is_off() -> None:
+def test_cudnn_attention_is_disabled() -> None:
     torch.backends.cuda.enable_cudnn_sdp(True)
     Machine(MachineSettings(device="cuda"))
     assert not torch.backends.cuda.cudnn_sdp_enabled()
@@ -175,7 +175,7 @@ def test_the_attention_kernel_with_known_faults_is_off() -> None:
 
 @dataclass
 class OneBatch:
-    """The same batch at every step."""
+    """The same batch in every step."""
 
     batch: Batch
 
@@ -184,7 +184,7 @@ class OneBatch:
 
 
 @pytest.mark.parametrize("kind", ["causal", "masked", "masked+nsp", "classify"])
-def test_the_host_waits_for_nothing_in_a_step(kind: str) -> None:
+def test_the_host_does_not_wait_for_the_device_in_a_step(kind: str) -> None:
     sequences, objective = random_sequences([9, 30, 14, 22]), tiny_objective(kind) if kind != "classify" else None
     if objective is None:
         batch = flat_batch(sequences, target_index=np.arange(4), target_value=np.array([0, 1, 2, 0]))
@@ -199,7 +199,7 @@ def test_the_host_waits_for_nothing_in_a_step(kind: str) -> None:
         LossModule(model, objective or ClassificationObjective()), make_optimizer(model, settings), OneBatch(batch),
         settings=settings, machine=Machine(MachineSettings()), processes=Processes(), first_step=0, total_steps=40,
     )  # fmt: skip
-    for num_before in (SEEN_BEFORE - 1, SEEN_BEFORE + 4):  # steps that are computed plainly, and that are played back
+    for num_before in (EAGER_STEPS - 1, EAGER_STEPS + 4):  # eager steps, and replayed steps
         for _ in range(num_before):
             next(records)
         torch.cuda.set_sync_debug_mode("error")
@@ -211,7 +211,7 @@ def test_the_host_waits_for_nothing_in_a_step(kind: str) -> None:
 
 
 def losses_of(kind: str, *, fast: str, dropout: float = 0.0, is_compiled: bool = False) -> list[float]:
-    """Of 30 steps on changing batches; `weighted` is classification with weights of classes."""
+    """Losses of 30 steps on changing batches; `weighted` is classification with class weights."""
     weights = torch.tensor([0.5, 1.0, 1.5]) if kind == "weighted" else None
     kind = "classify" if kind == "weighted" else kind
     objective = ClassificationObjective(class_weights=weights) if kind == "classify" else tiny_objective(kind)
@@ -235,55 +235,55 @@ def losses_of(kind: str, *, fast: str, dropout: float = 0.0, is_compiled: bool =
 
 
 @pytest.mark.parametrize("kind", ["causal", "masked", "classify", "weighted"])
-def test_steps_that_are_played_back_learn_what_plain_steps_learn(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_replayed_steps_train_as_eager_steps_do(kind: str, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO", logger="headswap"):
-        played = losses_of(kind, fast="auto")
-    assert "steps are recorded and played back" in caplog.text
-    assert "cannot be recorded" not in caplog.text
-    np.testing.assert_allclose(played, losses_of(kind, fast="off"), rtol=2e-2)
+        replayed = losses_of(kind, fast="auto")
+    assert "steps are captured and replayed" in caplog.text
+    assert "cannot be captured" not in caplog.text
+    np.testing.assert_allclose(replayed, losses_of(kind, fast="off"), rtol=2e-2)
 
 
-def test_dropout_is_drawn_anew_when_a_step_is_played_back() -> None:
+def test_a_replayed_step_draws_new_dropout() -> None:
     first, again, without = (losses_of("causal", fast="auto", dropout=dropout) for dropout in (0.3, 0.3, 0.0))
     np.testing.assert_allclose(first, again, rtol=2e-2)  # the streams are named by the step
     assert np.abs(np.subtract(first, without)).max() > 0.02
 
 
-def test_a_recording_that_kept_something_of_its_batch_is_found_out(
+def test_a_graph_with_stale_inputs_is_detected_and_not_used(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    as_recorded, kept = recorded._batch, []
+    batch_on_device, kept = cuda_graph_steps._batch, []
 
     def forgetful(tensors: Sequence[torch.Tensor], like: Batch) -> Batch:
         kept.append(tensors[0].clone())
-        return as_recorded((kept[0], *tensors[1:]), like)
+        return batch_on_device((kept[0], *tensors[1:]), like)
 
-    monkeypatch.setattr(recorded, "_batch", forgetful)
+    monkeypatch.setattr(cuda_graph_steps, "_batch", forgetful)
     with caplog.at_level("INFO", logger="headswap"):
         losses = losses_of("causal", fast="auto")
-    assert "cannot be recorded here (they lie" in caplog.text
+    assert "cannot be captured as CUDA graphs (a replayed step differs" in caplog.text
     np.testing.assert_allclose(losses, losses_of("causal", fast="off"), rtol=2e-2)
 
 
-def test_what_cannot_be_recorded_is_computed_plainly_and_dropout_goes_on(
+def test_a_failed_capture_leaves_eager_steps_with_the_same_dropout(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    as_recorded = recorded._batch
+    batch_on_device = cuda_graph_steps._batch
 
     def waiting(tensors: Sequence[torch.Tensor], like: Batch) -> Batch:
         torch.cuda.synchronize()
-        return as_recorded(tensors, like)
+        return batch_on_device(tensors, like)
 
-    monkeypatch.setattr(recorded, "_batch", waiting)
+    monkeypatch.setattr(cuda_graph_steps, "_batch", waiting)
     with caplog.at_level("INFO", logger="headswap"):
         losses = losses_of("masked", fast="auto", dropout=0.3)
-    assert "Steps cannot be recorded here" in caplog.text
+    assert "Training steps cannot be captured as CUDA graphs" in caplog.text
     np.testing.assert_allclose(losses, losses_of("masked", fast="off", dropout=0.3), rtol=2e-2)
 
 
-def test_compiled_layers_are_recorded_too(caplog: pytest.LogCaptureFixture) -> None:
+def test_compiled_layers_are_captured_too(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO", logger="headswap"):
-        played = losses_of("causal", fast="auto", is_compiled=True)
-    assert "steps are recorded and played back" in caplog.text
-    assert "cannot be recorded" not in caplog.text
-    np.testing.assert_allclose(played, losses_of("causal", fast="off"), rtol=2e-2)
+        replayed = losses_of("causal", fast="auto", is_compiled=True)
+    assert "steps are captured and replayed" in caplog.text
+    assert "cannot be captured" not in caplog.text
+    np.testing.assert_allclose(replayed, losses_of("causal", fast="off"), rtol=2e-2)

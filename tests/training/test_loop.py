@@ -1,4 +1,4 @@
-"""The loop: sums over targets, equal for any cut into micro-batches, and unable to take a broken step."""
+"""The training loop: losses per target, micro-batches, resuming, and steps with non-finite numbers."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ from headswap.batches.batch import Batch, flat_batch
 from headswap.core.random_streams import Draws
 from headswap.model.text_model import TextModel, build_model
 from headswap.objectives.supervised import ClassificationObjective
-from headswap.training import loop as engine
+from headswap.training import gradients
 from headswap.training.config import MachineSettings, TrainingSettings
 from headswap.training.device import Machine
 from headswap.training.distributed import Processes
@@ -22,7 +22,6 @@ from headswap.training.gradients import LossModule
 from headswap.training.loop import train
 from headswap.training.optimizer import (
     GroupRate,
-    is_without_decay,
     load_optimizer_tensors,
     make_optimizer,
     optimizer_tensors,
@@ -32,7 +31,7 @@ from tiny import pieces_of, random_sequences, tiny_model_shape, tiny_objective
 
 @dataclass
 class RaggedBatches:
-    """Six ragged sequences a step."""
+    """Six sequences of different lengths per step."""
 
     objective: object
 
@@ -98,7 +97,7 @@ def test_the_loss_is_the_sum_over_targets_divided_by_their_number() -> None:
 
 
 @pytest.mark.parametrize("head", ["lm", "classify"])
-def test_stopping_and_going_on_equals_an_uninterrupted_run_bit_for_bit(head: str) -> None:
+def test_a_resumed_run_equals_an_uninterrupted_run_bit_for_bit(head: str) -> None:
     objective = tiny_objective() if head == "lm" else ClassificationObjective()
     source = RaggedBatches(objective)
     shape = tiny_model_shape(head=head, dropout=0.2)
@@ -108,7 +107,7 @@ def test_stopping_and_going_on_equals_an_uninterrupted_run_bit_for_bit(head: str
     records, optimizer = run(first, source, steps=6)
     for _ in range(3):
         next(records)
-    torch.manual_seed(12345)  # whatever the process drew meanwhile must not matter
+    torch.manual_seed(12345)  # random numbers drawn in between must not matter
     second = build_model(shape, seed=77)
     second.load_state_dict(first.state_dict())
     restored = make_optimizer(second, settings())
@@ -118,7 +117,7 @@ def test_stopping_and_going_on_equals_an_uninterrupted_run_bit_for_bit(head: str
         assert torch.equal(tensor, second.state_dict()[name]), name
 
 
-def test_dropout_is_drawn_from_the_step_and_not_from_what_came_before() -> None:
+def test_dropout_depends_on_the_step_and_not_on_earlier_draws() -> None:
     losses = []
     for noise in (0, 1):
         torch.manual_seed(noise)
@@ -128,7 +127,7 @@ def test_dropout_is_drawn_from_the_step_and_not_from_what_came_before() -> None:
     assert losses[0] == losses[1]
 
 
-def test_nan_stops_before_the_step_and_no_later_step_moves_a_weight() -> None:
+def test_after_a_nan_loss_no_step_changes_a_weight() -> None:
     model = build_model(tiny_model_shape(), seed=1)
     records, _ = run(model, RaggedBatches(tiny_objective()), steps=6)
     next(records)
@@ -139,11 +138,11 @@ def test_nan_stops_before_the_step_and_no_later_step_moves_a_weight() -> None:
     model.base.embedding.weight.data.copy_(healthy)
     after = next(records)
     assert broken.is_broken.item() == 1
-    assert after.is_broken.item() == 1, "a broken run stays stopped until its caller has seen it"
+    assert after.is_broken.item() == 1, "later steps change nothing either"
     assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
 
 
-def test_frozen_weights_do_not_move() -> None:
+def test_frozen_weights_are_not_changed() -> None:
     model = build_model(tiny_model_shape(head="classify"), seed=1)
     model.base.requires_grad_(False)
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
@@ -153,19 +152,19 @@ def test_frozen_weights_do_not_move() -> None:
 
 
 @pytest.mark.parametrize("accumulation", [1, 2])
-def test_layers_that_wait_for_their_turn_cost_no_gradient_and_the_same_is_learnt(
+def test_layers_that_are_frozen_until_a_later_step_get_no_gradient_and_results_are_the_same(
     monkeypatch: pytest.MonkeyPatch, accumulation: int
 ) -> None:
     found = []
-    for is_asked in (True, False):
+    for is_skipped in (True, False):
         model = build_model(tiny_model_shape(head="classify"), seed=1)
         rates = {
             name: GroupRate(frozen_until=2 if name.startswith("base.") else 0) for name, _ in model.named_parameters()
         }
         computed: list[int] = []
         optimizer = make_optimizer(model, settings(), rates)
-        if not is_asked:
-            monkeypatch.setattr(engine, "require_gradients", lambda *_: None)
+        if not is_skipped:
+            monkeypatch.setattr(gradients, "require_gradients", lambda *_: None)
         records, _ = run(
             model, RaggedBatches(ClassificationObjective()), optimizer=optimizer,
             gradient_accumulation_steps=accumulation,
@@ -176,51 +175,19 @@ def test_layers_that_wait_for_their_turn_cost_no_gradient_and_the_same_is_learnt
         for record in records:
             losses.append(record.loss.item())
             computed.append(0)
-            assert all(tensor.requires_grad for tensor in model.parameters()), "nobody else need know"
-        before_turn = computed[: [place for place, mark in enumerate(computed) if mark == 0][1]]
-        assert (1 in before_turn) == (not is_asked)
-        assert computed.count(1) == accumulation * (2 if is_asked else 4)
+            assert all(tensor.requires_grad for tensor in model.parameters()), "restored after the step"
+        while_frozen = computed[: [place for place, mark in enumerate(computed) if mark == 0][1]]
+        assert (1 in while_frozen) == (not is_skipped)
+        assert computed.count(1) == accumulation * (2 if is_skipped else 4)
         found.append((losses, {name: tensor.clone() for name, tensor in model.state_dict().items()}))
     assert found[0][0] == found[1][0]
     assert all(torch.equal(tensor, found[1][1][name]) for name, tensor in found[0][1].items())
 
 
-def test_steps_are_those_of_pytorchs_own_adamw_to_the_bit() -> None:
-    ours, theirs = (build_model(tiny_model_shape(head="classify"), seed=1) for _ in range(2))
-    rates = {name: GroupRate(lr_scale=0.5 if name.startswith("base.") else 2.0) for name, _ in ours.named_parameters()}
-    chosen = settings(weight_decay=0.1)
-    optimizer = make_optimizer(ours, chosen, rates)
-    peer = torch.optim.AdamW(
-        [
-            {
-                "params": [tensor], "lr": 1e-2 * rates[name].lr_scale,
-                "weight_decay": 0.0 if is_without_decay(name) else 0.1,
-            }
-            for name, tensor in theirs.named_parameters()
-        ],
-        betas=(chosen.adam_beta1, chosen.adam_beta2), eps=chosen.adam_epsilon, fused=True,
-    )  # fmt: skip
-    generator = torch.Generator().manual_seed(0)
-    for step in range(6):
-        is_broken = torch.tensor(float(step == 2))
-        for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
-            one.grad = torch.randn(one.shape, generator=generator)
-            other.grad = one.grad.clone()
-        optimizer.step(1e-2, is_broken=is_broken)
-        peer.found_inf, peer.grad_scale = is_broken, None
-        peer.step()
-        assert all(torch.equal(*pair) for pair in zip(ours.parameters(), theirs.parameters(), strict=True))
-    state, wanted = (next(iter(one.state.values())) for one in (optimizer, peer))
-    assert {name: tensor.tolist() for name, tensor in state.items()} == {
-        name: tensor.tolist() for name, tensor in wanted.items()
-    }
-    assert state["step"] == 5, "a step that was called off does not count"
-
-
-def test_a_process_that_trains_on_a_cpu_loads_no_compiler() -> None:
+def test_training_on_a_cpu_does_not_import_the_compiler() -> None:
     program = """
 import sys
-from test_engine import ClassificationObjective, RaggedBatches, build_model, run, tiny_model_shape
+from test_loop import ClassificationObjective, RaggedBatches, build_model, run, tiny_model_shape
 list(run(build_model(tiny_model_shape(head="classify"), seed=1), RaggedBatches(ClassificationObjective()))[0])
 print(*(name for name in ("torch._dynamo", "sympy") if name in sys.modules))
 """
@@ -232,17 +199,7 @@ print(*(name for name in ("torch._dynamo", "sympy") if name in sys.modules))
     assert (done.stdout.strip(), done.returncode) == ("", 0), done.stderr
 
 
-def test_biases_and_norms_are_not_decayed() -> None:
-    model = build_model(tiny_model_shape("lab"), seed=1)
-    optimizer = make_optimizer(model, settings(weight_decay=0.1))
-    names = {id(tensor): name for name, tensor in model.named_parameters()}
-    groups = {group.weight_decay: {names[id(tensor)] for tensor in group.tensors} for group in optimizer.groups}
-    assert all(name.endswith("bias") or "norm" in name for name in groups[0.0])
-    assert not any(name.endswith("bias") or "norm" in name for name in groups[0.1])
-    assert len(groups[0.0]) + len(groups[0.1]) == len(names)
-
-
-def test_clipping_bounds_the_step_and_reports_the_norm_before_it() -> None:
+def test_the_reported_gradient_norm_is_that_before_clipping() -> None:
     model = build_model(tiny_model_shape(), seed=1)
     records, _ = run(model, RaggedBatches(tiny_objective()), max_grad_norm=1e-3)
     assert next(records).grad_norm.item() > 1e-2

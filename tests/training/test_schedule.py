@@ -1,4 +1,4 @@
-"""The learning rate by step."""
+"""The learning rate as a function of the step."""
 
 import pytest
 
@@ -15,12 +15,12 @@ def test_warm_up_rises_to_the_peak_and_starts_above_zero() -> None:
     assert rates("constant", 4) == [0.25, 0.5, 0.75, 1, 1, 1, 1, 1, 1, 1]
 
 
-def test_a_warm_up_below_one_is_a_share_of_all_steps() -> None:
+def test_warmup_steps_below_one_are_a_fraction_of_all_steps() -> None:
     assert warmup_length(200, 0.06) == 12
     assert warmup_length(200, 6) == 6
 
 
-def test_linear_and_cosine_go_down_from_the_peak() -> None:
+def test_linear_and_cosine_decay_from_the_peak() -> None:
     linear, cosine = rates("linear", 0), rates("cosine", 0)
     assert linear == pytest.approx([1 - step / 10 for step in range(10)])
     assert cosine[0] == 1

@@ -1,1 +1,1 @@
-"""Baselines: models without a Transformer, one file per task."""
+"""Baselines: models without a Transformer. One file per task; registry.py lists them."""

@@ -1,1 +1,1 @@
-"""Batches: which rows a step sees, and how they become one flat batch."""
+"""Batches: the rows of a training step, and how they become one flat batch."""

@@ -1,8 +1,8 @@
 """The flat batch: all sequences end to end, no padding.
 
-It is one of the three parcels that cross rooms. Its lengths travel to the device, and `lengths` stay on the host, so
-that layouts are planned without waiting for a device. Targets are (index, value) pairs: of a token for language
-modelling, tagging and spans, of a sequence for classification.
+It is one of the three objects that packages exchange. `lengths_B` is on the device; `lengths` stays on the host, so
+that attention layouts are computed without waiting for the device. Targets are (index, value) pairs; the index is that
+of a token for language modelling, tagging and spans, and that of a sequence for classification.
 
 Shapes: N tokens of all sequences, B sequences, T targets.
 """
@@ -19,44 +19,44 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Sequences end to end, with what is to be predicted."""
+    """Sequences end to end, with their targets."""
 
     ids_N: Tensor
     lengths: tuple[int, ...]
-    """On the host, without the empty ones that fill a batch up; none where only the device knows them."""
+    """Lengths on the host, without empty padding sequences; an empty tuple if only the device knows the lengths."""
     lengths_B: Tensor
     target_index_T: Tensor
     target_value_T: Tensor
     segments_N: Tensor | None = None
     pair_target_B: Tensor | None = None
-    """Whether the two segments of each sequence belong together, for the objectives that ask it."""
+    """1 if the two segments of a sequence are consecutive and in order, else 0; for the sentence-pair objectives."""
     counts_T: Tensor | None = None
-    """0 for targets that only fill the batch up, 1 for all others; absent where there are no such."""
+    """0 for padding targets and 1 for all others; None if there are no padding targets."""
     documents: tuple[int, ...] = ()
 
     @property
     def num_tokens(self) -> int:
-        """Tokens: none is padding, though the last sequences of a batch that was filled up are read by nobody."""
+        """Number of tokens, including those of padding sequences."""
         return len(self.ids_N)
 
     @property
     def num_targets(self) -> int:
-        """Targets; in a batch that was filled up some of them do not count."""
+        """Number of targets, including padding targets."""
         return len(self.target_value_T)
 
     @property
     def has_all_targets(self) -> bool:
-        """Whether every token has its target, in the order of the tokens."""
+        """Whether every token has one target, in the order of the tokens."""
         return self.counts_T is None and self.num_targets == self.num_tokens
 
     @property
     def longest(self) -> int | None:
-        """The length of the longest sequence, where the host knows it."""
+        """The length of the longest sequence, if the host knows it."""
         return max(self.lengths) if self.lengths else None
 
     @property
     def target_counts(self) -> tuple[int, ...]:
-        """What each loss of this batch is divided by: targets, and pairs where they are asked for."""
+        """The divisor of each loss of this batch: the number of targets and, for sentence pairs, of pairs."""
         return (self.num_targets,) if self.pair_target_B is None else (self.num_targets, len(self.pair_target_B))
 
     def to(self, device: torch.device) -> "Batch":
@@ -65,17 +65,17 @@ class Batch:
             return self
         return replace(
             self,
-            ids_N=sent(self.ids_N, device),
-            lengths_B=sent(self.lengths_B, device),
-            target_index_T=sent(self.target_index_T, device),
-            target_value_T=sent(self.target_value_T, device),
-            segments_N=None if self.segments_N is None else sent(self.segments_N, device),
-            pair_target_B=None if self.pair_target_B is None else sent(self.pair_target_B, device),
-            counts_T=None if self.counts_T is None else sent(self.counts_T, device),
+            ids_N=to_device(self.ids_N, device),
+            lengths_B=to_device(self.lengths_B, device),
+            target_index_T=to_device(self.target_index_T, device),
+            target_value_T=to_device(self.target_value_T, device),
+            segments_N=None if self.segments_N is None else to_device(self.segments_N, device),
+            pair_target_B=None if self.pair_target_B is None else to_device(self.pair_target_B, device),
+            counts_T=None if self.counts_T is None else to_device(self.counts_T, device),
         )
 
     def without_targets(self) -> "Batch":
-        """The same sequences asking for nothing: a process without rows of its own still takes part in a step."""
+        """The same sequences without targets, for a process that has no rows in a step but must take part in it."""
         return replace(
             self,
             target_index_T=self.target_index_T[:0],
@@ -84,13 +84,13 @@ class Batch:
         )
 
 
-def sent(tensor: Tensor, device: torch.device) -> Tensor:
-    """A tensor of the host on a device, without waiting: a copy from memory that is not pinned waits for all work."""
+def to_device(tensor: Tensor, device: torch.device) -> Tensor:
+    """Copy a host tensor to a device without waiting; from pinned memory, since other copies to CUDA synchronise."""
     return (tensor.pin_memory() if device.type == "cuda" else tensor).to(device, non_blocking=True)
 
 
 def flat_batch(sequences: Sequence[np.ndarray], **others: Any) -> Batch:
-    """A batch of id arrays; the rest as in `joined_batch`."""
+    """A batch of id arrays; other arguments as in `joined_batch`."""
     return joined_batch(np.concatenate(sequences), [len(sequence) for sequence in sequences], **others)
 
 
@@ -104,7 +104,7 @@ def joined_batch(
     segments: np.ndarray | None = None,
     pair_target: np.ndarray | None = None,
 ) -> Batch:
-    """A batch of sequences that stand end to end, none of them empty; `segments` are as long where a base has them."""
+    """A batch of sequences given end to end, none of them empty; `segments` has one entry per token."""
     lengths_B = torch.as_tensor(np.asarray(lengths, dtype=np.int64))
     assert int(lengths_B.min()) > 0
     return Batch(
@@ -120,9 +120,9 @@ def joined_batch(
 
 
 def pad_batch(batch: Batch, *, num_tokens: int, num_sequences: int, num_targets: int) -> Batch:
-    """The same batch on the host in given sizes: what fills it up changes none of its losses.
+    """Pad a batch on the host to given sizes; padding changes none of its losses.
 
-    Sequences that are missing share the tokens that are missing; targets that are missing do not count.
+    Padding tokens are divided among the padding sequences; padding targets have `counts_T` 0.
     """
     tokens, targets = num_tokens - batch.num_tokens, num_targets - batch.num_targets
     missing = num_sequences - len(batch.lengths)

@@ -1,4 +1,4 @@
-"""Settings of masking and of long texts. Free of torch."""
+"""Settings of masking and of long texts. Does not import torch."""
 
 from typing import Annotated, Literal
 
@@ -12,21 +12,21 @@ Probability = Annotated[float, Field(ge=0, le=1)]
 
 
 class MaskingSettings(Settings):
-    """What a masked objective hides from the model."""
+    """Which tokens a masked objective masks, and how."""
 
     mlm_probability: Annotated[float, Field(gt=0, lt=1)] = 0.15
-    """Share of the tokens that is to be predicted; special tokens are never chosen."""
+    """Share of the tokens to predict; special tokens are never chosen."""
     mask_unit: Literal["token", "word", "span"] = "token"
-    """What is chosen as a whole: a token, a word, or a span of words (3.8 on average)."""
+    """Unit that is masked as a whole: a token, a word, or a span of words (3.8 on average)."""
     mask_replace_prob: Probability = 0.8
-    """Share of the chosen units that <mask> takes the place of."""
+    """Share of the chosen units that are replaced by <mask>."""
     random_replace_prob: Probability = 0.1
-    """Share of the chosen units that random tokens take the place of; the rest stays as it is."""
+    """Share of the chosen units that are replaced by random tokens; the rest is left unchanged."""
 
     def model_post_init(self, _context: object) -> None:
-        """The two shares cannot be more than everything."""
+        """Check that the two shares add up to at most 1."""
         if self.mask_replace_prob + self.random_replace_prob > 1 + 1e-9:
             raise SettingError(
                 f"mask_replace_prob {self.mask_replace_prob:g} and random_replace_prob {self.random_replace_prob:g} "
-                "are together more than 1."
+                "are together more than 1. Lower one of them."
             )

@@ -1,7 +1,8 @@
-"""Texts longer than a base can read, and pairs of texts: what of them becomes a sequence.
+"""Sequences from texts that exceed the length limit, and from pairs of texts.
 
-`truncate` keeps the beginning; `head+tail` keeps the first quarter and the last three (Sun et al. 2019 found this best
-on long reviews); `windows` keeps everything, in windows of full length that overlap. What is lost is always counted.
+`truncate` keeps the beginning. `head+tail` fills a quarter of the length from the beginning of the text and three
+quarters from its end (Sun et al. 2019 found this best on long reviews). `windows` keeps everything, in overlapping
+windows of full length. The tokens that are cut off are counted.
 """
 
 from typing import Protocol
@@ -15,14 +16,14 @@ OVERLAP_SHARE = 0.25
 
 
 class Marks(Protocol):
-    """The special tokens that sequences are made with."""
+    """The special tokens that sequences contain."""
 
     sos_id: int
     sep_id: int | None
 
 
 def window_spans(length: int, room: int, overlap: int | None) -> list[tuple[int, int]]:
-    """(start, end) of windows of `room` over `length` items; the last is moved back so that it is full, too."""
+    """(start, end) of windows of `room` over `length` tokens; the last one starts earlier, so that it is full too."""
     if length <= room:
         return [(0, length)]
     shared = min(int(room * OVERLAP_SHARE) if overlap is None else overlap, room - 1)
@@ -31,7 +32,7 @@ def window_spans(length: int, room: int, overlap: int | None) -> list[tuple[int,
 
 
 def cut_text(ids: np.ndarray, marks: Marks, *, max_length: int, long: Long, overlap: int | None) -> list[np.ndarray]:
-    """The sequences of a text, `<sos>` first: one, or with `windows` as many as it takes."""
+    """The sequences of a text, each beginning with `<sos>`: one, or several with `windows`."""
     room = max_length - 1
     if len(ids) <= room or long == "truncate":
         parts = [ids[:room]]
@@ -46,7 +47,10 @@ def cut_text(ids: np.ndarray, marks: Marks, *, max_length: int, long: Long, over
 def join_pair(
     first: np.ndarray, second: np.ndarray, marks: Marks, *, max_length: int
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """`<sos> first <sep> second`, its segments (0 up to `<sep>`, then 1), and how many tokens the longer one lost."""
+    """`<sos> first <sep> second`, its segments (0 up to `<sep>`, then 1), and the number of tokens cut off.
+
+    The longer of the two texts is cut first.
+    """
     assert marks.sep_id is not None
     room = max_length - 2
     lost = max(0, len(first) + len(second) - room)
@@ -59,7 +63,7 @@ def join_pair(
 
 
 def home_windows(positions: np.ndarray, spans: list[tuple[int, int]]) -> np.ndarray:
-    """Of each position the window that shows most context on its shorter side: every one has exactly one home."""
+    """For each position the index of one window: the one with the most context on the position's shorter side."""
     starts, ends = np.array(spans).T
     context = np.minimum(positions[:, None] - starts, ends - 1 - positions[:, None])
     return context.argmax(axis=1)

@@ -1,8 +1,8 @@
-"""Which tokens are hidden from the model, and by what: masks as a pure function of a token's place and the step.
+"""Which tokens are masked, and how: a pure function of a token's position in the corpus and of the step.
 
 A unit is a token, a word, or a span of words. A unit is chosen as a whole, and as a whole it is replaced by `<mask>`
-(80 % by default), by random tokens (10 %), or left as it is (10 %). Special tokens are never chosen. Numbers are drawn
-for the place of a unit in the corpus, so that a mask does not depend on how a batch is cut.
+(80 % by default), by random tokens (10 %), or left unchanged (10 %). Special tokens are never chosen. The random
+numbers depend on the position of the unit in the corpus, so masks do not depend on how rows are divided into batches.
 """
 
 from collections.abc import Sequence
@@ -16,25 +16,25 @@ from headswap.tokens.tokenizer import Tokenizer
 
 SPAN_STOP = 0.2
 LONGEST_SPAN = 10
-"""Lengths of spans in words: geometric with this chance to stop, cut at the longest; 3.8 words on average."""
+"""Span lengths in words: geometric with this probability to stop, at most `LONGEST_SPAN`; 3.8 words on average."""
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
-    """Tokens of one or several sequences end to end, and where each of them stands in the corpus."""
+class CorpusTokens:
+    """Tokens of one or several sequences end to end, with the document and position of each token."""
 
     ids: np.ndarray
     documents: np.ndarray
     positions: np.ndarray
     word_starts: np.ndarray | None
-    """Whether a token begins a word; needed for words and spans."""
+    """Whether a token begins a word; required for the units word and span."""
     sequence_starts: np.ndarray
-    """Index of the first token of each sequence: no unit reaches from one into the next."""
+    """Index of the first token of each sequence; no unit crosses from one sequence into the next."""
 
 
 @dataclass(frozen=True, slots=True)
-class Masked:
-    """The tokens as the model sees them, and which of them it must name."""
+class MaskedTokens:
+    """The input tokens after masking, and the tokens to predict."""
 
     ids: np.ndarray
     target_index: np.ndarray
@@ -42,7 +42,7 @@ class Masked:
 
 
 class Masker:
-    """Draws masks for one tokenizer."""
+    """Masks tokens of one tokenizer's vocabulary."""
 
     def __init__(self, tokenizer: Tokenizer, settings: MaskingSettings) -> None:
         assert tokenizer.mask_id is not None
@@ -51,62 +51,62 @@ class Masker:
         self.is_special[list(tokenizer.special_ids)] = True
         self.ordinary_ids = np.flatnonzero(~self.is_special)
 
-    def __call__(self, places: Places, draws: Draws) -> Masked:
-        """Hide some of the tokens."""
-        documents, positions = places.documents, places.positions
+    def __call__(self, tokens: CorpusTokens, draws: Draws) -> MaskedTokens:
+        """Mask some of the tokens."""
+        documents, positions = tokens.documents, tokens.positions
         if self.settings.mask_unit != "token":
-            unit = self._units(places, draws)
+            unit = self._units(tokens, draws)
             first = np.flatnonzero(np.diff(unit, prepend=-1))[unit]
             documents, positions = documents[first], positions[first]
         chance = draws.uniform("choice", documents, positions)
-        index = np.flatnonzero((chance < self.settings.mlm_probability) & ~self.is_special[places.ids])
-        fate = draws.uniform("fate", documents[index], positions[index])
-        upto = self.settings.mask_replace_prob + self.settings.random_replace_prob
-        ids = places.ids.copy()
-        ids[index[fate < self.settings.mask_replace_prob]] = self.mask_id
-        swapped = index[(fate >= self.settings.mask_replace_prob) & (fate < upto)]
-        drawn = draws.uniform("substitute", places.documents[swapped], places.positions[swapped])
-        ids[swapped] = self.ordinary_ids[(drawn * len(self.ordinary_ids)).astype(np.int64)]
-        return Masked(ids, index, places.ids[index].astype(np.int64))
+        index = np.flatnonzero((chance < self.settings.mlm_probability) & ~self.is_special[tokens.ids])
+        replacement = draws.uniform("fate", documents[index], positions[index])
+        masked_or_random = self.settings.mask_replace_prob + self.settings.random_replace_prob
+        ids = tokens.ids.copy()
+        ids[index[replacement < self.settings.mask_replace_prob]] = self.mask_id
+        replaced = index[(replacement >= self.settings.mask_replace_prob) & (replacement < masked_or_random)]
+        drawn = draws.uniform("substitute", tokens.documents[replaced], tokens.positions[replaced])
+        ids[replaced] = self.ordinary_ids[(drawn * len(self.ordinary_ids)).astype(np.int64)]
+        return MaskedTokens(ids, index, tokens.ids[index].astype(np.int64))
 
-    def _units(self, places: Places, draws: Draws) -> np.ndarray:
-        """The number of the word or span that each token belongs to, growing from 0."""
-        starts = np.zeros(len(places.ids), dtype=bool)
-        starts[places.sequence_starts] = True
-        assert places.word_starts is not None
-        starts |= places.word_starts.astype(bool)
-        # A special token is a word of its own, and the token behind it begins one.
-        is_special = self.is_special[places.ids]
+    def _units(self, tokens: CorpusTokens, draws: Draws) -> np.ndarray:
+        """The number of the word or span of each token, counted from 0."""
+        starts = np.zeros(len(tokens.ids), dtype=bool)
+        starts[tokens.sequence_starts] = True
+        assert tokens.word_starts is not None
+        starts |= tokens.word_starts.astype(bool)
+        # A special token is a word of its own, and the token after it begins a word.
+        is_special = self.is_special[tokens.ids]
         starts |= is_special
         starts[1:] |= is_special[:-1]
         if self.settings.mask_unit == "word":
             return np.cumsum(starts) - 1
-        return self._spans(starts, is_special, places, draws)
+        return self._spans(starts, is_special, tokens, draws)
 
-    def _spans(self, word_starts: np.ndarray, is_special: np.ndarray, places: Places, draws: Draws) -> np.ndarray:
-        """Words joined to spans of drawn lengths: a span begins where the one before it has ended."""
+    def _spans(self, word_starts: np.ndarray, is_special: np.ndarray, tokens: CorpusTokens, draws: Draws) -> np.ndarray:
+        """The number of the span of each token: consecutive words, with span lengths drawn at random."""
         first_of_word = np.flatnonzero(word_starts)
-        drawn = draws.uniform("span", places.documents[first_of_word], places.positions[first_of_word])
+        drawn = draws.uniform("span", tokens.documents[first_of_word], tokens.positions[first_of_word])
         lengths = np.minimum(np.floor(np.log1p(-drawn) / np.log(1 - SPAN_STOP)).astype(np.int64) + 1, LONGEST_SPAN)
-        must_start = is_special[first_of_word] | np.isin(first_of_word, places.sequence_starts)
+        must_start = is_special[first_of_word] | np.isin(first_of_word, tokens.sequence_starts)
         must_start[1:] |= is_special[first_of_word[:-1]]
         begins = np.zeros(len(first_of_word), dtype=bool)
-        end = 0
+        next_start = 0
         for number, (length, forced) in enumerate(zip(lengths.tolist(), must_start.tolist(), strict=True)):
-            if forced or number >= end:
+            if forced or number >= next_start:
                 begins[number] = True
-                end = number + length
+                next_start = number + length
         starts = np.zeros_like(word_starts)
         starts[first_of_word[begins]] = True
         return np.cumsum(starts) - 1
 
 
-def places_of(parts: Sequence[tuple[np.ndarray, int, int, np.ndarray | None]]) -> Places:
-    """Sequences end to end: (ids, document, position of the first, word starts) each."""
+def joined_tokens(parts: Sequence[tuple[np.ndarray, int, int, np.ndarray | None]]) -> CorpusTokens:
+    """The tokens of several sequences, each given as (ids, document, position of its first token, word starts)."""
     lengths = [len(ids) for ids, *_ in parts]
     starts = np.cumsum([0, *lengths[:-1]])
     words = [word_starts for *_, word_starts in parts]
-    return Places(
+    return CorpusTokens(
         ids=np.concatenate([ids for ids, *_ in parts]),
         documents=np.repeat([document for _, document, *_ in parts], lengths),
         positions=np.arange(sum(lengths)) - np.repeat(starts - [start for _, _, start, _ in parts], lengths),

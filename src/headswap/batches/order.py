@@ -1,8 +1,8 @@
 """The order of rows as a pure function of (seed, epoch, position).
 
-A keyed permutation of 0..n-1 is computed for any position without looking at the others: a small Feistel network on
-the next power of four, walked until it lands inside the range. So batch k is computed, never iterated to; a resumed
-run needs no state, and an epoch covers every row exactly once for any number of processes.
+A keyed permutation of 0..n-1 is computed for any position independently of the others: a small Feistel network on the
+next power of four, applied again until the value is in the range (cycle walking). So any batch can be computed
+directly; a resumed run needs no saved state, and an epoch contains every row exactly once for any number of processes.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ ROUNDS = 6
 
 
 def shuffled(positions: np.ndarray, size: int, seed: int, *names: str | int) -> np.ndarray:
-    """Where each position of 0..size-1 goes in the permutation named by (seed, names)."""
+    """The values at some positions of the permutation of 0..size-1 that is named by (seed, names)."""
     half_bits = max(1, (max(size - 1, 1).bit_length() + 1) // 2)
     keys = [np.uint64(derive_seed(seed, "order", *names, number)) for number in range(ROUNDS)]
     values = _feistel(positions.astype(np.uint64), half_bits, keys)
@@ -25,7 +25,7 @@ def shuffled(positions: np.ndarray, size: int, seed: int, *names: str | int) -> 
 
 
 def rows_of_step(step: int, *, num_rows: int, batch_size: int, seed: int) -> np.ndarray:
-    """The rows of optimizer step `step` (from 0); the last step of an epoch may be short."""
+    """The rows of optimizer step `step` (from 0); the last step of an epoch may have fewer rows."""
     per_epoch = steps_per_epoch(num_rows, batch_size)
     epoch, within = divmod(step, per_epoch)
     positions = np.arange(within * batch_size, min((within + 1) * batch_size, num_rows))
@@ -33,7 +33,7 @@ def rows_of_step(step: int, *, num_rows: int, batch_size: int, seed: int) -> np.
 
 
 def steps_per_epoch(num_rows: int, batch_size: int) -> int:
-    """Steps that cover every row once."""
+    """Number of steps in which every row occurs once."""
     return -(-num_rows // batch_size)
 
 

@@ -1,9 +1,9 @@
 """Pairs of segments for next-sentence and sentence-order prediction, computed from a token store.
 
 A document is cut at sentence ends into chunks that fit a row; a chunk with a sentence boundary inside is a row. At
-every step the row is split at one of its boundaries: the first segment, `<sep>`, the second. For half of the rows the
-second segment is replaced by one of another document (`next`) or the two change places (`order`). All of it is a
-function of the row and the step. Chunks of a single sentence make no pair; how many tokens that leaves out is counted.
+every step the row is split at one of its boundaries into the first segment, `<sep>`, and the second segment. For half
+of the rows the second segment is replaced by one from another document (`next`) or the two are swapped (`order`). All
+of this is a function of the row and the step. Chunks of a single sentence give no pair; their tokens are counted.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ PairKind = Literal["next", "order"]
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A run of tokens of one document."""
+    """Consecutive tokens of one document."""
 
     document: int
     start: int
@@ -31,20 +31,20 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two segments, and whether they stand as their document has them."""
+    """Two segments, and whether they are consecutive and in order in one document."""
 
     first: Segment
     second: Segment
-    is_true: bool
+    is_original: bool
 
     @property
     def document(self) -> int:
-        """The document that the row belongs to."""
+        """The document of the row."""
         return self.first.document
 
 
 class PairRows:
-    """The rows of some documents of a store, as pairs that are drawn anew at every step."""
+    """The rows of some documents of a store; new pairs are drawn from them at every step."""
 
     def __init__(
         self, store: TokenStore, documents: np.ndarray, *, max_length: int, kind: PairKind, with_words: bool
@@ -53,29 +53,29 @@ class PairRows:
         self._room = max_length - 2  # <sos> and <sep>
         self._word_starts = store.side("word_starts") if with_words else None
         self._sentences = np.flatnonzero(store.side("sentence_starts"))
-        self._cut()
+        self._find_chunks()
         self.num_truncated = 0
 
-    def _cut(self) -> None:
-        """Find the chunks; all of them at once, so that a row can be asked for by its number."""
+    def _find_chunks(self) -> None:
+        """Find all chunks in advance, so that a row can be accessed by its number."""
         offsets = np.asarray(self.store.offsets, dtype=np.int64)
         rows: list[tuple[int, int, int, int]] = []
         left_out = 0
         for document in self.documents:
             start, end = int(offsets[document]), int(offsets[document + 1])
             while start < end:
-                upto = min(start + self._room, end)
-                after, before = np.searchsorted(self._sentences, [start + 1, upto + 1])
-                if upto < end and before > after:
-                    upto = int(self._sentences[before - 1])  # the last boundary that still fits
+                stop = min(start + self._room, end)
+                after, before = np.searchsorted(self._sentences, [start + 1, stop + 1])
+                if stop < end and before > after:
+                    stop = int(self._sentences[before - 1])  # the last boundary within the limit
                     before -= 1
-                elif before > after and self._sentences[before - 1] == upto:
+                elif before > after and self._sentences[before - 1] == stop:
                     before -= 1
                 if before > after:
-                    rows.append((int(document), start, upto, int(after)))
+                    rows.append((int(document), start, stop, int(after)))
                 else:
-                    left_out += upto - start
-                start = upto
+                    left_out += stop - start
+                start = stop
         table = np.array(rows, dtype=np.int64).reshape(-1, 4)
         self._document, self._start, self._end, self._boundary = table.T
         self.num_left_out = left_out
@@ -83,53 +83,53 @@ class PairRows:
         self._check()
 
     def _check(self) -> None:
-        """Pairs need boundaries: say so, rather than learn something else."""
+        """Raise if the corpus has no pairs, or no negative ones."""
         where = self.store.folder or "the corpus"
         if not len(self):
             raise InputError(
                 f"No document of {where} has two sentences that fit into {self.max_length} tokens, so there are no "
-                "pairs to learn from. Give documents of several sentences (blank lines between documents and "
-                "--documents paragraph, or one document a line), or use --objective masked."
+                "sentence pairs. Give documents of several sentences (blank lines between documents and "
+                "--documents paragraph, or one document per line), or use --objective masked."
             )
         if self.kind == "next" and self._document[0] == self._document[-1]:
             raise InputError(
-                f"Only one document of {where} has pairs of sentences, so there is no other document to take a wrong "
-                "next segment from. Separate the documents (--documents), or use --objective masked+sop."
+                f"Only one document of {where} has pairs of sentences, so there is no other document to draw a "
+                "wrong next segment from. Separate the documents (--documents), or use --objective masked+sop."
             )
 
     def __len__(self) -> int:
         return len(self._document)
 
     def pieces_of(self, rows: Sequence[int] | np.ndarray, draws: Draws) -> list[Pair]:
-        """The pairs of some rows, in their order, as they are at the step that `draws` belongs to."""
+        """The pairs of some rows, in their order, at the step of `draws`."""
         numbers = np.asarray(rows, dtype=np.int64)
-        splits, fates = draws.uniform("split", numbers), draws.uniform("pair", numbers)
-        others, places = draws.uniform("other", numbers), draws.uniform("other split", numbers)
+        splits, coins = draws.uniform("split", numbers), draws.uniform("pair", numbers)
+        others, other_splits = draws.uniform("other", numbers), draws.uniform("other split", numbers)
         return [
-            self._pair(int(row), split, fate < 0.5, other, place)
-            for row, split, fate, other, place in zip(numbers, splits, fates, others, places, strict=True)
+            self._pair(int(row), split, coin < 0.5, other, other_split)
+            for row, split, coin, other, other_split in zip(numbers, splits, coins, others, other_splits, strict=True)
         ]
 
-    def _pair(self, row: int, split: float, is_true: bool, other: float, place: float) -> Pair:
+    def _pair(self, row: int, split: float, is_original: bool, other: float, other_split: float) -> Pair:
         document, end = int(self._document[row]), int(self._end[row])
         middle = self._boundary_of(row, split)
         first = self._segment(document, int(self._start[row]), middle)
-        if is_true or self.kind == "order":
+        if is_original or self.kind == "order":
             second = self._segment(document, middle, end)
-            return Pair(first, second, is_true) if is_true else Pair(second, first, is_true)
-        stranger = self._other_row(row, other)
-        begin = self._boundary_of(stranger, place)
-        upto = min(int(self._end[stranger]), begin + self._room - len(first.ids))
-        return Pair(first, self._segment(int(self._document[stranger]), begin, upto), is_true)
+            return Pair(first, second, is_original) if is_original else Pair(second, first, is_original)
+        other_row = self._other_row(row, other)
+        begin = self._boundary_of(other_row, other_split)
+        stop = min(int(self._end[other_row]), begin + self._room - len(first.ids))
+        return Pair(first, self._segment(int(self._document[other_row]), begin, stop), is_original)
 
     def _boundary_of(self, row: int, share: float) -> int:
-        """One of the sentence boundaries inside a row."""
+        """One of the sentence boundaries inside a row, chosen by a number in [0, 1)."""
         first = int(self._boundary[row])
         last = int(np.searchsorted(self._sentences, self._end[row]))
         return int(self._sentences[first + int(share * (last - first))])
 
     def _other_row(self, row: int, share: float) -> int:
-        """A row of another document, each with the same chance: rows of one document stand together."""
+        """A row of another document, all with the same probability; rows of one document are consecutive."""
         first, last = self._range_of(int(self._document[row]))
         chosen = int(share * (len(self) - (last - first)))
         return chosen if chosen < first else chosen + last - first
@@ -140,5 +140,5 @@ class PairRows:
 
     def _segment(self, document: int, start: int, end: int) -> Segment:
         words = None if self._word_starts is None else np.asarray(self._word_starts[start:end], dtype=bool)
-        place = start - int(self.store.offsets[document])
-        return Segment(document, place, self.store.ids[start:end].astype(np.int64), words)
+        position = start - int(self.store.offsets[document])
+        return Segment(document, position, self.store.ids[start:end].astype(np.int64), words)

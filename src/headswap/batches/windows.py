@@ -1,9 +1,9 @@
 """Rows for pre-training, computed from a token store.
 
-A document's stream is `<sos>`, its tokens, `<eos>`; every token of it but the first is predicted once. `packed` cuts
-the streams of all documents, end to end, into windows of equal length; a window holds several *pieces* and attention
-never crosses from one to the next. `documents` makes one row of each document, cut at the length limit as the lab
-does.
+A document's stream is `<sos>`, its tokens, `<eos>`; every token of it except the first is predicted once. `packed`
+concatenates the streams of all documents and cuts them into windows of equal length; a window contains several
+*pieces*, and attention does not cross piece boundaries. `documents` makes one row per document, truncated at the length
+limit, as the lab does.
 """
 
 from collections.abc import Sequence
@@ -23,21 +23,21 @@ Layout = Literal["packed", "documents"]
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """Parts of documents' streams, end to end: inputs, and the token that follows each of them."""
+    """Parts of documents' streams, end to end: the inputs, and the next token of each input."""
 
     ids: np.ndarray
     next_ids: np.ndarray
     lengths: np.ndarray
-    """Inputs of each piece."""
+    """Number of inputs of each piece."""
     documents: np.ndarray
     starts: np.ndarray
-    """Where the first input of each piece stands in its document's stream."""
+    """Position of the first input of each piece in its document's stream."""
     word_starts: np.ndarray | None = None
-    """Whether each input begins a word, where the rows were asked for it; `<sos>` does."""
+    """Whether each input begins a word (`<sos>` does); None unless the rows were made with `with_words`."""
 
 
 class Rows:
-    """The rows of some documents of a store, each computed when it is asked for."""
+    """The rows of some documents of a store; a row is computed when it is requested."""
 
     def __init__(
         self,
@@ -68,29 +68,31 @@ class Rows:
         return len(self.documents) if self.layout == "documents" else -(-self.num_tokens // self.max_length)
 
     def pieces_of(self, rows: Sequence[int] | np.ndarray, draws: Draws) -> Pieces:
-        """What stands in several rows, in their order; all of them at once, for there may be thousands of pieces."""
-        del draws  # a window is what it is
+        """The pieces of several rows, in their order; vectorised, since there may be thousands of pieces."""
+        del draws  # windows are not random
         positions, starts, lengths = self._spans(np.asarray(rows, dtype=np.int64))
         documents, has_begin = self.documents[positions], starts == 0
-        has_end = starts + lengths == self._inputs[positions]  # also where `documents` cut it, the stream ends here
+        has_end = (
+            starts + lengths == self._inputs[positions]
+        )  # with the layout `documents` a truncated stream ends here too
         ends = np.cumsum(lengths)
         firsts, lasts = ends - lengths, ends - 1
         # The token after input number t of a stream is number t of the document.
         following = self._begins[positions] + starts
-        places = np.arange(lengths.sum()) + np.repeat(following - firsts, lengths)
-        next_ids = self._tokens(self.store.ids, places).astype(np.int64)
+        indices = np.arange(lengths.sum()) + np.repeat(following - firsts, lengths)
+        next_ids = self._tokens(self.store.ids, indices).astype(np.int64)
         next_ids[lasts[has_end]] = self.eos_id
         ids = np.empty_like(next_ids)
         ids[1:] = next_ids[:-1]
         ids[firsts] = np.where(has_begin, self.sos_id, self._tokens(self.store.ids, following - 1))
         words = None
         if self._word_starts is not None:
-            words = self._tokens(self._word_starts, places - 1).astype(bool)
+            words = self._tokens(self._word_starts, indices - 1).astype(bool)
             words[firsts[has_begin]] = True
         return Pieces(ids, next_ids, lengths, documents, starts, words)
 
     def _spans(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(number of the document, first input, number of inputs) of every piece."""
+        """(index of the document, first input, number of inputs) of every piece."""
         if self.layout == "documents":
             return rows, np.zeros_like(rows), self._inputs[rows]
         begins = rows * self.max_length
@@ -105,6 +107,6 @@ class Rows:
         return positions, starts - document_begins, np.minimum(np.repeat(ends, counts), document_ends) - starts
 
     @staticmethod
-    def _tokens(array: np.ndarray, places: np.ndarray) -> np.ndarray:
-        """What stands there; where a place lies outside, which is where a special token goes, anything."""
-        return np.asarray(array).take(places, mode="clip") if len(array) else np.zeros(len(places), array.dtype)
+    def _tokens(array: np.ndarray, indices: np.ndarray) -> np.ndarray:
+        """The entries at some indices; arbitrary where an index is out of range, since a special token is put there."""
+        return np.asarray(array).take(indices, mode="clip") if len(array) else np.zeros(len(indices), array.dtype)

@@ -1,1 +1,1 @@
-"""Bundle: model, tokenizer, labels and config as one folder."""
+"""The bundle: model, tokenizer, labels and config as one folder."""

@@ -1,9 +1,9 @@
 """The bundle: model, tokenizer, labels and config as one folder in Hugging Face conventions.
 
-`config.json` (bundle_config.py), `model.safetensors`, `tokenizer.json`, `README.md` (the card), `manifest.json`
-(checksums) and `golden.json`: outputs for token ids drawn from a seed, so that anyone can check that a copy still
-computes the same; the checks are in examine.py. Never pickle. A run folder holds its bundle in `bundle/` and works
-wherever a bundle does.
+Its files are `config.json` (config_json.py), `model.safetensors`, `tokenizer.json`, `README.md` (the card, card.py),
+`manifest.json` (checksums) and `golden.json`: outputs for token ids drawn from a seed, so that anyone can check that a
+copy computes the same (check.py). There is no pickle. A run folder has its bundle in `bundle/` and can be given
+wherever a bundle is expected.
 """
 
 import re
@@ -16,8 +16,10 @@ import numpy as np
 import torch
 
 from headswap.batches.config import MaskingSettings
+from headswap.bundle.card import TOKENS_TRAINED, card_text
 from headswap.bundle.config_json import config_of, shape_of, task_state_of
 from headswap.bundle.task_state import TaskState
+from headswap.bundle.uses import use_of
 from headswap.core.errors import InputError, absent
 from headswap.core.files import atomic_folder, has_entry, read_json, write_json
 from headswap.core.installed_bases import base_folder, checked_base, is_boxed
@@ -25,8 +27,7 @@ from headswap.core.manifest import MANIFEST, write_manifest
 from headswap.core.ownership import Layout
 from headswap.core.settings import validate
 from headswap.model.golden import GOLDEN_TOLERANCE, golden_outputs
-from headswap.model.parameter_count import account_of
-from headswap.model.text_model import ModelShape, TextModel, lay_out
+from headswap.model.text_model import ModelShape, TextModel, build_empty
 from headswap.model.weights import load_weights, open_weights, save_model
 from headswap.tokens.lab_tokenizer import MODEL_FILE
 from headswap.tokens.tokenizer import Tokenizer
@@ -38,20 +39,11 @@ LAYOUT = Layout(
         has_entry(folder / MANIFEST, "headswap_manifest") or has_entry(folder / CONFIG, "headswap_format")
     ),
 )
-TOKENS_TRAINED = "tokens read"  # on the card
-VERBS = {
-    "classify": ("predict", "text-classification"),
-    "tag": ("predict", "token-classification"),
-    "span": ("predict", "question-answering"),
-    "causal": ("generate", "text-generation"),
-    "bidirectional": ("fill", "fill-mask"),
-}
-"""What a model is for, by its head or its direction: the verb, and Hugging Face's name of the task."""
 
 
 @dataclass(frozen=True)
 class Bundle:
-    """A model with all that is needed to use it; one of the three parcels that cross rooms."""
+    """A model with everything that is needed to use it."""
 
     model: TextModel
     tokenizer: Tokenizer
@@ -60,36 +52,34 @@ class Bundle:
     card: Mapping[str, Any] = field(default_factory=dict)
     path: Path | None = None
     masking: MaskingSettings = field(default_factory=MaskingSettings)
-    """How a masked objective hid its tokens."""
+    """How a masked objective masked its tokens."""
     task: TaskState = field(default_factory=TaskState)
-    """How a fine-tuned model is used."""
+    """How a fine-tuned model reads its inputs and turns scores into predictions."""
+    problem_type: str | None = None
+    """Hugging Face's name for the problem of a fine-tuned model, for example single_label_classification."""
 
     @property
     def tokens_trained(self) -> int | None:
-        """Tokens that the base was trained on, repetitions counted; None where the card does not tell."""
+        """Tokens that the base was trained on, repetitions counted; None if the card does not record it."""
         return self.card.get(TOKENS_TRAINED)
 
     @property
     def max_length(self) -> int:
-        """Longest sequence the base can read, `<sos>` included."""
+        """Longest sequence in tokens that the base can read, `<sos>` included."""
         return self.model.shape.base.max_position_embeddings
 
     @property
     def verb(self) -> str:
-        """The verb that this model is made for."""
-        shape = self.model.shape
-        return VERBS[shape.direction if shape.head == "lm" else shape.head][0]
+        """The command that uses this model: predict, generate or fill."""
+        return use_of(self.model.shape).verb
 
     @property
     def what(self) -> str:
-        """What this model is, in words."""
-        shape = self.model.shape
-        if shape.head == "lm":
-            return f"a {'causal' if shape.direction == 'causal' else 'masked'} language model"
-        return {"classify": "a classifier", "tag": "a tagger", "span": "a question answerer"}[shape.head]
+        """What this model is, in words, for example: a classifier."""
+        return use_of(self.model.shape).what
 
     def save(self, folder: Path, *, dtype: torch.dtype | None = None) -> None:
-        """Write the folder whole, or not at all; a narrower `dtype` must hold every weight exactly.
+        """Write the folder atomically; a narrower `dtype` must represent every weight exactly.
 
         A bundle in the folder is replaced; a folder with other files is refused.
         """
@@ -114,11 +104,12 @@ class Bundle:
             masking=self.masking,
             task=self.task,
             card=self.card,
+            problem_type=self.problem_type,
         )
 
     @classmethod
     def load(cls, path: str | Path, *, device: torch.device | str = "cpu") -> "Bundle":
-        """Read a bundle, a run folder's bundle or `box:NAME`; all that is wrong with it is one error."""
+        """Read a bundle, the bundle of a run folder, or `box:NAME`."""
         folder = checked_base(path) if is_boxed(path) else find_bundle(Path(path))
         check_inside(folder)
         config = read_json(folder / CONFIG)
@@ -130,16 +121,17 @@ class Bundle:
                 f"{tokenizer.fingerprint}, the model's is {config.get('tokenizer_fingerprint')}). Restore the original."
             )
         check_size(shape, folder)
-        model = lay_out(shape)
+        model = build_empty(shape)
         load_weights(model, folder / WEIGHTS, device=device)
         labels = tuple(config["id2label"][str(index)] for index in range(shape.num_labels or 0))
         masking = validate(MaskingSettings, config.get("masking", {}), origin=str(folder / CONFIG))
         state = task_state_of(config, folder / CONFIG)
         objective, card = config.get("objective", "causal"), config.get("card", {})
-        return cls(model.eval(), tokenizer, labels, objective, card, folder, masking, state)
+        problem_type = config.get("problem_type")
+        return cls(model.eval(), tokenizer, labels, objective, card, folder, masking, state, problem_type)
 
     def verify(self) -> list[str]:
-        """What does not compute as it did when the bundle was saved; empty if all is well."""
+        """Problems: what the model computes otherwise than when it was saved; empty if there are none."""
         assert self.path is not None
         recorded = read_json(self.path / GOLDEN)
         now = golden_outputs(self.model)
@@ -148,7 +140,7 @@ class Bundle:
 
 
 def find_bundle(path: Path) -> Path:
-    """The bundle folder that `path` names: itself, the one inside a run folder, or that of an installed base."""
+    """The bundle folder for `path`: the folder itself, the one in a run folder, or that of an installed base."""
     if is_boxed(path):
         return base_folder(path)
     for folder in (path, path / "bundle"):
@@ -165,7 +157,7 @@ def find_bundle(path: Path) -> Path:
 
 
 def check_inside(folder: Path) -> None:
-    """Refuse a bundle whose files are links to somewhere else: it could read what its sender should not see."""
+    """Refuse a bundle whose files are links out of its folder: loading it would read files that are not part of it."""
     for name in (CONFIG, WEIGHTS, "tokenizer.json", GOLDEN):
         if (folder / name).is_symlink() and folder.resolve() not in (folder / name).resolve().parents:
             raise InputError(
@@ -174,7 +166,7 @@ def check_inside(folder: Path) -> None:
 
 
 def check_size(shape: ModelShape, folder: Path) -> None:
-    """Refuse a config of a model far larger than its weights, before memory and time are spent on laying it out."""
+    """Refuse a config whose model is far larger than its weights file, before memory is allocated for it."""
     base = shape.base
     fewest = base.vocab_size * base.hidden_size + base.num_hidden_layers * base.hidden_size**2
     with open_weights(folder / WEIGHTS):
@@ -185,31 +177,3 @@ def check_size(shape: ModelShape, folder: Path) -> None:
             f"hidden_size {base.hidden_size:,}, num_hidden_layers {base.num_hidden_layers:,}), and {WEIGHTS} has "
             f"{size:,} bytes: it is damaged or not this model's. Restore both files from a copy."
         )
-
-
-def card_text(bundle: Bundle) -> str:
-    """The model card; it holds settings and figures, never a user's texts."""
-    shape = bundle.model.shape
-    account = account_of(bundle.model)
-    verb, task = VERBS[shape.direction if shape.head == "lm" else shape.head]
-    lines = [
-        "---",
-        "library_name: headswap",
-        f"pipeline_tag: {task}",
-        "tags: [headswap]",
-        "---",
-        f"# A headswap {bundle.what.partition(' ')[2]}",
-        "",
-        f"- {shape.base.num_hidden_layers} layers of {shape.base.hidden_size}, {shape.direction} attention, vocabulary "
-        f"{shape.base.vocab_size:,}, at most {shape.base.max_position_embeddings} tokens",
-        f"- {account.total:,} parameters ({account.parts[0].count:,} of them in the embedding)",
-        f"- tokenizer fingerprint `{bundle.tokenizer.fingerprint}`",
-    ]
-    if shape.head != "lm":
-        lines.append(f"- task: {bundle.task.task}")
-    if bundle.labels:
-        lines.append(f"- labels: {', '.join(bundle.labels)}")
-    lines += ["", "## How it was made", ""]
-    lines += [f"- {key}: {value}" for key, value in bundle.card.items()] or ["- not recorded"]
-    lines += ["", f"Use it with `headswap {verb}`, or `headswap.load(folder).{verb}(...)` in Python.", ""]
-    return "\n".join(lines)

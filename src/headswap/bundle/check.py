@@ -1,6 +1,6 @@
-"""The bundle doctor: is a bundle whole, and does it still compute what it did when it was saved?
+"""The check of a bundle: is it complete, and does it compute the same as when it was saved?
 
-Every check is made even where an earlier one failed, as far as it can be, and each says what it looked at.
+Every check runs, also after one that failed, and reports what it checked.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib")
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     name: str
     is_sound: bool
@@ -30,22 +30,22 @@ class Check:
         return asdict(self)
 
 
-def examine_bundle(path: str | Path) -> list[Check]:
-    """Every check of a bundle or a run folder's bundle."""
+def check_bundle(path: str | Path) -> list[Check]:
+    """The results of all checks of a bundle, or of the bundle of a run folder."""
     folder = find_bundle(Path(path))
-    return [_check(name, look, folder) for name, look in LOOKS.items()]
+    return [_run_check(name, check, folder) for name, check in CHECKS.items()]
 
 
-def _check(name: str, look: Callable[[Path], str], folder: Path) -> Check:
-    """What a look found: a sentence, or the error it ended in."""
+def _run_check(name: str, check: Callable[[Path], str], folder: Path) -> Check:
+    """The result of a check: its sentence, or the error that it raised."""
     try:
-        return Check(name, True, look(folder))
+        return Check(name, True, check(folder))
     except HeadswapError as problem:
         return Check(name, False, str(problem))
 
 
 class _UnsoundError(HeadswapError):
-    """What a look found wrong."""
+    """What a check found wrong."""
 
 
 def _files(folder: Path) -> str:
@@ -54,14 +54,16 @@ def _files(folder: Path) -> str:
     if problems := manifest_problems(folder):
         raise _UnsoundError(" ".join(problems) + " Restore the bundle from a copy.")
     return (
-        f"{counted(len(read_json(folder / MANIFEST)['files']), 'file')} with the size and SHA-256 they were saved with"
+        f"{counted(len(read_json(folder / MANIFEST)['files']), 'file')}, each with the size and SHA-256 of the manifest"
     )
 
 
-def _no_strangers(folder: Path) -> str:
+def _foreign_files(folder: Path) -> str:
     entries = list(folder.iterdir())
     if links := [entry.name for entry in entries if entry.is_symlink()]:
-        raise _UnsoundError(f"{folder / links[0]} is a link. A bundle holds its files itself.")
+        raise _UnsoundError(
+            f"{folder / links[0]} is a link. A bundle must contain its files. Replace the link by the file."
+        )
     if pickles := [entry.name for entry in entries if entry.suffix in PICKLES]:
         raise _UnsoundError(
             f"{folder / pickles[0]} may be a pickle, which can run code when another tool loads it. Remove it."
@@ -93,8 +95,8 @@ def _labels(folder: Path) -> str:
         and numbers == {label: int(number) for number, label in names.items()}
     )
     if not is_complete:
-        raise _UnsoundError(f"{folder / CONFIG}: id2label and label2id do not name every label once, both ways.")
-    return f"{counted(len(names), 'label')}, each with its number, both ways"
+        raise _UnsoundError(f"{folder / CONFIG}: id2label and label2id do not map every label to one number and back.")
+    return f"{counted(len(names), 'label')}, each with its number, in both directions"
 
 
 def _weights(folder: Path) -> str:
@@ -110,13 +112,13 @@ def _golden(folder: Path) -> str:
     except (KeyError, TypeError, ValueError) as problem:
         raise _UnsoundError(f"{folder / GOLDEN} holds no golden outputs ({problem!r}). Restore it.") from None
     if problems:
-        raise _UnsoundError(f"{problems[0]} It does not compute what it did when it was saved.")
-    return "the outputs recorded with the bundle come out again"
+        raise _UnsoundError(f"{problems[0]} It computes other outputs than when it was saved.")
+    return "the model computes the recorded outputs"
 
 
-LOOKS: dict[str, Callable[[Path], str]] = {
+CHECKS: dict[str, Callable[[Path], str]] = {
     "files": _files,
-    "nothing foreign": _no_strangers,
+    "nothing foreign": _foreign_files,
     "tokenizer": _tokenizer,
     "labels": _labels,
     "weights": _weights,

@@ -1,6 +1,6 @@
-"""The config.json of a bundle, written and read back: what a model is, what it was trained for and how it is used.
+"""The config.json of a bundle, written and read: what a model is, what it was trained for and how it is used.
 
-Names are Hugging Face's where it has one. What is read is not trusted: what is wrong is an error that names the file.
+Keys have Hugging Face's names where there is one. A file that is read may be wrong: then the error names the file.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from headswap.batches.config import MaskingSettings
 from headswap.bundle.task_state import TaskState
+from headswap.bundle.uses import use_of
 from headswap.core.errors import InputError, raise_problems
 from headswap.core.settings import problem_sentences
 from headswap.model.shape import BaseShape
@@ -18,17 +19,6 @@ from headswap.model.text_model import ModelShape
 from headswap.tokens.tokenizer import Tokenizer
 
 FORMAT_VERSION = 1
-ARCHITECTURES = {
-    "lm": "HeadswapForLanguageModelling",
-    "classify": "HeadswapForSequenceClassification",
-    "tag": "HeadswapForTokenClassification",
-    "span": "HeadswapForQuestionAnswering",
-}
-PROBLEM_TYPES = {
-    "classify": "single_label_classification",
-    "multilabel": "multi_label_classification",
-    "regress": "regression",
-}
 
 
 def config_of(
@@ -40,11 +30,12 @@ def config_of(
     masking: MaskingSettings,
     task: TaskState,
     card: Mapping[str, Any],
+    problem_type: str | None,
 ) -> dict[str, Any]:
-    """What stands in config.json."""
+    """The content of config.json."""
     config: dict[str, Any] = {
         "model_type": "headswap",
-        "architectures": [ARCHITECTURES[shape.head]],
+        "architectures": [use_of(shape).architecture],
         "headswap_format": FORMAT_VERSION,
         **shape.base.model_dump(),
         "tie_word_embeddings": shape.base.tied_head,
@@ -64,7 +55,7 @@ def config_of(
     if shape.lora is not None:
         config["lora"] = shape.lora.model_dump(mode="json")
     if shape.head != "lm":
-        if problem_type := PROBLEM_TYPES.get(task.task):
+        if problem_type:
             config["problem_type"] = problem_type
         config |= {
             "num_labels": len(labels),
@@ -77,7 +68,7 @@ def config_of(
 
 
 def task_state_of(config: dict[str, Any], origin: Path) -> TaskState:
-    """How the model is used; a bundle that says nothing of it is a plain classifier, or a language model."""
+    """How the model is used; a bundle without this entry is a classifier or a language model."""
     values = config.get("task", {})
     if not isinstance(values, dict):
         raise InputError(f"{origin}: task is not an object.")
@@ -123,7 +114,7 @@ def shape_of(config: dict[str, Any], origin: Path) -> ModelShape:
 
 
 def _are_labels(names: Any, count: int) -> bool:
-    """Whether a config's id2label names each of so many labels once."""
+    """Whether `id2label` of a config names each of `count` labels once."""
     if not isinstance(names, dict) or set(names) != {str(index) for index in range(count)}:
         return False
     labels = list(names.values())

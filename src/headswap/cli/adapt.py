@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-from headswap.cli.flags import Machine, Output, Reading, Training, TrainingFlags
+from headswap.cli.flags import Data, Machine, Output, Training, TrainingFlags
 from headswap.data.config import ReadSettings
 from headswap.pretraining.config import AdaptTraining
 from headswap.training.config import MachineSettings
@@ -15,11 +15,13 @@ def adapt(
     out: Path,
     reference: str | None = None,
     flags: Annotated[TrainingFlags, Output] = TrainingFlags(),
-    read: Annotated[ReadSettings | None, Reading] = None,
+    read: Annotated[ReadSettings | None, Data] = None,
     training: Annotated[AdaptTraining | None, Training] = None,
     machine: Annotated[MachineSettings | None, Machine] = None,
 ) -> None:
-    """Go on pre-training a base on new text: its tokenizer, objective and head are kept.
+    """Continue the pre-training of a base on new text.
+
+    The base keeps its tokenizer, objective and head.
 
     Example: headswap adapt runs/base my-domain.txt --out runs/adapted --max-minutes 10
 
@@ -30,11 +32,11 @@ def adapt(
     corpus
         Files, folders, globs, a token store, a named data set, or - for standard input.
     out
-        Folder of the run.
+        Folder of the new run.
     reference
-        Corpus of the old domain: its loss is told before and after, since new text can push old knowledge out.
+        Corpus of the old domain. Its loss before and after is reported, to show how much the base forgot.
     """
-    from headswap.cli.pretrain import tell_of_base
+    from headswap.cli.pretrain import report_base
     from headswap.cli.training_verb import run_verb
     from headswap.pretraining.pretrain import adapt as adapt_run
 
@@ -45,4 +47,4 @@ def adapt(
         "training": training,
         "machine": machine,
     }
-    tell_of_base(*run_verb(adapt_run, out, flags, sections), flags)
+    report_base(*run_verb(adapt_run, out, flags, sections), flags)

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 def bases(*, flags: Annotated[OutputFlags, Output] = OutputFlags()) -> None:
     """List the installed bases, which are used as box:NAME.
 
-    Example: headswap finetune --base box:reviews-en --train train.csv --out runs/classifier
+    Such a name is accepted wherever a bundle is: headswap finetune --base box:NAME.
+
+    Example: headswap bases
     """
     from headswap.cli.display import print_json, print_table, start_messages
     from headswap.core.installed_bases import OWN_BASE, OWN_PACKAGE, list_bases
@@ -21,11 +23,11 @@ def bases(*, flags: Annotated[OutputFlags, Output] = OutputFlags()) -> None:
         print_json({"bases": [entry.as_json() for entry in found]})
         return
     if not found:
-        told = f"No base is installed. headswap's own is called {OWN_BASE}. {OWN_PACKAGE}"
-        start_messages(quiet=flags.quiet).print(told)
+        message = f"No base is installed. The base of headswap is called {OWN_BASE}. {OWN_PACKAGE}"
+        start_messages(quiet=flags.quiet).print(message)
         return
     columns = ("name", "package", "objective", "shape", "weights", "trained on", "held out", "licence", "limits")
-    print_table("Bases in the box", columns, [_row(entry) for entry in found])
+    print_table("Installed bases", columns, [_row(entry) for entry in found])
 
 
 def _row(entry: "BaseInfo") -> tuple[str, ...]:

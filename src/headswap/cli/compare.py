@@ -12,19 +12,19 @@ def compare(
     no_texts: Annotated[bool, switch("Leave all texts out of the report.")] = False,
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
 ) -> None:
-    """Compare fine-tunings that were run one by one.
+    """Compare fine-tuning runs that were started one by one.
+
+    Runs that differ only in their seed are one arm. All runs must have the same test set. If the training files still
+    exist, TF-IDF and the majority class are fitted to the same labels and compared too.
 
     Example: headswap compare runs/scratch-* runs/pretrained-* --out comparison
-
-    Runs with the same settings but for the seed are one arm. All must have been scored on the same test set. TF-IDF and
-    the majority class are scored on the same labels, as far as the files are still there.
 
     Parameters
     ----------
     runs
         Run folders of headswap finetune.
     out
-        Folder for a report; without it the comparison is only printed.
+        Folder for a report. Without it the comparison is only printed.
     """
     from headswap.cli.display import print_json, start_messages
     from headswap.cli.study_display import print_results
@@ -35,7 +35,7 @@ def compare(
 
     start_messages(quiet=flags.quiet)
     if len(runs) < 2:
-        raise SettingError("compare takes two runs or more.")
+        raise SettingError("compare needs at least two runs.")
     material = add_baselines(read_runs(runs))
     if out is None:
         results = tell(material, with_texts=not no_texts)

@@ -7,7 +7,12 @@ from headswap.cli.flags import Output, OutputFlags
 
 
 def datasets(*, flags: Annotated[OutputFlags, Output] = OutputFlags()) -> None:
-    """List the named data sets with sizes and licence notes."""
+    """List the named data sets.
+
+    A name is accepted wherever a file is: headswap study movies, headswap finetune --train movies.
+
+    Example: headswap datasets
+    """
     from headswap.cli.display import print_json, print_table
     from headswap.data.named_sets import list_datasets
 
@@ -27,5 +32,5 @@ def datasets(*, flags: Annotated[OutputFlags, Output] = OutputFlags()) -> None:
         )
         for entry in found
     ]
-    columns = ("name", "what", "documents", "labelled", "labels", "installed", "licence")
+    columns = ("name", "content", "documents", "labelled texts", "labels", "installed", "licence")
     print_table("Named data sets", columns, rows)

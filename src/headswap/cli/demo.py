@@ -14,7 +14,7 @@ DEMO: dict[str, Any] = {
     "pretrain": {"batch_size": 32, "learning_rate": 2e-3},
     "finetune": {"num_train_epochs": 10.0},
 }
-"""A study that fits two cores and six minutes."""
+"""A study that takes about six minutes on two cores."""
 ARMS = ("majority", "tfidf", "scratch", "pretrained")
 
 
@@ -24,38 +24,40 @@ def demo(
     minutes: float = 1.0,
     seeds: int = 3,
     jobs: int = 2,
-    overwrite: Annotated[bool, switch("Replace the demo in the folder, after all checks.")] = False,
+    overwrite: Annotated[bool, switch("Replace the demo in the folder.")] = False,
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
 ) -> int:
-    """The study in small, on film reviews that come along (about 5 minutes).
+    """Run a small example study on bundled film reviews (about 5 minutes).
 
-    Pre-trains a small base on IMDb texts, fine-tunes it and the same model from scratch on 100 and 400 Rotten Tomatoes
-    sentences, with TF-IDF and the majority class beside them, and writes a report. Where the base box:reviews-en is
-    installed, which was pre-trained for longer, it is fine-tuned too.
+    A small base is pre-trained on IMDb texts. It and the same model from scratch are fine-tuned on 100 and 400 Rotten
+    Tomatoes sentences and compared with TF-IDF and the majority class. If the base box:reviews-en is installed, it is
+    fine-tuned too; it was pre-trained for longer. The result is a report.
+
+    Example: headswap demo --jobs 1
 
     Parameters
     ----------
     out
-        Folder of the study; a demo that was stopped goes on there.
+        Folder of the study. A demo that was stopped is resumed there.
     minutes
-        How long to pre-train.
+        Minutes of pre-training.
     seeds
-        How often each model is fine-tuned.
+        Number of fine-tuning runs per model and number of labels.
     jobs
-        Fine-tunings at a time.
+        Number of jobs that run in parallel.
     """
     from headswap.cli.study import run_study_verb
 
     sections = DEMO | {
-        "study": DEMO["study"] | {"seeds": seeds, "arms": (*ARMS, *_boxed(quiet=flags.quiet))},
+        "study": DEMO["study"] | {"seeds": seeds, "arms": (*ARMS, *_installed_arm(quiet=flags.quiet))},
         "pretrain": DEMO["pretrain"] | {"max_minutes": minutes},
     }
     more = StudyFlags(json=flags.json, quiet=flags.quiet, overwrite=overwrite, jobs=jobs)
     return run_study_verb(out, more, sections)
 
 
-def _boxed(*, quiet: bool) -> tuple[str, ...]:
-    """The arm `box`, or nothing and a line that says why."""
+def _installed_arm(*, quiet: bool) -> tuple[str, ...]:
+    """The arm `box`, or no arm and a message if the installed base cannot be used."""
     from headswap.cli.display import start_messages
     from headswap.core.errors import HeadswapError
     from headswap.core.installed_bases import OWN_BASE, PREFIX, checked_base
@@ -65,7 +67,7 @@ def _boxed(*, quiet: bool) -> tuple[str, ...]:
         checked_base(f"{PREFIX}{OWN_BASE}")
     except HeadswapError:
         if not quiet:
-            told = f"The base {PREFIX}{OWN_BASE} cannot be used here, so its arm is left out (headswap bases says why)."
-            start_messages(quiet=quiet).print(told)
+            message = f"The arm box is left out: {PREFIX}{OWN_BASE} cannot be used (see headswap bases)."
+            start_messages(quiet=quiet).print(message)
         return ()
     return (BOX,)

@@ -1,7 +1,7 @@
-"""What a person sees: log lines, a progress bar, tables. All of it goes to standard error, tables to standard output.
+"""Messages and the progress bar on standard error, tables and JSON on standard output.
 
-Bars and colours only on a terminal, `NO_COLOR` respected; a pipe gets a plain line now and then. Paths, labels and
-names are shown as they are: `[bold]`, `[/]` and `:smile:` in them are text, never markup.
+The bar and colours appear only on a terminal (`NO_COLOR` is respected); a pipe gets a plain line now and then. Paths,
+labels and names are printed unchanged: `[bold]`, `[/]` and `:smile:` in them are text, not markup.
 """
 
 import json
@@ -9,6 +9,7 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -18,21 +19,21 @@ from rich.table import Column, Table
 from headswap.training.observer import Observer
 
 LINES_ON_A_PIPE = 20
-WIDEST = 10_000  # of a table, when it is asked how narrow it can be
+WIDEST = 10_000  # columns, to measure the smallest width of a table
 
 
 def is_first_process() -> bool:
-    """Whether this process speaks: under torchrun only one does."""
+    """Whether this process prints messages: under torchrun only the first one does."""
     return os.environ.get("WORLD_SIZE", "1") == "1" or os.environ.get("RANK", "0") == "0"
 
 
 def plain_console(**settings: Any) -> Console:
-    """A console that shows every text as it is."""
+    """A console that prints every text unchanged."""
     return Console(highlight=False, markup=False, emoji=False, **settings)
 
 
 def start_messages(*, quiet: bool) -> Console:
-    """Send the package's messages to standard error; `quiet` leaves warnings."""
+    """Send the log messages of headswap to standard error; with `quiet` only warnings."""
     console = plain_console(stderr=True, soft_wrap=True)
     handler = _ConsoleHandler(console)
     logger = logging.getLogger("headswap")
@@ -43,7 +44,7 @@ def start_messages(*, quiet: bool) -> Console:
 
 
 class _ConsoleHandler(logging.Handler):
-    """Messages above a progress bar that may be standing; never wrapped, so that a pipe gets one line each."""
+    """Prints messages above a progress bar; one line per message, without wrapping."""
 
     def __init__(self, console: Console) -> None:
         super().__init__()
@@ -55,7 +56,7 @@ class _ConsoleHandler(logging.Handler):
 
 
 class Display(Observer):
-    """Draws a run: a bar on a terminal, lines on a pipe, nothing when quiet."""
+    """The progress of a run: a bar on a terminal, lines on a pipe, nothing with --quiet."""
 
     def __init__(self, console: Console, *, quiet: bool) -> None:
         self.console, self.quiet = console, quiet or not is_first_process()
@@ -64,7 +65,7 @@ class Display(Observer):
         self.shown = -1
 
     def on_start(self, *, total_steps: int, first_step: int) -> None:
-        """Put up the bar."""
+        """Start the bar."""
         self.total_steps = total_steps
         if self.quiet or not self.console.is_terminal:
             return
@@ -78,9 +79,9 @@ class Display(Observer):
         self.task = self.progress.add_task("train", total=total_steps, completed=first_step, note="")
 
     def on_step(self, line: dict[str, Any]) -> None:
-        """Move the bar, or write a line if it is time for one."""
+        """Update the bar, or print about 20 lines per run on a pipe."""
         rate = line["tokens"] / line["seconds"] if line["seconds"] else 0.0
-        note = f"loss {line['train_loss']:.3f}  {rate:,.0f} tok/s"
+        note = f"training loss {line['train_loss']:.3f}  {rate:,.0f} tokens/s"
         if self.progress is not None:
             self.progress.update(self.task, completed=line["step"], note=note)
         elif not self.quiet:
@@ -90,7 +91,7 @@ class Display(Observer):
                 self.console.print(f"step {line['step']}/{self.total_steps}  {note}")
 
     def on_evaluation(self, line: dict[str, Any]) -> None:
-        """Write a line for an evaluation."""
+        """Print one line per evaluation."""
         if self.progress is not None:
             self.progress.update(self.task, completed=line["step"])
         if not self.quiet:
@@ -99,7 +100,7 @@ class Display(Observer):
             self.close()
 
     def close(self) -> None:
-        """Take the bar down."""
+        """Remove the bar."""
         if self.progress is not None:
             self.progress.stop()
             self.progress = None
@@ -112,13 +113,13 @@ class Display(Observer):
 
 
 def evaluation_line(line: dict[str, Any]) -> str:
-    """One readable line for a held-out or validation score."""
+    """The scores of an evaluation in one line."""
     parts = [f"epoch {line['epoch']:.2f}"]
     loss_name = "held-out loss" if "eval_perplexity" in line else "validation loss"
     for key, name, form in (
         ("eval_loss", loss_name, ".3f"), ("eval_perplexity", "perplexity", ".1f"),
         ("eval_nsp_loss", "next-sentence loss", ".3f"), ("eval_nsp_accuracy", "next-sentence accuracy", ".3f"),
-        ("eval_sop_loss", "order loss", ".3f"), ("eval_sop_accuracy", "order accuracy", ".3f"),
+        ("eval_sop_loss", "sentence-order loss", ".3f"), ("eval_sop_accuracy", "sentence-order accuracy", ".3f"),
         ("eval_bits_per_byte", "bits per byte", ".3f"), ("eval_accuracy", "validation accuracy", ".3f"),
         ("eval_f1", "validation F1", ".3f"), ("eval_exact_match", "exact match", ".3f"),
         ("eval_micro_f1", "validation micro-F1", ".3f"), ("eval_macro_f1", "macro-F1", ".3f"),
@@ -133,10 +134,18 @@ def evaluation_line(line: dict[str, Any]) -> str:
     return "  ".join(parts)
 
 
-def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """A table on standard output: drawn on a terminal, a block a row where it is too wide, tab-separated on a pipe.
+def model_name(given: str) -> str:
+    """A model as tables show it: box:NAME, scratch, or the name of its folder."""
+    if given.startswith("box:"):
+        return given
+    folder = Path(given)
+    return folder.parent.name if folder.name == "bundle" and folder.parent.name else folder.name or given
 
-    The first column is what one types next, so it is never cut.
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """A table on standard output: drawn on a terminal, one block per row if it is too wide, tab-separated on a pipe.
+
+    The first column is never wrapped: it is often needed for the next command.
     """
     if not sys.stdout.isatty():
         for row in (columns, *rows):
@@ -155,7 +164,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
 
 
 def _print_blocks(console: Console, title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """A row as its first cell and, below it, a line for each of the others."""
+    """Each row as its first cell and, below it, one line per other cell."""
     console.print(title, style="italic")
     for first, *rest in rows:
         console.print(str(first), soft_wrap=True)
@@ -167,6 +176,6 @@ def _print_blocks(console: Console, title: str, columns: Sequence[str], rows: Se
 
 
 def print_json(value: object) -> None:
-    """One JSON object on one line of standard output; characters that its encoding may lack are escaped."""
-    is_complete = (sys.stdout.encoding or "utf-8").lower().startswith("utf")  # of StringIO it is None
-    print(json.dumps(value, ensure_ascii=not is_complete, allow_nan=False))
+    """One JSON object on one line of standard output; characters are escaped if the encoding is not Unicode."""
+    is_unicode = (sys.stdout.encoding or "utf-8").lower().startswith("utf")  # StringIO has None
+    print(json.dumps(value, ensure_ascii=not is_unicode, allow_nan=False))

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from headswap.cli.flags import Output, OutputFlags, Reading
+from headswap.cli.flags import Data, Output, OutputFlags
 from headswap.data.config import DocumentUnit, LabelledSettings, ReadSettings
 from headswap.model.shape import Preset
 
@@ -22,27 +22,31 @@ def doctor(
     documents: DocumentUnit = "auto",
     max_length: int | None = None,
     preset: Preset | None = None,
-    data: Annotated[LabelledSettings | None, Reading] = None,
+    data: Annotated[LabelledSettings | None, Data] = None,
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
 ) -> int:
-    """Examine data before anything is trained, or a bundle before it is trusted; exit code 1 if there are problems.
+    """Check data before training, or a bundle before use.
 
-    Example: headswap doctor --train train.csv --test test.csv --corpus reviews.txt --tokenizer runs/base
+    The exit code is 1 if there are problems.
+
+    Example: headswap doctor --train train.csv --test test.csv --corpus reviews.txt
+
+    Example: headswap doctor runs/base
 
     Parameters
     ----------
     bundle
-        Bundle, run folder, box:NAME or token store to examine.
+        Bundle, run folder, box:NAME or token store to check.
     corpus
-        Files, folders, globs or a named data set.
+        Unlabelled text: files, folders, globs or a named data set.
     tokenizer
-        A tokenizer.json, a bundle or a run folder: adds tokens a word, unknown tokens, and what a limit would cut off.
+        A tokenizer.json, bundle or run folder. Adds tokens per word, unknown tokens and truncated tokens to the output.
     documents
-        What one document is in a plain text corpus.
+        What one document is in a plain text corpus: a line, a paragraph, the whole file, or auto.
     max_length
-        Longest text in tokens; that of the bundle, or the preset's, by default.
+        Longest text in tokens. [default: that of the bundle or preset]
     preset
-        Base that the corpus is meant for; the tokenizer's bundle, or small, by default.
+        Shape of the base that the corpus is meant for. [default: that of --tokenizer, else small]
     """
     from headswap.cli.display import print_json, start_messages
     from headswap.core.errors import SettingError
@@ -52,31 +56,31 @@ def doctor(
     given = data or LabelledSettings()
     roles = [role for role in ROLES if getattr(given, role) is not None]
     if bundle is None and not (roles or corpus):
-        raise SettingError("Nothing is given to examine. Name a bundle, or pass --train, --test, --corpus or the like.")
+        raise SettingError("Nothing is given to check. Pass a bundle, --train, --validation, --test or --corpus.")
     if max_length is not None and max_length < 2:
         raise SettingError(f"--max-length {max_length} is not allowed: it should be at least 2.")
-    answer: dict[str, Any] = {}
+    report: dict[str, Any] = {}
     if bundle is not None:
-        answer |= _examine_folder(bundle)
+        report |= _check_folder(bundle)
     if roles or corpus:
         settings = ReadSettings(documents=documents, text_column=given.text_column)
-        if roles and not has_columns(corpus or ()):  # then the column is meant for the labelled sets
+        if roles and not has_columns(corpus or ()):  # then --text-column names the column of the labelled sets
             settings = ReadSettings(documents=documents)
-        answer |= _examine_texts(given, corpus, settings, tokenizer, max_length=max_length, preset=preset)
-    problems = [check for check in answer.get("checks", []) if not check["is_sound"]]
-    problems += [finding for finding in answer.get("findings", []) if finding["level"] == "problem"]
-    answer["problems"] = len(problems)
+        report |= _check_texts(given, corpus, settings, tokenizer, max_length=max_length, preset=preset)
+    problems = [check for check in report.get("checks", []) if not check["is_sound"]]
+    problems += [finding for finding in report.get("findings", []) if finding["level"] == "problem"]
+    report["problems"] = len(problems)
     if flags.json:
-        print_json(answer)
+        print_json(report)
     else:
-        _print(answer)
+        _print(report)
     return 1 if problems else 0
 
 
-def _examine_folder(name: str) -> dict[str, Any]:
+def _check_folder(name: str) -> dict[str, Any]:
     from pathlib import Path
 
-    from headswap.bundle.check import Check, examine_bundle
+    from headswap.bundle.check import Check, check_bundle
     from headswap.core.errors import HeadswapError, SettingError
     from headswap.data.columns import COLUMN_EXTENSIONS
     from headswap.data.open_text import extension_of
@@ -85,23 +89,21 @@ def _examine_folder(name: str) -> dict[str, Any]:
 
     if Path(name).is_file():
         flag = "train" if extension_of(Path(name)) in COLUMN_EXTENSIONS | CONLL_EXTENSIONS else "corpus"
-        raise SettingError(
-            f"{name} is a file, neither a bundle nor a token store. To examine data pass --{flag} {name}."
-        )
+        raise SettingError(f"{name} is a file, neither a bundle nor a token store. To check data pass --{flag} {name}.")
     if not is_store(name):
-        return {"bundle": name, "checks": [check.as_json() for check in examine_bundle(name)]}
+        return {"bundle": name, "checks": [check.as_json() for check in check_bundle(name)]}
     try:
         store = TokenStore.open(Path(name))
         store.verify()
         check = Check(
-            "token store", True, f"{store.num_documents:,} documents, {store.num_tokens:,} tokens, as they were built"
+            "token store", True, f"{store.num_documents:,} documents, {store.num_tokens:,} tokens; all checksums match"
         )
     except HeadswapError as problem:
         check = Check("token store", False, str(problem))
     return {"store": name, "checks": [check.as_json()]}
 
 
-def _examine_texts(
+def _check_texts(
     data: LabelledSettings,
     corpus: tuple[str, ...],
     settings: ReadSettings,
@@ -119,7 +121,7 @@ def _examine_texts(
     task, labelled = _labelled(data)
     texts = None
     if corpus:
-        read_documents(corpus, settings)  # a file that is not there is wrong use, not a finding
+        read_documents(corpus, settings)  # a missing file is wrong use, not a finding
         texts = partial(_texts, corpus, settings)
     diagnosis = examine_data(
         texts, labelled, tokenizer=loaded, max_length=max_length or limit,
@@ -129,17 +131,17 @@ def _examine_texts(
 
 
 def _labelled(data: LabelledSettings) -> tuple[Any, dict[str, Any]]:
-    """The task that the first set shows, and each set, or what forbids to read it."""
+    """The task that the first set implies; each set, or the error that prevents reading it."""
     from headswap.core.errors import InputError
-    from headswap.tasks.registry import TASKS, chosen_task
+    from headswap.tasks.registry import chosen_task, named_task
 
     files = {role: getattr(data, role) for role in ROLES if getattr(data, role) is not None}
-    task = TASKS[data.task or "classify"]
+    task = named_task(data.task)
     if files:
         try:
             task = chosen_task(data.changed(train=next(iter(files.values()))))
         except InputError:
-            task = TASKS[data.task or "classify"]  # what is wrong is found again when the file is read
+            task = named_task(data.task)  # the error is found again when the file is read
     task.check_columns(data)
     label_files = {"train": data.label_file, "validation": data.validation_label_file, "test": data.test_label_file}
     labelled: dict[str, Any] = {}
@@ -158,46 +160,46 @@ def _texts(corpus: tuple[str, ...], settings: ReadSettings) -> Iterator[str]:
 
 
 def _base(tokenizer: str | None, preset: Preset | None, vocab_size: int | None) -> tuple[int, int]:
-    """The length limit and the parameters of the base that is meant: that of a bundle, or of a preset."""
+    """Length limit and number of parameters of the intended base: that of a bundle, or of a preset."""
     from pathlib import Path
 
     from headswap.bundle.bundle import CONFIG, Bundle
     from headswap.core.installed_bases import base_folder, is_boxed
-    from headswap.model.parameter_count import account_of, account_of_shape
+    from headswap.model.parameter_count import count_parameters, count_parameters_of_shape
     from headswap.model.shape import DEFAULT_PRESET, PRESET_VOCAB_SIZES, ModelSettings
 
     place = base_folder(tokenizer) if tokenizer and is_boxed(tokenizer) else Path(tokenizer or "")
     for folder in (place, place / "bundle") if tokenizer and preset is None else ():
         if (folder / CONFIG).is_file():
             bundle = Bundle.load(folder)
-            return bundle.max_length, account_of(bundle.model).total
+            return bundle.max_length, count_parameters(bundle.model).total
     name = preset or DEFAULT_PRESET
     shape = ModelSettings(preset=name).shape(vocab_size=vocab_size or PRESET_VOCAB_SIZES[name])
-    return shape.max_position_embeddings, account_of_shape(shape, None).total
+    return shape.max_position_embeddings, count_parameters_of_shape(shape, None).total
 
 
-def _print(answer: dict[str, Any]) -> None:
+def _print(report: dict[str, Any]) -> None:
     from headswap.core.errors import counted
 
-    for check in answer.get("checks", []):
-        print(f"{'sound' if check['is_sound'] else 'PROBLEM':8} {check['name']}: {check['message']}")
-    for name, one in answer.get("sets", {}).items():
-        print(f"{name}: {_described(one)}")
+    for check in report.get("checks", []):
+        print(f"{'ok' if check['is_sound'] else 'PROBLEM':8} {check['name']}: {check['message']}")
+    for name, one in report.get("sets", {}).items():
+        print(f"{name}: {_summary(one)}")
     order = {"problem": 0, "warning": 1, "note": 2}
-    findings = sorted(answer.get("findings", []), key=lambda finding: order[finding["level"]])
+    findings = sorted(report.get("findings", []), key=lambda finding: order[finding["level"]])
     for finding in findings:
         level = finding["level"].upper() if finding["level"] == "problem" else finding["level"]
         print(f"{level:8} {finding['set']}: {finding['message']}")
     warnings = sum(finding["level"] == "warning" for finding in findings)
-    verdict = counted(answer["problems"], "problem") if answer["problems"] else "no problems"
+    verdict = counted(report["problems"], "problem") if report["problems"] else "no problems"
     print(f"Verdict: {verdict}{', ' + counted(warnings, 'warning') if warnings else ''}.")
 
 
-def _described(one: dict[str, Any]) -> str:
-    """A set in one line."""
+def _summary(one: dict[str, Any]) -> str:
+    """The statistics of a set in one line."""
     parts = [f"{one['num_texts']:,} texts, {one['num_words']:,} words"]
     if "num_tokens" in one:
-        parts.append(f"{one['num_tokens']:,} tokens ({one.get('tokens_per_word', 0):.2f} a word, "
+        parts.append(f"{one['num_tokens']:,} tokens ({one.get('tokens_per_word', 0):.2f} per word, "
                      f"{one.get('unknown_rate', 0):.2%} unknown)")  # fmt: skip
     for what in ("labels", "tags"):
         if names := one.get(what):
@@ -207,9 +209,9 @@ def _described(one: dict[str, Any]) -> str:
         median, most = next(iter(lengths.items())), list(lengths.items())[-1]
         unit = median[0].split("_")[0]
         p99 = lengths.get(f"{unit}_p99", most[1])
-        parts.append(f"{unit} a text: {median[1]:,.0f} median, {p99:,.0f} at 99 %, {most[1]:,.0f} at most")
+        parts.append(f"{unit} per text: median {median[1]:,.0f}, 99 % quantile {p99:,.0f}, maximum {most[1]:,.0f}")
     if "truncated_tokens" in one:
-        parts.append(f"{one['truncated_tokens']:.1%} of the tokens beyond the limit")
+        parts.append(f"{one['truncated_tokens']:.1%} of the tokens truncated")
     if scripts := one.get("scripts"):
         parts.append(", ".join(f"{script} {share:.0%}" for script, share in scripts.items() if share >= 0.005))
     return "; ".join(parts)

@@ -22,7 +22,9 @@ def embed(
     fast: Annotated[FastName, Fast] = "auto",
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
 ) -> None:
-    """Turn texts into vectors: the base's own, pooled over the tokens of each text.
+    """Compute one vector per text.
+
+    A vector is pooled from the last hidden states of the base, over the tokens of the text.
 
     Example: headswap embed runs/base --file reviews.txt --out vectors.npy
 
@@ -31,15 +33,15 @@ def embed(
     bundle
         Bundle or run folder, of a base or of a classifier, or box:NAME (see headswap bases).
     text
-        Texts to embed.
+        Texts to embed; - reads one text per line from standard input.
     file
-        Read the texts from this file instead (- for standard input).
+        File with the texts (- is standard input).
     text_column
-        Name of the text column of the file; text by default.
+        Name of the text column of the file. [default: text]
     pooling
-        How token vectors become one vector.
+        How the token vectors become one vector.
     out
-        Write a NumPy array (.npy), one row a text, instead of JSON lines on standard output.
+        NumPy file (.npy) to write, one row per text. Without it JSON lines are printed.
     """
     import numpy as np
 
@@ -56,7 +58,7 @@ def embed(
     if out is not None and out.suffix != ".npy":
         raise SettingError(f"--out {out} must end in .npy: vectors are written as a NumPy array.")
     if overwrite and out is None:
-        raise SettingError("--overwrite is for a file. Pass --out F.npy, or leave it out.")
+        raise SettingError("--overwrite has no effect without --out. Pass --out FILE.npy, or leave --overwrite out.")
     if out is not None:
         reads = [file] if file else []
         check_file(
@@ -74,4 +76,4 @@ def embed(
     if flags.json:
         print_json({"path": str(out), "num_texts": len(texts), "width": vectors.shape[1]})
     elif not flags.quiet:
-        console.print(f"{out}: {counted(len(texts), 'vector')} of {vectors.shape[1]}.")
+        console.print(f"{out}: {counted(len(texts), 'vector')} of width {vectors.shape[1]}.")

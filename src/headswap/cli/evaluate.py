@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from headswap.cli.flags import Machine, Output, OutputFlags, Reading
+from headswap.cli.flags import Data, Machine, Output, OutputFlags
 from headswap.data.config import ColumnSettings, DocumentUnit
 from headswap.training.config import MachineSettings
 
@@ -12,7 +12,7 @@ def evaluate(
     data: str,
     /,
     *,
-    columns: Annotated[ColumnSettings | None, Reading] = None,
+    columns: Annotated[ColumnSettings | None, Data] = None,
     label_file: str | None = None,
     documents: DocumentUnit | None = None,
     max_length: int | None = None,
@@ -23,18 +23,20 @@ def evaluate(
 
     Example: headswap evaluate runs/classifier test.csv
 
+    Example: headswap evaluate runs/base reviews.txt
+
     Parameters
     ----------
     bundle
         Bundle or run folder, or box:NAME (see headswap bases).
     data
-        Labelled set for a fine-tuned model, corpus for a language model.
+        Labelled set (for a fine-tuned model) or corpus (for a language model).
     label_file
-        Labels of a plain text set, one a line.
+        Labels of a plain text set, one per line.
     documents
-        What one document is in a plain text corpus, for a language model; auto by default.
+        What one document is in a plain text corpus (for a language model). [default: auto]
     max_length
-        Longest text in tokens; the base's limit by default.
+        Longest text in tokens. [default: the limit of the base]
     """
     from headswap.bundle.bundle import Bundle
     from headswap.cli.display import print_json, start_messages
@@ -63,9 +65,9 @@ def evaluate(
     if flags.json:
         print_json(metrics)
     elif loaded.model.shape.head == "lm":
-        _print(metrics)
+        _print_language_model(metrics)
     else:
-        print_evaluation(task.name, task.noun, metrics)
+        print_evaluation(task, metrics)
 
 
 def _refuse(what: str, flags: dict[str, object]) -> None:
@@ -73,10 +75,10 @@ def _refuse(what: str, flags: dict[str, object]) -> None:
     from headswap.core.errors import SettingError
 
     if given := [f"--{name}" for name, value in flags.items() if value is not None]:
-        raise SettingError(f"{' and '.join(given)} cannot be used: this bundle is {what}.")
+        raise SettingError(f"{' and '.join(given)} cannot be used: the model is {what}.")
 
 
-def _print(metrics: dict[str, Any]) -> None:
+def _print_language_model(metrics: dict[str, Any]) -> None:
     from headswap.cli.display import print_table
 
     values = [(name, f"{value:,}" if isinstance(value, int) else f"{value:.4f}") for name, value in metrics.items()]

@@ -20,20 +20,20 @@ def fill(
 ) -> None:
     """Fill in the masked words of texts with a masked language model.
 
-    Example: headswap fill runs/base "a <mask> film" --top-k 5
+    Example: headswap fill runs/masked "a <mask> film" --top-k 5
 
     Parameters
     ----------
     bundle
         Bundle or run folder of a masked language model, or box:NAME (see headswap bases).
     text
-        Texts with <mask> where a word is missing.
+        Texts with <mask> in place of each missing word; - reads one text per line from standard input.
     file
-        Read the texts from this file instead (- for standard input).
+        File with the texts (- is standard input).
     text_column
-        Name of the text column of the file; text by default.
+        Name of the text column of the file. [default: text]
     top_k
-        How many words to show for each mask.
+        Number of candidates to show per mask.
     """
     from dataclasses import asdict
 
@@ -50,12 +50,12 @@ def fill(
     texts = texts_to_read(text, file, text_column)
     filler = Filler(Bundle.load(bundle, device=device_with(device, fast=fast)))
     for one in texts:
-        answer = filler.fill(one, top_k=top_k)
+        filled = filler.fill(one, top_k=top_k)
         if flags.json:
-            masks = [[asdict(candidate) for candidate in candidates] for candidates in answer.masks]
-            print_json({"prompt": answer.prompt, "text": answer.text, "masks": masks})
+            masks = [[asdict(candidate) for candidate in candidates] for candidates in filled.masks]
+            print_json({"prompt": filled.prompt, "text": filled.text, "masks": masks})
             continue
-        print(answer.text)
-        for number, candidates in enumerate(answer.masks, 1):
+        print(filled.text)
+        for number, candidates in enumerate(filled.masks, 1):
             shown = ", ".join(f"{candidate.token.strip()} {candidate.score:.3f}" for candidate in candidates)
             print(f"  mask {number}: {shown}")

@@ -4,7 +4,7 @@ import shlex
 from pathlib import Path
 from typing import Annotated
 
-from headswap.cli.flags import Adaptation, Head, Machine, Model, Output, Reading, Tokens, Training, TrainingFlags
+from headswap.cli.flags import Adaptation, Data, Head, Machine, Model, Output, Tokenizer, Training, TrainingFlags
 from headswap.data.config import LabelledSettings
 from headswap.finetuning.config import AdaptationSettings, FinetuneTraining, HeadSettings, StartSettings
 from headswap.tokens.config import TokenizerSettings
@@ -15,8 +15,8 @@ def finetune(
     *,
     out: Path,
     flags: Annotated[TrainingFlags, Output] = TrainingFlags(),
-    data: Annotated[LabelledSettings | None, Reading] = None,
-    tokenizer: Annotated[TokenizerSettings | None, Tokens] = None,
+    data: Annotated[LabelledSettings | None, Data] = None,
+    tokenizer: Annotated[TokenizerSettings | None, Tokenizer] = None,
     model: Annotated[StartSettings | None, Model] = None,
     head: Annotated[HeadSettings | None, Head] = None,
     adaptation: Annotated[AdaptationSettings | None, Adaptation] = None,
@@ -32,13 +32,13 @@ def finetune(
     Parameters
     ----------
     out
-        Folder of the run.
+        Folder of the new run.
     """
-    from headswap.cli.display import print_json
+    from headswap.cli.display import model_name, print_json
     from headswap.cli.scores import print_comparison
     from headswap.cli.training_verb import run_verb
     from headswap.finetuning.finetune import finetune as finetune_run
-    from headswap.tasks.registry import TASKS
+    from headswap.tasks.registry import named_task
 
     sections = {
         "data": data,
@@ -53,13 +53,12 @@ def finetune(
     if run is None:
         return
     result = run.result
-    task = TASKS[result.get("task", "classify")]
+    task = named_task(result.get("task"))
     if flags.json:
         print_json({"run": str(run.path), **result})
     elif result.get("test"):
-        scores = {f"headswap ({result['base']})": result["test"], **result.get("baselines", {})}
-        print_comparison(task.name, task.noun, scores)
+        scores = {f"headswap ({model_name(result['base'])})": result["test"], **result.get("baselines", {})}
+        print_comparison(task, scores)
     if not flags.quiet:
-        example = "'a context' --question 'your question'" if task.name == "span" else "'your text'"
         bundle = shlex.quote(str(run.path))
-        console.print(f"The {task.product} is in {run.path}. Next: headswap predict {bundle} {example}")
+        console.print(f"The {task.product} is in {run.path}. Next: headswap predict {bundle} {task.example_arguments}")

@@ -8,56 +8,55 @@ from cyclopts import Group, Parameter
 
 
 def section(title: str) -> Parameter:
-    """Lays the fields of a settings model out as flags of the verb, under a title of their own in its help."""
-    return Parameter(name="*", group=Group(title, sort_key=title != "Output"))
+    """The fields of a settings model become flags of the verb, in one group of its help page."""
+    return Parameter(name="*", group=Group(title))
 
 
 def switch(text: str) -> Parameter:
-    """A flag that is on when given, with no opposite."""
+    """A flag without a value and without an opposite."""
     return Parameter(help=text, negative=())
 
 
 @dataclass(frozen=True)
 class OutputFlags:
-    """What a verb says and how."""
+    """What a verb prints."""
 
     json: Annotated[bool, switch("Print the result as JSON on standard output.")] = False
-    quiet: Annotated[bool, switch("Say nothing but warnings; what goes to standard output stays.")] = False
+    quiet: Annotated[bool, switch("Print only warnings and errors on standard error.")] = False
 
 
 @dataclass(frozen=True)
 class TrainingFlags(OutputFlags):
     """How a training verb treats its folder."""
 
-    config: Annotated[Path | None, Parameter(help="A recipe (TOML) to start from; flags win over it.")] = None
-    overwrite: Annotated[bool, switch("Replace the run that is in the folder.")] = False
+    config: Annotated[Path | None, Parameter(help="Recipe (TOML) with settings; flags override it.")] = None
+    overwrite: Annotated[bool, switch("Replace the run in the folder.")] = False
     resume: Annotated[
-        bool,
-        switch("Go on with the run in the folder; start afresh where there is none, do nothing where it is finished."),
+        bool, switch("Resume the run in the folder. Starts a new run if there is none; does nothing if it is finished.")
     ] = False
 
 
 @dataclass(frozen=True)
 class StudyFlags(OutputFlags):
-    """How a study is run; none of it changes what is found."""
+    """How a study is run; none of these flags changes its results."""
 
-    config: Annotated[Path | None, Parameter(help="A recipe (TOML) to start from; flags win over it.")] = None
-    jobs: Annotated[int, Parameter(help="Jobs at a time; each gets its part of the cores.")] = 1
+    config: Annotated[Path | None, Parameter(help="Recipe (TOML) with settings; flags override it.")] = None
+    jobs: Annotated[int, Parameter(help="Number of jobs that run in parallel; they share the CPU cores.")] = 1
     max_minutes: Annotated[
         float | None,
-        Parameter(help="Do what fits into this time and say what was left out; the same command goes on later."),
+        Parameter(help="Run only the jobs that fit into this time; the same command runs the rest later."),
     ] = None
     no_texts: Annotated[bool, switch("Leave all texts out of the report.")] = False
-    overwrite: Annotated[bool, switch("Replace the study in the folder, after all checks.")] = False
+    overwrite: Annotated[bool, switch("Replace the study in the folder, once all settings are checked.")] = False
 
 
-Device = Parameter(help="Where to compute: auto takes a CUDA device if there is one.")
-Fast = Parameter(help="off computes plainly, without fast kernels and recordings; the same but for rounding.")
+Device = Parameter(help="Device: auto uses CUDA if available.")
+Fast = Parameter(help="off disables the fast kernels and CUDA graphs; results differ only by rounding.")
 Output = section("Output")
-Reading = section("Reading")
-Tokens = section("Tokenizer")
+Data = section("Data")
+Tokenizer = section("Tokenizer")
 Model = section("Model")
-Masking = section("Masking (masked objectives)")
+Masking = section("Masking")
 Head = section("Head")
 Adaptation = section("Adaptation")
 Training = section("Training")

@@ -26,8 +26,8 @@ def generate(
     bundle
         Bundle or run folder of a causal language model, or box:NAME (see headswap bases).
     prompt
-        Text to continue; empty starts a document, - reads one text a line from standard input. Several answers are
-        parted by an empty line; --json gives one object a line.
+        Text to continue. Without it a new document is generated; - reads one prompt per line from standard input.
+        Several outputs are separated by an empty line; with --json there is one object per line.
     """
     from headswap.bundle.bundle import Bundle
     from headswap.cli.display import print_json, start_messages
@@ -38,11 +38,10 @@ def generate(
     start_messages(quiet=flags.quiet)
     prompts = texts_to_read(["-"], None, None) if prompt == "-" else [prompt]
     generator = Generator(Bundle.load(bundle, device=device_with(device, fast=fast)))
-    for number, one in enumerate(prompts):
-        answer = generator.continue_text(one, sampling or SamplingSettings())
+    for number, found in enumerate(generator.continue_texts(prompts, sampling or SamplingSettings())):
         if flags.json:
             print_json(
-                {"prompt": answer.prompt, "text": answer.text, "num_tokens": answer.num_tokens, "ended": answer.ended}
+                {"prompt": found.prompt, "text": found.text, "num_tokens": found.num_tokens, "ended": found.ended}
             )
         else:
-            print(("\n" if number else "") + answer.prompt + answer.text)
+            print(("\n" if number else "") + found.prompt + found.text)

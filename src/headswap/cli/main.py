@@ -1,6 +1,6 @@
-"""The way in: what the command `headswap`, `python -m headswap` and torchrun start.
+"""The entry point of the command `headswap`, of `python -m headswap` and of torchrun.
 
-Imports the verbs inside its `try`, so that Ctrl-C is a sentence from the first moment on. All else is left to app.py.
+The verbs are imported inside the `try`, so that Ctrl-C during the imports prints a sentence too.
 """
 
 import io
@@ -10,10 +10,10 @@ from typing import NoReturn
 
 
 def main() -> NoReturn:
-    """Run the verb of the command line and leave with its exit code."""
+    """Run the verb of the command line and exit with its code."""
     try:
         signal.signal(signal.SIGTERM, _interrupt)
-        _show_every_character()
+        _escape_missing_characters()
         from headswap.cli.app import run
 
         code = run(sys.argv[1:])
@@ -23,17 +23,17 @@ def main() -> NoReturn:
 
 
 def _interrupt(_number: int, _frame: object) -> NoReturn:
-    """SIGTERM ends a verb as Ctrl-C does, so that it can clean up; a training run saves first, see drive.py."""
+    """SIGTERM ends a verb as Ctrl-C does, so that it can clean up (training/runner.py saves a checkpoint first)."""
     raise KeyboardInterrupt
 
 
-def _show_every_character() -> None:
-    """Let standard output write what its encoding lacks as \\u2581, as standard error does, and not raise."""
+def _escape_missing_characters() -> None:
+    """Characters that the encoding of standard output lacks are written as \\u2581, as on standard error."""
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def complain(message: str, code: int) -> int:
-    """Say what is wrong on standard error; gives the exit code back."""
+    """Print an error on standard error; returns the exit code."""
     print(f"headswap: {message}", file=sys.stderr)
     return code

@@ -14,14 +14,16 @@ def merge(
     overwrite: Annotated[bool, switch("Replace the bundle if it exists.")] = False,
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
 ) -> None:
-    """Add LoRA adapters into the weights: a plain bundle with the same outputs.
+    """Merge LoRA adapters into the weights.
 
-    Example: headswap merge runs/classifier --out classifier
+    The result is a bundle without adapters that computes the same outputs.
+
+    Example: headswap merge runs/lora --out merged
 
     Parameters
     ----------
     bundle
-        Bundle or run folder of a model with adapters.
+        Bundle or run folder of a model with LoRA adapters.
     out
         Folder of the new bundle.
     """
@@ -39,7 +41,7 @@ def merge(
     loaded = Bundle.load(bundle)
     lora = loaded.model.shape.lora
     if lora is None:
-        raise InputError(f"{bundle} has no adapters, so there is nothing to merge.")
+        raise InputError(f"{bundle} has no LoRA adapters, so there is nothing to merge.")
     plain = replace(loaded, model=merged(loaded.model), card={**loaded.card, "merged adapters of rank": lora.rank})
     gap = largest_gap(loaded.model, plain.model)
     if gap > GOLDEN_TOLERANCE:
@@ -48,4 +50,4 @@ def merge(
     if flags.json:
         print_json({"path": str(out), "largest_difference": gap})
     elif not flags.quiet:
-        console.print(f"{out}: adapters of rank {lora.rank} merged; outputs differ by at most {gap:.2g}.")
+        console.print(f"{out}: LoRA adapters of rank {lora.rank} are merged; the outputs differ by at most {gap:.2g}.")

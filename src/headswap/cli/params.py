@@ -2,12 +2,16 @@
 
 from typing import TYPE_CHECKING, Annotated
 
+from cyclopts import Group, Parameter
+
 from headswap.cli.flags import Adaptation, Model, Output, OutputFlags
 from headswap.finetuning.config import AdaptationSettings
 from headswap.model.shape import PRESET_VOCAB_SIZES, HeadName, HeadShape, ModelSettings
 
+OfModel = Parameter(group=Group("Model"))
+
 if TYPE_CHECKING:
-    from headswap.model.parameter_count import Account
+    from headswap.model.parameter_count import ParameterCount
     from headswap.model.text_model import ModelShape
 
 
@@ -15,8 +19,8 @@ def params(
     bundle: str | None = None,
     /,
     *,
-    vocab_size: int | None = None,
-    max_length: int | None = None,
+    vocab_size: Annotated[int | None, OfModel] = None,
+    max_length: Annotated[int | None, OfModel] = None,
     head: HeadName = "none",
     num_labels: int | None = None,
     model: Annotated[ModelSettings | None, Model] = None,
@@ -24,38 +28,40 @@ def params(
     adaptation: Annotated[AdaptationSettings | None, Adaptation] = None,
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
 ) -> None:
-    """Count the parameters of a model, by formula and from its tensors; the two must agree.
+    """Count the parameters of a model.
+
+    They are counted by formula and from the tensors; the two counts must agree.
 
     Example: headswap params --preset lab --vocab-size 50001 --head classify --trainable lora
 
     Parameters
     ----------
     bundle
-        Bundle, run folder or box:NAME; without it the model is the one that --preset and its like describe.
+        Bundle, run folder or box:NAME. Without it the flags describe the model.
     vocab_size
-        Vocabulary size; the preset's own by default.
+        Vocabulary size. [default: that of the preset]
     max_length
-        Number of positions; the preset's own by default.
+        Number of positions. [default: that of the preset]
     head
-        Which head to count: none is the base alone.
+        Head of the model: none counts the base alone.
     num_labels
-        Classes of a classification or tagging head, 2 by default.
+        Number of classes of a classification or tagging head. [default: 2]
     """
     from headswap.bundle.bundle import Bundle
-    from headswap.cli.display import print_json, print_table
+    from headswap.cli.display import model_name, print_json, print_table
     from headswap.core.errors import SettingError
     from headswap.finetuning.layer_rates import freeze
-    from headswap.model.parameter_count import account_of, account_of_shape
+    from headswap.model.parameter_count import count_parameters, count_parameters_of_shape
     from headswap.model.text_model import ModelShape
 
     if bundle is not None:
         given = (model, vocab_size, max_length, num_labels, head_shape, adaptation)
         if head != "none" or any(value is not None for value in given):
-            raise SettingError("A bundle has its own shape and head. Leave the bundle out, or the other flags.")
+            raise SettingError("A bundle has its own shape and head. Leave out either the bundle or the other flags.")
         loaded = Bundle.load(bundle).model
-        if loaded.shape.lora is not None:  # what was trained in it, and would be again
+        if loaded.shape.lora is not None:  # the weights that were trained
             freeze(loaded, AdaptationSettings(trainable="lora"))
-        account, title = account_of(loaded), bundle
+        account, title = count_parameters(loaded), model_name(bundle)
     else:
         settings = model or ModelSettings()
         for name, value, least in (
@@ -69,12 +75,12 @@ def params(
         if adaptation is not None:
             adaptation.check(is_scratch=False)
             if head == "none":
-                raise SettingError("--trainable is for a model with a head. Pass --head classify.")
+                raise SettingError("--trainable needs a model with a head. Pass --head classify.")
         whole = None
         if head != "none":
             labels = None if head == "lm" else 2 if head == "span" else num_labels or 2
             whole = ModelShape(base=shape, head=head, num_labels=labels, classifier=head_shape or HeadShape())
-        account = _adapted(whole, adaptation) if whole and adaptation else account_of_shape(shape, whole)
+        account = _adapted(whole, adaptation) if whole and adaptation else count_parameters_of_shape(shape, whole)
         title = (
             f"{settings.preset}, vocabulary {shape.vocab_size:,}, {'base alone' if head == 'none' else f'{head} head'}"
         )
@@ -89,12 +95,12 @@ def params(
     print_table(title, ("part", "formula", "parameters"), rows)
 
 
-def _adapted(shape: "ModelShape", adaptation: AdaptationSettings) -> "Account":
-    """The account of a model of which only a part moves."""
+def _adapted(shape: "ModelShape", adaptation: AdaptationSettings) -> "ParameterCount":
+    """The parameter count of a model of which only a part is trained."""
     from headswap.finetuning.layer_rates import freeze
-    from headswap.model.parameter_count import account_of
-    from headswap.model.text_model import lay_out
+    from headswap.model.parameter_count import count_parameters
+    from headswap.model.text_model import build_empty
 
-    model = lay_out(shape.changed(lora=adaptation.lora()))
+    model = build_empty(shape.changed(lora=adaptation.lora()))
     freeze(model, adaptation)
-    return account_of(model)
+    return count_parameters(model)

@@ -24,7 +24,9 @@ def predict(
     fast: Annotated[FastName, Fast] = "auto",
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
 ) -> None:
-    """Label texts, tag words, answer questions: those given, those of a file, or one a line from standard input.
+    """Classify texts, tag words or answer questions with a fine-tuned model.
+
+    The texts are arguments, the lines of a file, or the lines of standard input. The output has one line per text.
 
     Example: headswap predict runs/classifier "a fine film" "a waste of time"
 
@@ -35,25 +37,25 @@ def predict(
     bundle
         Bundle or run folder of a fine-tuned model.
     text
-        Texts to label or tag, or contexts that hold an answer.
+        Texts to classify or tag, or contexts that contain the answer; - reads one per line from standard input.
     file
-        Read the inputs from this file instead (- for standard input). A tagger reads .conll files too.
+        File with the inputs (- is standard input). A tagger reads .conll files too.
     text_pair
-        The second text, where the model reads pairs.
+        Second text, for a model of text pairs.
     question
-        The question to answer from each text.
+        Question to answer from each text.
     text_column
-        Name of the text column of the file; text by default.
+        Name of the text column of the file. [default: text]
     text_pair_column
-        Name of the column with the second text; text_pair by default.
+        Name of the column with the second text. [default: text_pair]
     tokens_column
-        Name of the column with the words to tag; tokens by default. With --text-column raw texts are read instead.
+        Name of the column with the words to tag; --text-column reads raw texts instead. [default: tokens]
     question_column
-        Name of the question column; question by default.
+        Name of the question column. [default: question]
     context_column
-        Name of the context column; context by default.
+        Name of the context column. [default: context]
     precision
-        Number format of the large products. bf16 is faster on a CPU that has it; how far it moves the scores is said.
+        Number format of the matrix products. bf16 is faster on some CPUs; its effect on the scores is reported.
     """
     from headswap.bundle.bundle import Bundle
     from headswap.cli.display import print_json, start_messages
@@ -68,8 +70,8 @@ def predict(
     columns = InputColumns(text_column, text_pair_column, tokens_column, question_column, context_column)
     second = {"text-pair": text_pair, "question": question}
     inputs = inputs_to_read(loaded.task, text, file, columns, second)
-    for answer in predict_texts(loaded, inputs, precision=precision):
+    for prediction in predict_texts(loaded, inputs, precision=precision):
         if flags.json:
-            print_json(answer.as_json())
+            print_json(prediction.as_json())
         else:
-            print(answer.as_line())
+            print(prediction.as_line())

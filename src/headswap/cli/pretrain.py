@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from headswap.batches.config import MaskingSettings
-from headswap.cli.flags import Machine, Masking, Model, Output, Reading, Tokens, Training, TrainingFlags
+from headswap.cli.flags import Data, Machine, Masking, Model, Output, Tokenizer, Training, TrainingFlags
 from headswap.core.errors import counted
 from headswap.data.config import ReadSettings
 from headswap.model.shape import ModelSettings
@@ -23,8 +23,8 @@ def pretrain(
     *corpus: str,
     out: Path,
     flags: Annotated[TrainingFlags, Output] = TrainingFlags(),
-    read: Annotated[ReadSettings | None, Reading] = None,
-    tokenizer: Annotated[TokenizerSettings | None, Tokens] = None,
+    read: Annotated[ReadSettings | None, Data] = None,
+    tokenizer: Annotated[TokenizerSettings | None, Tokenizer] = None,
     model: Annotated[ModelSettings | None, Model] = None,
     masking: Annotated[MaskingSettings | None, Masking] = None,
     training: Annotated[PretrainTraining | None, Training] = None,
@@ -39,7 +39,7 @@ def pretrain(
     corpus
         Files, folders, globs, a token store, a named data set, or - for standard input.
     out
-        Folder of the run.
+        Folder of the new run.
     """
     from headswap.cli.training_verb import run_verb
     from headswap.pretraining.pretrain import pretrain as pretrain_run
@@ -53,11 +53,11 @@ def pretrain(
         "training": training,
         "machine": machine,
     }
-    tell_of_base(*run_verb(pretrain_run, out, flags, sections), flags)
+    report_base(*run_verb(pretrain_run, out, flags, sections), flags)
 
 
-def tell_of_base(run: "RunFolder | None", console: "Console", flags: TrainingFlags) -> None:
-    """What a run that made a base, or went on with one, has to say at its end."""
+def report_base(run: "RunFolder | None", console: "Console", flags: TrainingFlags) -> None:
+    """Print the result of a run that pre-trained or adapted a base."""
     from headswap.cli.display import print_json
 
     if run is None:
@@ -67,35 +67,39 @@ def tell_of_base(run: "RunFolder | None", console: "Console", flags: TrainingFla
         print_json({"run": str(run.path), **result})
     elif not flags.quiet:
         if result["loss"] is not None and "before" in result:
-            console.print(f"Held-out loss of the new text before: {result['before']['loss']:.3f}. After:")
+            console.print(
+                f"Held-out loss on the new text before adaptation: {result['before']['loss']:.3f}. After adaptation:"
+            )
         _print_held_out(console, result)
         if old := result.get("reference"):
-            console.print(f"Loss of the old text: {old['loss_before']:.3f} before, {old['loss_after']:.3f} after.")
+            console.print(
+                f"Loss on the reference text: {old['loss_before']:.3f} before, {old['loss_after']:.3f} after."
+            )
         base = shlex.quote(str(run.path))
         console.print(f"The base is in {run.path}. Next: headswap finetune --base {base} --train FILE --out DIR")
 
 
 def _print_held_out(console: "Console", result: dict[str, Any]) -> None:
-    """What the base knows of text it has not seen, beside what it would score knowing nothing."""
+    """The loss on held-out text, with the losses of a unigram model and of a uniform distribution."""
     if result["loss"] is None:
         return
-    unigram, nothing = (result["references"][name] for name in ("unigram_entropy", "ln_vocabulary"))
+    unigram, uniform = (result["references"][name] for name in ("unigram_entropy", "ln_vocabulary"))
     bits = result["bits_per_byte"]
     size = ""
     if "held_out_documents" in result:  # not in older runs
         size = f" on {counted(result['held_out_documents'], 'document')}, {result['held_out_tokens']:,} tokens"
-    more = f", {bits:.3f} bits per byte" if bits is not None else " at the hidden tokens"
+    more = f", {bits:.3f} bits per byte" if bits is not None else " at the masked tokens"
     console.print(
-        f"Held-out loss {result['loss']:.3f}{size} (perplexity {result['perplexity']:.1f}{more}); knowing only how "
-        f"often each token occurs gives {unigram:.3f}, knowing nothing {nothing:.3f}."
+        f"Held-out loss {result['loss']:.3f}{size} (perplexity {result['perplexity']:.1f}{more}). For comparison: "
+        f"{unigram:.3f} from token frequencies alone, {uniform:.3f} from a uniform distribution."
     )
-    for name, what in (("nsp", "segments that follow each other"), ("sop", "segments in their order")):
+    for name, what in (("nsp", "Next-sentence"), ("sop", "Sentence-order")):
         if (accuracy := result.get(f"{name}_accuracy")) is not None:
             from headswap.metrics.intervals import wilson_interval
 
             pairs, loss = result[f"{name}_pairs"], result[f"{name}_loss"]
             low, high = wilson_interval(accuracy, pairs)
             console.print(
-                f"Told right, {what}: {accuracy:.3f} of {pairs:,} pairs ({low:.3f} to {high:.3f}; .500 by chance), "
-                f"loss {loss:.3f}."
+                f"{what} accuracy {accuracy:.3f} on {pairs:,} pairs (95 % interval {low:.3f} to {high:.3f}; chance is "
+                f"0.500), loss {loss:.3f}."
             )

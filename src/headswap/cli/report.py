@@ -13,11 +13,11 @@ def report(
     no_texts: Annotated[bool, switch("Leave all texts out of the report.")] = False,
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
 ) -> None:
-    """Write the report of a study again, from its run folders.
+    """Write the report of a study again from its run folders.
+
+    All numbers are recomputed from the saved predictions.
 
     Example: headswap report studies/reviews --no-texts
-
-    Every number is computed anew from the predictions that the runs kept.
 
     Parameters
     ----------

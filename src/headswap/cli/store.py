@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
-from headswap.cli.flags import Output, OutputFlags, Reading, switch
+from headswap.cli.flags import Data, Output, OutputFlags, switch
 from headswap.data.config import ReadSettings
 
 
@@ -13,10 +13,12 @@ def store(
     out: Path,
     side: tuple[Literal["word_starts", "sentence_starts"], ...] = (),
     overwrite: Annotated[bool, switch("Replace the store if it exists.")] = False,
-    read: Annotated[ReadSettings | None, Reading] = None,
+    read: Annotated[ReadSettings | None, Data] = None,
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
 ) -> None:
-    """Turn a corpus into a token store: ids on disk, ready for pretrain on any machine.
+    """Encode a corpus as a token store.
+
+    A token store is a folder of token ids that headswap pretrain reads on any machine.
 
     Example: headswap store reviews.txt --tokenizer tokenizer.json --out reviews.store
 
@@ -25,11 +27,11 @@ def store(
     corpus
         Files, folders, globs, a named data set, or - for standard input.
     tokenizer
-        A tokenizer.json, a bundle or run folder, or the lab's dict.txt.
+        A tokenizer.json, a bundle or run folder, an installed base (box:NAME), or the lab's dict.txt.
     out
-        Folder to write.
+        Folder of the token store.
     side
-        A side array to keep beside the ids; give the flag twice for both.
+        Extra array to store with the ids. Repeat the flag for both.
     """
     from headswap.cli.display import print_json, start_messages
     from headswap.core.errors import SettingError
@@ -40,7 +42,7 @@ def store(
 
     console = start_messages(quiet=flags.quiet)
     if not corpus:
-        raise SettingError("No corpus is given. Name files, folders, a data set, or - for standard input.")
+        raise SettingError("No corpus is given. Pass files, folders, a named data set, or - for standard input.")
     reads = [*corpus, *map(str, files_read(corpus)), tokenizer]
     check_folder(out, LAYOUT, overwrite=overwrite, reads=reads, may_be_inside=True)
     built = build_store(read_documents(corpus, read or ReadSettings()), Tokenizer.load(tokenizer), out, side=side)

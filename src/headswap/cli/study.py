@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from cyclopts import Group, Parameter
 
 from headswap.batches.config import MaskingSettings
-from headswap.cli.flags import Adaptation, Head, Machine, Masking, Model, Output, Reading, StudyFlags, Tokens, section
+from headswap.cli.flags import Adaptation, Data, Head, Machine, Masking, Model, Output, StudyFlags, Tokenizer, section
 from headswap.data.config import LabelledSettings
 from headswap.finetuning.config import AdaptationSettings, HeadSettings
 from headswap.model.shape import ModelSettings
@@ -15,8 +15,8 @@ from headswap.study.config import StudyFinetune, StudySettings
 from headswap.tokens.config import TokenizerSettings
 from headswap.training.config import MachineSettings
 
-Pretraining = Parameter(name="pretrain", group=Group("Pre-training", sort_key=2))
-Finetuning = Parameter(name="finetune", group=Group("Fine-tuning", sort_key=2))
+Pretraining = Parameter(name="pretrain", group=Group("Pre-training"))
+Finetuning = Parameter(name="finetune", group=Group("Fine-tuning"))
 
 
 def study(
@@ -26,8 +26,8 @@ def study(
     out: Path,
     flags: Annotated[StudyFlags, Output] = StudyFlags(),
     study: Annotated[StudySettings | None, section("Study")] = None,
-    data: Annotated[LabelledSettings | None, Reading] = None,
-    tokenizer: Annotated[TokenizerSettings | None, Tokens] = None,
+    data: Annotated[LabelledSettings | None, Data] = None,
+    tokenizer: Annotated[TokenizerSettings | None, Tokenizer] = None,
     model: Annotated[ModelSettings | None, Model] = None,
     head: Annotated[HeadSettings | None, Head] = None,
     adaptation: Annotated[AdaptationSettings | None, Adaptation] = None,
@@ -36,17 +36,17 @@ def study(
     finetune: Annotated[StudyFinetune | None, Finetuning] = None,
     machine: Annotated[MachineSettings | None, Machine] = None,
 ) -> int:
-    """Learn what pre-training buys: arms x budgets x seeds, with statistics and a report.
+    """Measure what pre-training gains: arms x budgets x seeds, statistics, report.
+
+    The same command resumes a study that was stopped. Settings of the two trainings have a prefix:
+    --pretrain.max-minutes 10, --finetune.num-train-epochs 5.
 
     Example: headswap study --corpus reviews.txt --train train.csv --test test.csv --out studies/reviews
-
-    The same command goes on where it was. Settings of both trainings have a prefix: --pretrain.max-minutes 10,
-    --finetune.num-train-epochs 5.
 
     Parameters
     ----------
     dataset
-        A named data set that is corpus, train and test at once, such as movies.
+        Named data set that provides corpus, train and test, such as movies.
     out
         Folder of the study.
     """
@@ -70,7 +70,7 @@ def study(
 
 
 def run_study_verb(out: Path, flags: StudyFlags, sections: dict[str, Any]) -> int:
-    """Conduct a study, write its report, print it; the exit code says whether all jobs were done."""
+    """Run a study, write and print its report; the exit code is 0 if all jobs were done."""
     from headswap.cli.display import print_json, start_messages
     from headswap.cli.study_display import JobDisplay, print_results
     from headswap.core.errors import RunError, counted
@@ -98,13 +98,13 @@ def run_study_verb(out: Path, flags: StudyFlags, sections: dict[str, Any]) -> in
     if names:
         why = "Stopped" if outcome.was_stopped else "Out of time"
         shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
-        console.print(f"{why}: left out {shown}. The same command goes on from here.")
+        console.print(f"{why}: {shown} did not run. The same command runs the rest.")
     if not any(done.plan.jobs[entry.job].is_done for entry in done.plan.entries):
         if outcome.was_stopped:
             return 130
         if outcome.failed:
             raise RunError(f"All jobs failed, so there is nothing to report. See {out}/logs.")
-        raise RunError("No job fits into the time that was given, so there is nothing to report. Give more time.")
+        raise RunError("No job fits into --max-minutes, so there is nothing to report. Raise it.")
     material = read_study(out)
     results = write_report(material, out, with_texts=not flags.no_texts)
     if flags.json:
@@ -115,6 +115,6 @@ def run_study_verb(out: Path, flags: StudyFlags, sections: dict[str, Any]) -> in
     if outcome.was_stopped:
         return 130
     if outcome.failed:
-        console.print(f"{counted(len(outcome.failed), 'job')} failed; the same command tries again.")
+        console.print(f"{counted(len(outcome.failed), 'job')} failed. The same command tries them again.")
         return 1
     return 0

@@ -1,4 +1,4 @@
-"""What a person sees of a study: a line a job, the table with small curves, and where the report is."""
+"""What a study prints: one line per job, then the table of results and the path of the report."""
 
 import time
 from pathlib import Path
@@ -13,34 +13,34 @@ from headswap.study.chart_files import spark_line
 from headswap.study.charts import mean_curve
 from headswap.study.estimate import Preflight
 from headswap.study.executor import Watcher
-from headswap.study.findings import seconds as told_seconds
+from headswap.study.findings import seconds as readable_seconds
 from headswap.study.plan import Job
 
-SECONDS_BETWEEN_LOOKS = 1.0
+SECONDS_BETWEEN_UPDATES = 1.0
 
 
 class JobDisplay(Watcher):
-    """A line for every job that ends; on a terminal also what is running."""
+    """One line per finished job; on a terminal also the running jobs."""
 
     def __init__(self, console: Console, *, quiet: bool) -> None:
         self.console, self.quiet = console, quiet
         self.num_jobs = self.num_ended = 0
         self.status = console.status("") if console.is_terminal and not quiet else None
-        self.looked = 0.0
+        self.updated = 0.0
 
     def on_preflight(self, preflight: Preflight) -> None:
-        """Say what is coming."""
+        """Print the number of jobs and the estimated time."""
         self.num_jobs, self.num_ended = preflight.num_jobs, preflight.num_done
         if not self.quiet:
-            self.console.print(f"Pre-flight: {preflight.sentence()}")
+            self.console.print(f"Plan: {preflight.sentence()}")
 
     def on_start(self, job: Job) -> None:
-        """Nothing is said: a job is told when it ends."""
+        """Show the status line; a job is printed when it ends."""
         if self.status:
             self.status.start()
 
     def on_end(self, job: Job, *, seconds: float, problem: str | None) -> None:
-        """One line a job; a problem is told even when quiet."""
+        """Print one line; a failure is printed even with --quiet."""
         if job.kind in ("probe", "tokenizer"):
             if problem:
                 self.console.print(f"FAILED {job.name}: {problem}", soft_wrap=True)
@@ -50,26 +50,26 @@ class JobDisplay(Watcher):
         if problem:
             self.console.print(f"{place} FAILED {job.name}: {problem}", soft_wrap=True)
         elif not self.quiet:
-            self.console.print(f"{place} {job.name}  {told_seconds(seconds)}")
+            self.console.print(f"{place} {job.name}  {readable_seconds(seconds)}")
 
     def on_wait(self, running: list[Job]) -> None:
-        """What is running, and how far it is."""
-        if self.status is None or time.monotonic() - self.looked < SECONDS_BETWEEN_LOOKS:
+        """Show the running jobs with their epochs."""
+        if self.status is None or time.monotonic() - self.updated < SECONDS_BETWEEN_UPDATES:
             return
-        self.looked = time.monotonic()
+        self.updated = time.monotonic()
         if running:
-            names = ", ".join(f"{job.name}{_how_far(job)}" for job in running)
-            self.status.update(Text(names))  # a string would be read as markup
+            names = ", ".join(f"{job.name}{_epoch(job)}" for job in running)
+            self.status.update(Text(names))  # a plain string would be parsed as markup
         else:
             self.status.stop()
 
     def close(self) -> None:
-        """Take the line down."""
+        """Remove the status line."""
         if self.status:
             self.status.stop()
 
 
-def _how_far(job: Job) -> str:
+def _epoch(job: Job) -> str:
     file = Path(job.folder) / "metrics.jsonl"
     try:
         last = file.read_text(encoding="utf-8").rstrip().rpartition("\n")[2]
@@ -84,21 +84,21 @@ def _how_far(job: Job) -> str:
 
 
 def print_results(results: dict[str, Any], *, out: Path | None) -> None:
-    """The table, the answer, and where the rest is."""
+    """Print the table, the main findings, and where the report is."""
     cells = {(cell["arm"], cell["labels"]): cell for cell in results["cells"]}
-    of_what, curves = _curves(results)
+    split, curves = _curves(results)
     columns = ["arm", *(f"{budget['labels']:,} labels" for budget in results["budgets"])]
-    columns += [of_what] if curves else []
+    columns += [split] if curves else []
     rows = []
     for arm in results["arms"]:
-        told = [_cell(cells.get((arm, budget["labels"])), results["metric"]) for budget in results["budgets"]]
-        rows.append([arm, *told, *([curves.get(arm, "")] if curves else [])])
+        shown = [_cell(cells.get((arm, budget["labels"])), results["metric"]) for budget in results["budgets"]]
+        rows.append([arm, *shown, *([curves.get(arm, "")] if curves else [])])
     metric = {"macro_f1": "macro-F1"}.get(results["metric"], results["metric"])
     seeds = counted(len(results["seeds"]), "seed")
     title = f"Test {metric}, mean and 95 % interval, {seeds}, {results['num_test']:,} texts"
     if curves:
         largest = results["budgets"][-1]["labels"]
-        title += f"\nBars: {of_what} accuracy from epoch to epoch, {largest:,} labels"
+        title += f"\nBars: {split} accuracy per epoch with {largest:,} labels"
     print_table(title, columns, rows)
     for sentence in [*results["headline"], *results["caveats"]]:
         print(sentence)
@@ -107,7 +107,7 @@ def print_results(results: dict[str, Any], *, out: Path | None) -> None:
 
 
 def _cell(cell: dict[str, Any] | None, metric: str) -> str:
-    """Mean and interval over seeds; of a single seed the error of the test sample, which is known for accuracy."""
+    """Mean and interval over seeds; for one seed the interval of the test sample, which exists for accuracy."""
     if cell is None:
         return "not run"
     span = ""
@@ -119,7 +119,7 @@ def _cell(cell: dict[str, Any] | None, metric: str) -> str:
 
 
 def _curves(results: dict[str, Any]) -> tuple[str, dict[str, str]]:
-    """Mean accuracy by epoch at the largest budget, as small bars on one scale, and of which texts it is."""
+    """The split, and the mean accuracy per epoch of each arm at the largest budget as small bars on one scale."""
     largest = results["budgets"][-1]["labels"]
     for measure, texts in (("eval_accuracy", "validation"), ("train_accuracy", "training")):
         chosen = [c for c in results["curves"] if c["labels"] == largest and c["measure"] == measure]

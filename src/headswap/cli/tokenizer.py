@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-from headswap.cli.flags import Output, OutputFlags, Reading, switch
+from headswap.cli.flags import Data, Output, OutputFlags, switch
 from headswap.data.config import ReadSettings
 from headswap.tokens.config import TokenizerKind
 
@@ -15,7 +15,7 @@ def tokenizer(
     vocab_size: int | None = None,
     lowercase: bool = False,
     overwrite: Annotated[bool, switch("Replace the file if it exists.")] = False,
-    read: Annotated[ReadSettings | None, Reading] = None,
+    read: Annotated[ReadSettings | None, Data] = None,
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
 ) -> None:
     """Train a tokenizer on a corpus.
@@ -27,13 +27,13 @@ def tokenizer(
     corpus
         Files, folders, globs, a named data set, or - for standard input.
     out
-        File to write, tokenizer.json by custom.
+        File to write, usually tokenizer.json.
     kind
-        Byte-level BPE, unigram, WordPiece, or whole words.
+        Kind of tokenizer: byte-level BPE, unigram, WordPiece, or whole words.
     vocab_size
-        Vocabulary size, special tokens included. By default it is fitted to the corpus.
+        Vocabulary size including special tokens. [default: chosen from the size of the corpus]
     lowercase
-        Lower-case all text inside the tokenizer.
+        Lower-case all text.
     """
     from headswap.cli.display import print_json, start_messages
     from headswap.core.errors import SettingError
@@ -46,7 +46,7 @@ def tokenizer(
 
     console = start_messages(quiet=flags.quiet)
     if not corpus:
-        raise SettingError("No corpus is given. Name files, folders, a data set, or - for standard input.")
+        raise SettingError("No corpus is given. Pass files, folders, a named data set, or - for standard input.")
     check_file(
         out, what="tokenizer", is_ours=is_tokenizer, overwrite=overwrite, reads=files_read(corpus),
         example="tokenizer.json",
@@ -60,5 +60,6 @@ def tokenizer(
         )
     elif not flags.quiet:
         console.print(
-            f"{out}: {kind}, {trained.vocab_size:,} tokens, fingerprint {trained.fingerprint}. Round trip checked."
+            f"{out}: {kind}, {trained.vocab_size:,} tokens, fingerprint {trained.fingerprint}. "
+            "Decoding was checked to restore encoded text."
         )

@@ -1,4 +1,4 @@
-"""What `pretrain` and `finetune` share: flags to sections, a display around the run."""
+"""What `pretrain`, `adapt` and `finetune` share: a training run with its display."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,7 +14,7 @@ from headswap.training.run_folder import RunFolder
 def run_verb(
     train: Callable[..., RunFolder], out: Path, flags: TrainingFlags, sections: Mapping[str, Any]
 ) -> tuple[RunFolder | None, Console]:
-    """The run, or None in a process that has nothing to say; and the console for messages."""
+    """Train; returns the run (None in all but the first process of torchrun) and the console for messages."""
     console = start_messages(quiet=flags.quiet)
     with Display(console, quiet=flags.quiet) as display:
         run = train(

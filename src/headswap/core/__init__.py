@@ -1,1 +1,1 @@
-"""Core: errors, strict settings, named seeds, atomic files. Free of torch."""
+"""Core: errors, strict settings, named seeds, atomic files. Imports no torch."""

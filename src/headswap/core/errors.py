@@ -1,7 +1,7 @@
-"""The one family of errors that users see.
+"""The family of errors that users see.
 
-An error is a sentence: what is wrong with which value, where, what is allowed, what to do. The command line prints it
-without a traceback and leaves with `exit_code`. Everything else that is raised is a defect of ours.
+An error message is a sentence: what is wrong with which value, where, what is allowed, what to do. The command line
+prints it without a traceback and exits with `exit_code`. Any other exception is a bug in headswap.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,17 +13,17 @@ from pathlib import Path
 MOST_PROBLEMS_SHOWN = 10
 MOST_NEIGHBOURS = 2_000
 MOST_MEANT = 3
-NEAR_FILE = 0.75  # nearer than a setting: every folder has some name that is faintly alike
+NEAR_FILE = 0.75  # a higher cutoff than for settings: most folders have a name that is slightly similar
 
 
 class HeadswapError(Exception):
-    """Something the user can mend."""
+    """A problem that the user can fix."""
 
     exit_code = 2
 
 
 class InputError(HeadswapError):
-    """A file, a text or a label is not as it must be."""
+    """A file, a text or a label is invalid."""
 
 
 class SettingError(HeadswapError):
@@ -31,20 +31,20 @@ class SettingError(HeadswapError):
 
 
 class MissingExtraError(HeadswapError):
-    """A part of headswap that has to be installed first was asked for."""
+    """An optional dependency is needed and is not installed."""
 
     def __init__(self, what: str, *, extra: str, package: str) -> None:
         super().__init__(f"{what} needs the package '{package}'. Install it with: pip install 'headswap[{extra}]'")
 
 
 class RunError(HeadswapError):
-    """A run was started rightly and failed on its way."""
+    """A run was started with valid input and failed later."""
 
     exit_code = 1
 
 
 def raise_problems(problems: Sequence[str], *, error: type[HeadswapError] = InputError, hint: str = "") -> None:
-    """Raise all that was found wrong with one input at once, a hint last; do nothing if that is nothing."""
+    """Raise all problems of one input as one error, with the hint at the end; do nothing if there are none."""
     if not problems:
         return
     shown = list(problems[:MOST_PROBLEMS_SHOWN])
@@ -56,26 +56,26 @@ def raise_problems(problems: Sequence[str], *, error: type[HeadswapError] = Inpu
 
 
 class Collected:
-    """Several inputs, each tried in turn; what is wrong with any of them is raised together."""
+    """Collects the problems of several inputs, so that they are raised together."""
 
     def __init__(self) -> None:
         self.problems: list[str] = []
 
     @contextmanager
     def trying(self) -> Iterator[None]:
-        """Keep an `InputError` of the body for later."""
+        """Catch an `InputError` of the body and keep it."""
         try:
             yield
         except InputError as problem:
             self.problems.append(str(problem))
 
     def raise_found(self) -> None:
-        """Raise what was kept."""
+        """Raise the problems that were kept, if any."""
         raise_problems(self.problems)
 
 
 def did_you_mean(given: str, allowed: Iterable[str]) -> str:
-    """` Did you mean 'x'?`, or nothing where no name is near: alike, or with the given word as a part of it."""
+    """` Did you mean 'x'?` for a similar name, or for names with `given` as one of their words; otherwise ""."""
     names = list(allowed)
     near = get_close_matches(given, names, n=1, cutoff=0.6)
     near = near or [name for name in names if given in name.replace("-", "_").split("_")][:MOST_MEANT]
@@ -84,14 +84,14 @@ def did_you_mean(given: str, allowed: Iterable[str]) -> str:
 
 
 def absent(path: str | Path, *, names: Iterable[str] = ()) -> str:
-    """`x.txt does not exist.` and what may have been meant: a file beside it, or one of the other `names`."""
+    """`x.txt does not exist.`, with a suggestion if a file in the same folder or one of `names` is similar."""
     path, names = Path(path), list(names)
     folder = path.expanduser().parent
     if not folder.is_dir():
         return f"{path} does not exist; there is no folder {folder}.{did_you_mean(str(path), names)}"
     try:
         beside = sorted(entry.name for entry in islice(folder.iterdir(), MOST_NEIGHBOURS))
-    except OSError:  # a folder that cannot be listed
+    except OSError:  # the folder cannot be listed
         beside = []
     if near := get_close_matches(path.name, [*names, *beside], n=1, cutoff=NEAR_FILE):
         meant = near[0] if near[0] in names else path.parent / near[0]
@@ -105,7 +105,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def listed(names: Iterable[object], *, most: int = 8) -> str:
-    """`'a', 'b', 'c' and 4 more`, for use inside a sentence."""
+    """`'a', 'b', 'c' and 4 more`, as part of a sentence."""
     every = [f"'{name}'" for name in names]
     if len(every) <= most:
         return ", ".join(every)

@@ -1,9 +1,9 @@
-"""Files that are whole or not there.
+"""Atomic files and folders: complete or absent.
 
-A writer works under a temporary name beside the target; the data is flushed to the disk and then renamed. A process
+Data is written under a temporary name next to the target, flushed to the disk, and then renamed. A process that is
 killed at any moment leaves either the old file or the new one, and at most a `.tmp-` leftover, which is removed from a
-run folder when its run resumes. A folder is replaced only if headswap wrote all that is in it: see ownership.py. What
-was written can be checked later against a manifest: see manifest.py.
+run folder when the run is resumed. A folder is replaced only if headswap wrote everything in it (see ownership.py).
+The contents of a folder can be checked later against its manifest (see manifest.py).
 """
 
 import ctypes
@@ -24,12 +24,12 @@ from headswap.core.ownership import ASIDE, Layout, check_replaceable, finished_n
 CHUNK = 1 << 20
 AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of renameat2(2), Linux
 LARGEST_JSON = 1 << 28
-"""Bytes of the largest JSON file that is read: a tokenizer of a million entries has a tenth of it."""
+"""Size limit of a JSON file in bytes; a tokenizer with a million entries has a tenth of it."""
 
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary path to write to; it becomes `path` at the end, or vanishes if the body fails."""
+    """Yield a temporary path to write to; it is renamed to `path` at the end, or removed if the body fails."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = unique(path)
     try:
@@ -37,16 +37,17 @@ def atomic_file(path: Path) -> Iterator[Path]:
         _flush(temporary)
         os.replace(temporary, path)
     finally:
-        with suppress(OSError):  # a read-only disk must not hide what went wrong
+        with suppress(OSError):  # on a read-only disk this must not hide the first error
             temporary.unlink(missing_ok=True)
     flush_folder(path.parent)
 
 
 @contextmanager
 def atomic_folder(path: Path, layout: Layout) -> Iterator[Path]:
-    """Yield a temporary folder to fill; it becomes `path` at the end and replaces what headswap wrote there.
+    """Yield a temporary folder to write to; at the end it is renamed to `path` and replaces what headswap wrote there.
 
-    A `path` that is a link or holds files that are not of the `layout` is refused, before the body and after it.
+    If `path` is a link or contains files outside of the `layout`, this is an error. It is checked before and after the
+    body.
     """
     _check(path, layout)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -70,15 +71,15 @@ def atomic_folder(path: Path, layout: Layout) -> Iterator[Path]:
 def _check(path: Path, layout: Layout) -> None:
     if path.is_symlink() or (path.exists() and not path.is_dir()):
         what = "a symbolic link" if path.is_symlink() else "a file"
-        raise SettingError(f"{path} is {what}, where a folder is to be written. Choose another name.")
+        raise SettingError(f"{path} is {what}, but a folder has to be written there. Choose another name.")
     check_replaceable(path, layout)
 
 
 def _put_in_place(temporary: Path, path: Path) -> None:
-    """Rename a folder over another one: in one stroke where the system can, else in two that can be undone."""
+    """Rename a folder over another one: atomically if the system can, otherwise by two renames that can be undone."""
     if not path.exists():
         os.replace(temporary, path)
-    elif not exchange(temporary, path):  # what was there is now under the temporary name, and is removed as such
+    elif not exchange(temporary, path):  # the old folder now has the temporary name and is removed with it
         aside = unique(path, ASIDE)
         os.replace(path, aside)
         os.replace(temporary, path)
@@ -86,7 +87,7 @@ def _put_in_place(temporary: Path, path: Path) -> None:
 
 
 def restore_folder(path: Path, layout: Layout) -> None:
-    """Put back what was set aside by a writer that was killed between its two renames; foreign folders are left."""
+    """Restore a folder whose writer was killed between its two renames; foreign folders are not touched."""
     for aside in _set_aside(path, layout):
         if path.exists():
             remove_folder(aside)
@@ -95,7 +96,7 @@ def restore_folder(path: Path, layout: Layout) -> None:
 
 
 def _set_aside(path: Path, layout: Layout) -> list[Path]:
-    """Folders that `_put_in_place` set aside and in which nothing is foreign, the newest first."""
+    """Folders that `_put_in_place` renamed and that contain no foreign files, newest first."""
     beside = path.parent.iterdir() if path.parent.is_dir() else ()
     ours = [
         entry
@@ -110,7 +111,7 @@ def _set_aside(path: Path, layout: Layout) -> list[Path]:
 
 
 def remove_leftovers(path: Path, layout: Layout) -> None:
-    """Remove the temporary folders that killed writers of `path` left beside it; call it under the lock of `path`."""
+    """Remove the temporary folders that killed writers of `path` left next to it; call it under the lock of `path`."""
     beside = path.parent.iterdir() if path.parent.is_dir() else ()
     for entry in list(beside):
         is_ours = is_unfinished(entry.name) and finished_name(entry.name) == path.name and not entry.is_symlink()
@@ -119,7 +120,7 @@ def remove_leftovers(path: Path, layout: Layout) -> None:
 
 
 def exchange(one: Path, other: Path) -> bool:
-    """Swap two names in one atomic stroke; False where the system or the file system cannot."""
+    """Swap two names atomically; False if the operating system or the file system cannot."""
     function = _renameat2()
     if function is None:
         return False
@@ -140,7 +141,7 @@ def _renameat2() -> Any:
 
 
 def remove_folder(path: Path) -> None:
-    """Remove a folder tree if it is there."""
+    """Remove a folder tree if it exists."""
     if path.is_symlink() or path.is_file():
         path.unlink()
     elif path.exists():
@@ -148,7 +149,7 @@ def remove_folder(path: Path) -> None:
 
 
 def discard_folder(path: Path) -> None:
-    """Remove a folder tree so that a process killed on the way leaves no half of it under its name."""
+    """Remove a folder tree; a process that is killed meanwhile leaves no partial folder under its name."""
     if path.is_dir() and not path.is_symlink():
         doomed = unique(path)
         os.replace(path, doomed)
@@ -163,23 +164,25 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """Read a JSON file; a broken one is an error that names it."""
+    """Read a JSON file; an invalid file is an `InputError` with its name."""
     try:
         if path.stat().st_size > LARGEST_JSON:
-            raise InputError(f"{path} is larger than {LARGEST_JSON >> 20} MiB, so it is no JSON file of ours.")
+            raise InputError(
+                f"{path} is larger than {LARGEST_JSON >> 20} MiB, so headswap did not write it. Restore it from a copy."
+            )
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(absent(path)) from None
     except IsADirectoryError:
-        raise InputError(f"{path} is a folder where a JSON file is needed. Restore the file from a copy.") from None
+        raise InputError(f"{path} is a folder, but a JSON file is needed. Restore the file from a copy.") from None
     except (UnicodeDecodeError, json.JSONDecodeError) as problem:
-        raise InputError(f"{path} is not valid JSON ({problem}). Restore it from a copy, or make it again.") from None
+        raise InputError(f"{path} is not valid JSON ({problem}). Restore it from a copy, or create it again.") from None
     except RecursionError:
         raise InputError(f"{path} is not valid JSON (nested too deeply). Restore it from a copy.") from None
 
 
 def has_entry(path: Path, name: str) -> bool:
-    """Whether a file is a JSON object with an entry of this name."""
+    """Whether a file contains a JSON object with this key."""
     try:
         content = read_json(path)
     except (InputError, OSError):
@@ -188,11 +191,11 @@ def has_entry(path: Path, name: str) -> bool:
 
 
 def sha256_of_file(path: Path) -> str:
-    """The hexadecimal SHA-256 of a file's bytes, read in pieces."""
+    """The SHA-256 of a file as hexadecimal digits; the file is read in chunks."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
-        while piece := file.read(CHUNK):
-            digest.update(piece)
+        while chunk := file.read(CHUNK):
+            digest.update(chunk)
     return digest.hexdigest()
 
 
@@ -202,8 +205,8 @@ def _flush(file: Path) -> None:
 
 
 def flush_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    with suppress(OSError):  # Windows cannot open a folder; there the rename alone must do
+    """Flush the directory entries of a folder to the disk."""
+    with suppress(OSError):  # Windows cannot open a folder; only the rename is done there
         handle = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(handle)

@@ -1,8 +1,9 @@
-"""Bases in the box: `box:NAME`, a bundle that comes as an installed package.
+"""Installed bases: `box:NAME` is a bundle inside an installed Python package.
 
-A package offers a base by an entry point of the group `headswap.bases`. Its name is the base's; its object is the path
-of the bundle folder, or a function that returns it. So anyone can ship one: docs/bases.md says how. Here a name becomes
-a folder, and what is installed is listed; nothing is loaded and torch is not imported. Loading is left to bundle.py.
+A package provides a base by an entry point of the group `headswap.bases`. The entry point has the name of the base and
+refers to the path of the bundle folder, or to a function that returns it. docs/bases.md describes how to publish one.
+This module maps names to folders and lists what is installed. Weights are loaded by bundle.py. Torch is
+not imported.
 """
 
 import os
@@ -21,14 +22,14 @@ PREFIX = "box:"
 OWN_BASE = "reviews-en"
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 OWN_PACKAGE = (
-    "It comes with the package headswap-base-reviews-en. In headswap's sources, install it with: "
+    "It is part of the package headswap-base-reviews-en. In a checkout of headswap, install it with: "
     "pip install ./bases/reviews-en"
 )
 
 
 @dataclass(frozen=True)
 class BaseInfo:
-    """What a listing says of an installed base; what its bundle does not record is None."""
+    """An installed base as listed by `headswap bases`; values that its bundle does not record are None."""
 
     name: str
     package: str
@@ -41,9 +42,9 @@ class BaseInfo:
     max_length: int | None = None
     parameters: int | None = None
     bytes: int | None = None
-    """Of the weights."""
+    """Size of the weights."""
     tokens: int | None = None
-    """Tokens it was trained on, repetitions counted."""
+    """Tokens it was trained on, including repetitions."""
     held_out_loss: float | None = None
     held_out_bits_per_byte: float | None = None
     licence: str | None = None
@@ -57,32 +58,32 @@ class BaseInfo:
 
 
 def is_boxed(name: str | os.PathLike[str]) -> bool:
-    """Whether a name means an installed base. A file or folder of the same name goes first."""
+    """Whether a name means an installed base. A file or folder of the same name takes precedence."""
     return str(name).startswith(PREFIX) and not Path(name).exists()
 
 
 def base_folder(name: str | os.PathLike[str]) -> Path:
-    """The bundle folder behind `box:NAME`; a base that is missing or broken is a sentence."""
+    """The bundle folder of `box:NAME`; an `InputError` if the base is missing or broken."""
     wanted = str(name).removeprefix(PREFIX)
     found = [point for point in _entry_points() if point.name == wanted]
     if not found:
         raise InputError(_missing(wanted))
     if len(found) > 1:
         packages = listed(sorted(_package(point) for point in found))
-        raise InputError(f"Several packages offer a base '{wanted}': {packages}. Uninstall all but one of them.")
+        raise InputError(f"Several packages provide a base '{wanted}': {packages}. Uninstall all but one of them.")
     return _folder(found[0])
 
 
 def checked_base(name: str | os.PathLike[str]) -> Path:
-    """The same folder, once every file in it has the checksum that it was saved with."""
+    """The bundle folder of `box:NAME`, after the checksums of all its files were verified."""
     folder = base_folder(name)
     if problems := manifest_problems(folder):
-        raise InputError(f"{name} is not as it was packed. {' '.join(problems)} Install its package again.")
+        raise InputError(f"{name} differs from what was packaged. {' '.join(problems)} Install its package again.")
     return folder
 
 
 def list_bases() -> list[BaseInfo]:
-    """What is installed, by name; one that is broken is listed with its problem."""
+    """All installed bases, sorted by name; a broken base is listed with its problem."""
     return sorted((_info(point) for point in _entry_points()), key=lambda info: (info.name, info.package))
 
 
@@ -96,36 +97,36 @@ def _package(point: EntryPoint) -> str:
 
 def _missing(wanted: str) -> str:
     names = sorted({point.name for point in _entry_points()})
-    installed = f"Installed are {listed(names)}." if names else "None is installed."
-    elsewhere = f"It comes with a package of its own, called headswap-base-{wanted} by custom."
+    installed = f"Installed bases: {listed(names)}." if names else "No base is installed."
+    elsewhere = f"Install the package that provides it, by convention headswap-base-{wanted}."
     how = OWN_PACKAGE if wanted == OWN_BASE else elsewhere
-    return f"There is no base '{wanted}' in the box. {installed}{did_you_mean(wanted, names)} {how}"
+    return f"The base '{wanted}' is not installed. {installed}{did_you_mean(wanted, names)} {how}"
 
 
 def _folder(point: EntryPoint) -> Path:
-    """What the entry point names, if it is there."""
-    whose = f"The base '{point.name}' of {_package(point)}"
+    """The folder that an entry point refers to; an `InputError` if it is not usable."""
+    base = f"The base '{point.name}' of {_package(point)}"
     try:
         found = point.load()
         found = found() if callable(found) else found
     except HeadswapError as problem:
-        raise InputError(f"{whose} cannot be used. {problem}") from None
-    except (Exception, SystemExit) as problem:  # the code of others, who may raise anything
-        told = f"{type(problem).__name__}: {problem}".rstrip(": ")
+        raise InputError(f"{base} cannot be used. {problem}") from None
+    except (Exception, SystemExit) as problem:  # code of other packages may raise anything
+        reason = f"{type(problem).__name__}: {problem}".rstrip(": ")
         raise InputError(
-            f"{whose} cannot be used: its entry point {point.value} ended in {told}. "
-            "Install it again, or tell its maker."
+            f"{base} cannot be used: its entry point {point.value} raised {reason}. "
+            "Install it again, or report this to its maintainer."
         ) from None
     if not isinstance(found, str | os.PathLike) or not Path(found).is_absolute():
         raise InputError(
-            f"{whose} cannot be used: its entry point {point.value} gives {found!r}, not the whole path of a folder. "
-            "Tell its maker."
+            f"{base} cannot be used: its entry point {point.value} returns {found!r}, not an absolute path. "
+            "Report this to its maintainer."
         )
     folder = Path(found)
     if not (folder / CONFIG).is_file():
-        what = "is no bundle: it has no config.json" if folder.exists() else "does not exist"
+        what = "is not a bundle (it has no config.json)" if folder.exists() else "does not exist"
         raise InputError(
-            f"{whose} came without its weights: {folder} {what}. Install it again, or build it as its README says."
+            f"{base} has no weights: {folder} {what}. Install it again, or build it as described in its README."
         )
     return folder
 
@@ -142,10 +143,12 @@ def _info(point: EntryPoint) -> BaseInfo:
 
 
 def _described(folder: Path) -> dict[str, Any]:
-    """What the bundle's config and its card say."""
+    """The values of `BaseInfo` that are in the bundle's config.json and card."""
     config = read_json(folder / CONFIG)
     if not isinstance(config, dict):
-        raise InputError(f"{folder / CONFIG} is JSON, but not an object, so it describes no model.")
+        raise InputError(
+            f"{folder / CONFIG} is JSON, but not an object, so it describes no model. Install the package again."
+        )
     card = config.get("card")
     card = card if isinstance(card, dict) else {}
     return {

@@ -1,9 +1,9 @@
-"""A lock on a folder that a dead process does not hold.
+"""A lock on a folder, held by at most one process.
 
-The operating system keeps it (flock), so it ends with its process, however that ends. The file `.lock` says who holds
-it and is removed at the end; one that was left behind by a killed process stops nobody. A `.lock` that is a link, has
-other names too, or holds something else is foreign: it is refused and never written. Where there is no flock (Windows)
-nothing is locked.
+The operating system keeps the lock (flock), so it is released when the process ends, even if it is killed. The file
+`.lock` contains the process number and the host of the holder and is removed on release. A `.lock` file that a killed
+process left has no effect. A `.lock` that is a link, has hard links, or has other content is foreign: it is an error,
+and it is never written to. On systems without flock (Windows) nothing is locked.
 """
 
 import errno
@@ -29,14 +29,14 @@ log = logging.getLogger("headswap")
 
 
 class FolderLock:
-    """Held by at most one process at a time."""
+    """The lock of one folder."""
 
     def __init__(self, folder: Path) -> None:
         self.file = folder / LOCK_FILE
         self._handle: int | None = None
 
     def take(self) -> None:
-        """Take the lock, or raise a sentence that says who has it."""
+        """Take the lock, or raise an error with the process that holds it."""
         if fcntl is None or self._handle is not None:
             return
         while True:
@@ -51,12 +51,12 @@ class FolderLock:
                 os.close(handle)
                 log.info("%s cannot be locked (%s).", self.file.parent, problem.strerror)
                 return
-            if _is_still(self.file, handle):  # its last holder may have removed it in between
+            if _is_still(self.file, handle):  # the last holder may have removed it meanwhile
                 break
             os.close(handle)
         if not _is_ours(handle):
             os.close(handle)
-            raise self._foreign("holds something else than a lock")
+            raise self._foreign("has other content than a lock file of headswap")
         os.ftruncate(handle, 0)
         os.write(handle, json.dumps({"process": os.getpid(), "host": socket.gethostname()}).encode())
         self._handle = handle
@@ -75,7 +75,7 @@ class FolderLock:
                 os.close(handle)
 
     def release(self) -> None:
-        """Let go, and leave no file behind."""
+        """Release the lock and remove its file."""
         if self._handle is not None:
             with suppress(OSError):
                 if _is_still(self.file, self._handle):
@@ -84,37 +84,37 @@ class FolderLock:
             self._handle = None
 
     def _open(self, flags: int = 0) -> int:
-        """Open the file itself, never what a link names."""
+        """Open the lock file; links are not followed."""
         try:
             handle = os.open(self.file, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | flags, 0o644)
         except OSError as problem:
             if problem.errno in (errno.ELOOP, errno.EMLINK):
                 raise self._foreign("is a symbolic link") from None
             if problem.errno in (errno.EISDIR, errno.ENXIO):
-                raise self._foreign("is no file") from None
+                raise self._foreign("is not a regular file") from None
             raise
         state = os.fstat(handle)
         if not stat.S_ISREG(state.st_mode) or state.st_nlink > 1:
             os.close(handle)
-            raise self._foreign("has other names too (hard links)" if state.st_nlink > 1 else "is no file")
+            raise self._foreign("has hard links" if state.st_nlink > 1 else "is not a regular file")
         return handle
 
     def _foreign(self, what: str) -> SettingError:
         return SettingError(f"{self.file} {what}, so headswap did not write it. Remove it, or choose another folder.")
 
     def continue_with(self, other: "FolderLock") -> None:
-        """Hold the lock of a folder that has replaced this one; `other` took it before, under a temporary name."""
+        """Take over the lock of a folder that replaced this one; `other` locked it while it had a temporary name."""
         if self._handle is not None:
             os.close(self._handle)
         self._handle, other._handle = other._handle, None
 
     def _refusal(self, handle: int) -> SettingError:
         return SettingError(
-            f"{self.file.parent} is in use{_holder(handle)}. Wait for its run or stop it, or choose another folder."
+            f"{self.file.parent} is in use{_holder(handle)}. Wait for that run, stop it, or choose another folder."
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy in another process holds nothing."""
+        """State for pickling: a copy in another process does not hold the lock."""
         return {"file": self.file, "_handle": None}
 
 
@@ -124,7 +124,7 @@ def is_held(file: Path) -> bool:
         return False
     try:
         handle = os.open(file, os.O_RDWR)
-    except OSError:  # removed, or not ours to write
+    except OSError:  # it was removed, or is not writable
         return False
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -138,7 +138,7 @@ def is_held(file: Path) -> bool:
 
 
 def _holder(handle: int) -> str:
-    """` (process 4711 on pluto)`, where the file says so."""
+    """` (process 4711 on pluto)` if the file contains it, else an empty string."""
     try:
         content = json.loads(os.pread(handle, 1000, 0))
         return f" (process {content['process']} on {content['host']})"
@@ -147,7 +147,7 @@ def _holder(handle: int) -> str:
 
 
 def _is_ours(handle: int) -> bool:
-    """Whether a file is empty or says who held it."""
+    """Whether a file is empty or contains a holder."""
     return os.fstat(handle).st_size == 0 or _holder(handle) != ""
 
 

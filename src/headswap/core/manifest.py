@@ -1,7 +1,8 @@
-"""The manifest: what each file of a folder weighs and hashes to.
+"""The manifest: size and SHA-256 of each file of a folder.
 
-Written last, into a folder that then gets its name by a rename. So a folder without its manifest was never whole, and
-one whose files differ from it was damaged afterwards: by a disk, by a copy that was cut off, by hand.
+It is the last file that is written into a folder before the folder is renamed to its final name. A folder without a
+manifest is therefore incomplete. If files differ from the manifest, they were damaged later: by the disk, by an
+interrupted copy, or by hand.
 """
 
 from collections.abc import Collection
@@ -16,7 +17,7 @@ FORMAT_VERSION = 1
 
 
 def write_manifest(folder: Path, *, leave: Collection[str] = ()) -> None:
-    """Record every file that is in a folder now, except hidden ones and those named in `leave`."""
+    """Record size and SHA-256 of the files that are in the folder now, except hidden ones and those in `leave`."""
     every = sorted(file.name for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))
     names = [name for name in every if name != MANIFEST and name not in leave]
     files = {name: {"bytes": (folder / name).stat().st_size, "sha256": sha256_of_file(folder / name)} for name in names}
@@ -24,12 +25,12 @@ def write_manifest(folder: Path, *, leave: Collection[str] = ()) -> None:
 
 
 def manifest_problems(folder: Path, *, contents: bool = True, leave: Collection[str] = ()) -> list[str]:
-    """A sentence for everything in which a folder differs from its manifest; without `contents` only sizes are read.
+    """One sentence per difference between a folder and its manifest; without `contents` only sizes are compared.
 
     The files named in `leave` are not checked.
     """
     if not (folder / MANIFEST).is_file():
-        return [f"{folder} has no {MANIFEST}: it was never written whole."]
+        return [f"{folder} has no {MANIFEST}: it was never written completely."]
     try:
         entries = _entries(folder / MANIFEST)
     except InputError as problem:
@@ -40,18 +41,18 @@ def manifest_problems(folder: Path, *, contents: bool = True, leave: Collection[
         if name in leave:
             continue
         if file.is_symlink():
-            problems.append(f"{file} is a link; the file itself was saved.")
+            problems.append(f"{file} is a link, but a regular file was saved.")
         elif not file.is_file():
             problems.append(f"{file} is missing.")
         elif file.stat().st_size != entry["bytes"]:
-            problems.append(f"{file} has {file.stat().st_size:,} bytes where {entry['bytes']:,} were saved.")
+            problems.append(f"{file} has {file.stat().st_size:,} bytes, but {entry['bytes']:,} were saved.")
         elif contents and sha256_of_file(file) != entry["sha256"]:
-            problems.append(f"{file} is damaged: its SHA-256 is not the one that was saved.")
+            problems.append(f"{file} is damaged: its SHA-256 differs from the saved one.")
     return problems
 
 
 def written_names(folder: Path) -> list[str]:
-    """The files that headswap wrote into a folder, its manifest included; none where there is no manifest."""
+    """The files that headswap wrote into a folder, including the manifest; empty if there is no valid manifest."""
     try:
         return [MANIFEST, *_entries(folder / MANIFEST)]
     except InputError:
@@ -70,5 +71,5 @@ def _entries(file: Path) -> dict[str, Any]:
         for name, entry in entries.items()
     )
     if not is_sound or not isinstance(entries, dict):
-        raise InputError(f"{file} is no manifest of format {FORMAT_VERSION}. Restore it from a copy.")
+        raise InputError(f"{file} is not a manifest of format {FORMAT_VERSION}. Restore it from a copy.")
     return entries

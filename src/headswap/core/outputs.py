@@ -1,6 +1,7 @@
-"""Where a verb may write: what is refused before anything is read, computed or removed.
+"""Checks of `--out`, made before anything is read, computed or removed.
 
-`--out` must not be what is read, a symbolic link, or hold files that headswap did not write (see ownership.py).
+`--out` must not be an input of the same command, must not be a symbolic link, and must not contain files that headswap
+did not write (see ownership.py).
 """
 
 import os
@@ -10,15 +11,15 @@ from pathlib import Path
 from headswap.core.errors import SettingError
 from headswap.core.ownership import Layout, check_replaceable
 
-EXISTS = "exists already. Choose another name, or replace it with --overwrite."
+EXISTS = "already exists. Choose another name, or replace it with --overwrite."
 
 
 def check_folder(
     out: Path, layout: Layout, *, overwrite: bool, reads: Iterable[str | Path], may_be_inside: bool = False
 ) -> None:
-    """Refuse a folder that cannot be written or replaced."""
+    """Raise if a folder cannot be written or replaced."""
     if out.name in ("", ".."):
-        raise SettingError(f"--out {out} does not name a folder. Give its name.")
+        raise SettingError(f"--out {out} is not the name of a folder. Give a name.")
     _check_link(out, "folder")
     if out.is_file():
         raise SettingError(f"--out {out} is a file. Give a folder.")
@@ -38,37 +39,37 @@ def check_file(
     reads: Iterable[str | Path],
     example: str,
 ) -> None:
-    """Refuse a file that cannot be written or replaced; `is_ours` says of an existing one whether headswap wrote it."""
+    """Raise if a file cannot be written or replaced; `is_ours` returns whether headswap wrote an existing file."""
     if out.is_dir():
         raise SettingError(f"--out {out} is a folder. Give a file name, for example {out / example}.")
     _check_link(out, "file")
     if out.exists() and not overwrite:
         raise SettingError(f"--out {out} {EXISTS}")
     for name in reads:
-        if (read := _existing(name)) and read.is_file() and _holds(out, read):
-            raise SettingError(f"--out {out} is {name}, which is read. Choose another name.")
+        if (read := _existing(name)) and read.is_file() and _contains(out, read):
+            raise SettingError(f"--out {out} is the input {name}. Choose another name.")
     if out.exists() and not (out.is_file() and is_ours(out)):
         raise SettingError(
-            f"--overwrite would remove {out}, which headswap did not write: it is no {what}. Move it away first."
+            f"--overwrite would remove {out}, which headswap did not write: it is no valid {what}. Move it away first."
         )
     check_writable(out)
 
 
 def check_apart(out: Path, reads: Iterable[str | Path], *, may_be_inside: bool = True) -> None:
-    """Refuse an output folder that is or holds something that is read, however both are spelled, or is inside of it."""
+    """Raise if the output folder is an input, contains one, or (unless `may_be_inside`) is inside one."""
     for name in reads:
         read = _existing(name)
         if read is None:
             continue
-        if _holds(out, read):
-            relation = "is" if _holds(read, out) else "holds"
-            raise SettingError(f"--out {out} {relation} {name}, which is read. Choose another folder.")
-        if not may_be_inside and _holds(read, out):
-            raise SettingError(f"--out {out} is inside {name}, which is read. Choose another folder.")
+        if _contains(out, read):
+            relation = "is" if _contains(read, out) else "contains"
+            raise SettingError(f"--out {out} {relation} the input {name}. Choose another folder.")
+        if not may_be_inside and _contains(read, out):
+            raise SettingError(f"--out {out} is inside the input {name}. Choose another folder.")
 
 
 def check_writable(out: Path) -> None:
-    """Refuse a path where nothing can be made: the nearest folder takes no new files, or is a link to nothing."""
+    """Raise if nothing can be created at a path: the nearest folder is not writable, or is a broken link."""
     nearest = next(path for path in (out, *out.absolute().parents) if os.path.lexists(path))
     folder = nearest.parent if nearest == out and nearest.is_file() else nearest
     if not folder.is_dir() or not os.access(folder, os.W_OK) or str(folder.absolute()).startswith("/proc"):
@@ -81,13 +82,13 @@ def _check_link(out: Path, what: str) -> None:
 
 
 def _existing(name: str | Path) -> Path | None:
-    """The file or folder of a name; data sets, installed bases and standard input have none."""
+    """The file or folder of this name; None for data sets, installed bases and standard input."""
     path = Path(name).expanduser()
     return path if path.exists() else None
 
 
-def _holds(folder: Path, path: Path) -> bool:
-    """Whether `path` is `folder` or below it: compared by inode, since one folder can have several spellings."""
+def _contains(folder: Path, path: Path) -> bool:
+    """Whether `path` is `folder` or is inside it; compared by inode, because a folder can have several names."""
     if not folder.exists():
         return False
     real, wanted = path.resolve(), folder.stat()

@@ -1,8 +1,8 @@
 """Which files of a folder headswap wrote, and which are foreign.
 
-A `Layout` says what headswap writes into a folder of one kind. Every verb that replaces or clears a folder asks here
-first: foreign files are named, and never removed. The names of files that are still being written are made here too,
-so that what a killed process leaves is recognised as ours.
+A `Layout` lists what headswap writes into one kind of folder. Every verb that replaces or clears a folder first checks
+it here: foreign files are reported and never removed. The names of temporary files are also defined here, so that
+files that a killed process left are recognised.
 """
 
 import os
@@ -21,38 +21,38 @@ UNFINISHED = re.compile(r"(?:\.(?:tmp|old)-\d+-[0-9a-f]{8}-)+")
 
 
 def unique(path: Path, prefix: str = TEMPORARY) -> Path:
-    """A name beside `path` that no other process has: prefix, process, eight random digits, name."""
+    """A name next to `path` that no other process uses: prefix, process number, eight random digits, name."""
     return path.with_name(f"{prefix}{os.getpid()}-{secrets.token_hex(4)}-{path.name}")
 
 
 def is_unfinished(name: str, prefix: str = TEMPORARY) -> bool:
-    """Whether `unique` made this file name."""
+    """Whether this file name was created by `unique`."""
     return name.startswith(prefix) and UNFINISHED.match(name) is not None
 
 
 def finished_name(name: str) -> str:
-    """The name that a file has when it is written."""
+    """The final name of a file with a temporary name."""
     made = UNFINISHED.match(name)
     return name[made.end() :] if made else name
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What headswap writes into a folder of one kind."""
+    """What headswap writes into one kind of folder."""
 
     files: tuple[str, ...]
-    """Relative paths; each name between two slashes is a regular expression."""
+    """Relative paths; each part between slashes is a regular expression."""
     links: tuple[str, ...] = ()
-    """The same for symbolic links. All others are foreign."""
+    """Relative paths of symbolic links, as regular expressions. All other links are foreign."""
     is_ours: Callable[[Path], bool] = lambda folder: True
-    """Whether the folder shows that headswap wrote it; if not, all in it is foreign."""
+    """Whether headswap wrote the folder; if not, everything in it is foreign."""
 
     @cached_property
     def _names(self) -> tuple[list[list[str]], list[list[str]]]:
         return [path.split("/") for path in self.files], [path.split("/") for path in self.links]
 
     def has(self, entry: os.DirEntry[str], place: tuple[str, ...]) -> bool:
-        """Whether headswap writes such an entry at `place`, the names below the folder."""
+        """Whether headswap writes such an entry at `place`, the parts of its path below the folder."""
         files, links = self._names
         names = [finished_name(name) for name in place]
         if entry.is_symlink():
@@ -83,11 +83,11 @@ class Entry:
 
 
 def entries(folder: Path, layout: Layout, place: tuple[str, ...] = ()) -> Iterator[Entry]:
-    """All that is in a folder, contents before their folder; foreign folders and links are not entered."""
+    """All entries of a folder tree, contents before their folder; foreign folders and links are not entered."""
     try:
         with os.scandir(folder) as found:
             inside = sorted(found, key=lambda entry: entry.name)
-    except (FileNotFoundError, NotADirectoryError):  # removed by another process in the meantime
+    except (FileNotFoundError, NotADirectoryError):  # removed meanwhile by another process
         return
     for entry in inside:
         here = (*place, entry.name)
@@ -98,7 +98,7 @@ def entries(folder: Path, layout: Layout, place: tuple[str, ...] = ()) -> Iterat
 
 
 def foreign_in(folder: Path, layout: Layout) -> list[str]:
-    """What headswap did not write, as paths below the folder."""
+    """The files that headswap did not write, as paths below the folder."""
     every = list(entries(folder, layout))
     if every and not layout.is_ours(folder):
         return [entry.name for entry in every if len(entry.place) == 1]
@@ -106,24 +106,24 @@ def foreign_in(folder: Path, layout: Layout) -> list[str]:
 
 
 def check_replaceable(folder: Path, layout: Layout) -> None:
-    """Refuse to replace a folder that holds foreign files; they are named."""
+    """Raise if a folder contains foreign files, with their names."""
     if foreign := foreign_in(folder, layout):
         it = "it" if len(foreign) == 1 else "them"
         raise SettingError(
-            f"This would remove {listed(foreign)} from {folder}, which headswap did not write there. "
+            f"This would remove {listed(foreign)} from {folder}, which headswap did not write. "
             f"Move {it} away first, or choose another folder."
         )
 
 
 def remove_own(folder: Path, layout: Layout, *, below: Collection[str] | None = None) -> int:
-    """Remove what headswap wrote (of the entries `below` alone, where given); returns the bytes that were freed."""
+    """Remove the files that headswap wrote (if `below` is given, only below these names); return the bytes freed."""
     freed = 0
     chosen = None if below is None else [tuple(name.split("/")) for name in below]
     for entry in list(entries(folder, layout)):
         if not entry.is_own or not (chosen is None or any(entry.place[: len(name)] == name for name in chosen)):
             continue
         if entry.is_folder:
-            with suppress(OSError):  # it holds foreign files
+            with suppress(OSError):  # it contains foreign files
                 entry.path.rmdir()
         else:
             with suppress(FileNotFoundError):  # another process removed it
@@ -134,7 +134,7 @@ def remove_own(folder: Path, layout: Layout, *, below: Collection[str] | None = 
 
 
 def leftovers(folder: Path, layout: Layout) -> list[Path]:
-    """What killed writers left under temporary names, as far as nothing in it is foreign."""
+    """Temporary files and folders that killed writers left, except folders that contain foreign files."""
     every = list(entries(folder, layout))
     found = [entry for entry in every if entry.is_own and is_unfinished(entry.place[-1])]
     foreign = [entry.place for entry in every if not entry.is_own]

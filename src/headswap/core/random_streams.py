@@ -1,8 +1,7 @@
 """Named random streams.
 
-Every draw comes from a stream named by what it is for, seeded by (seed, names...): initialisation, data order, masks
-and dropout never disturb each other, and any step can be computed without the steps before it. Nothing here keeps
-state.
+Each use of random numbers has its own stream, seeded by (seed, names...). Initialisation, data order, masks and dropout
+are therefore independent of each other, and any step can be computed without the steps before it. No state is kept.
 """
 
 from hashlib import blake2b
@@ -11,26 +10,26 @@ import numpy as np
 
 
 def derive_seed(seed: int, *names: str | int) -> int:
-    """A 63-bit seed that depends on every name and on their order, equal on every machine and Python."""
+    """A 63-bit seed from the seed, the names and their order; equal on all machines and Python versions."""
     parts = "\x1f".join([str(int(seed)), *(f"{type(name).__name__}:{name}" for name in names)])
     return int.from_bytes(blake2b(parts.encode(), digest_size=8).digest(), "little") >> 1
 
 
 class Draws:
-    """Uniform numbers that are a function of a place: no generator to advance, so no order to keep.
+    """Uniform random numbers as a function of a position, without a generator that has a state.
 
-    The number drawn for a token depends on the stream's name and on where the token stands in the corpus, never on the
-    batch, micro-batch or process that asks for it.
+    The number for a token depends on the names of the stream and on the position of the token in the corpus. It does
+    not depend on the batch, the micro-batch or the process.
     """
 
     def __init__(self, seed: int, *names: str | int) -> None:
         self._seed, self._names = seed, names
 
     def uniform(self, purpose: str, *places: np.ndarray | int) -> np.ndarray:
-        """Numbers in [0, 1), one for each place; a place has one or several coordinates."""
+        """Numbers in [0, 1), one per position; a position has one or several coordinates."""
         values = np.array(derive_seed(self._seed, *self._names, purpose), dtype=np.uint64)
         for place in places:
-            # Adding the golden ratio keeps zero from being a fixed point, as splitmix64 does.
+            # As in splitmix64, the golden ratio is added so that zero is not a fixed point.
             values = mixed((values ^ np.asarray(place).astype(np.uint64)) + np.uint64(0x9E3779B97F4A7C15))
         return (values >> np.uint64(11)) * 2.0**-53
 
@@ -43,5 +42,5 @@ def mixed(values: np.ndarray) -> np.ndarray:
 
 
 def numpy_stream(seed: int, *names: str | int) -> np.random.Generator:
-    """A NumPy generator of its own for one named purpose."""
+    """A new NumPy generator, seeded by the seed and the names."""
     return np.random.default_rng(derive_seed(seed, *names))

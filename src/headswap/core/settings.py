@@ -1,8 +1,8 @@
 """Strict settings and recipes.
 
-Every setting lives once, as a field of a frozen pydantic model whose attribute docstring is its help text. A *recipe*
-is a model of such sections. Its values come from a TOML file and from flags; flags win; the whole is validated once,
-and what is wrong is worded here, all of it together.
+Each setting is defined once, as a field of a frozen pydantic model; the docstring of the field is its help text. A
+*recipe* consists of several such models, its sections. Its values come from a TOML file and from flags; flags take
+precedence. All values are validated together, and all problems are reported in one error.
 """
 
 import tomllib
@@ -18,32 +18,42 @@ from headswap.core.files import atomic_file
 
 
 class Settings(BaseModel):
-    """A frozen group of settings; an unknown name is an error and every field's docstring is its help."""
+    """A frozen group of settings; unknown names are errors, and the docstring of a field is its help text."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, use_attribute_docstrings=True, validate_default=True, allow_inf_nan=False
     )
 
     exclusive: ClassVar[tuple[str, ...]] = ()
-    """Settings of which one alone is meant: a flag for one replaces the recipe's others."""
+    """Settings that exclude each other: a flag for one of them removes the others from the recipe."""
 
     def changed(self, **values: Any) -> Self:
         """A validated copy with some values replaced."""
         return type(self)(**(self.model_dump(exclude_unset=True) | values))
 
     def not_default(self, names: Iterable[str]) -> list[str]:
-        """Which of these settings differ from their default."""
+        """Those of the named settings that differ from their default."""
         fields = type(self).model_fields
         return [name for name in names if getattr(self, name) != fields[name].default]
 
 
 class Recipe(Settings):
-    """Sections that together reproduce a run."""
+    """The settings that reproduce a run, in sections."""
 
     def save(self, path: Path) -> None:
-        """Write every value that is set or has a default as TOML; what is absent (None) is left out."""
+        """Write all values, including defaults, as TOML; None is left out."""
         with atomic_file(path) as temporary:
             temporary.write_bytes(tomli_w.dumps(self.model_dump(mode="json", exclude_none=True)).encode())
+
+
+def flattened(recipe: Recipe) -> dict[str, Any]:
+    """All settings of a recipe as JSON values, by `section.name`; values outside of sections are left out."""
+    return {
+        f"{section}.{name}": value
+        for section, values in recipe.model_dump(mode="json").items()
+        if isinstance(values, dict)
+        for name, value in values.items()
+    }
 
 
 S = TypeVar("S", bound=Settings)
@@ -51,7 +61,7 @@ R = TypeVar("R", bound=Recipe)
 
 
 def load_recipe(kind: type[R], path: Path | None, sections: Mapping[str, Settings | Mapping | None] | None = None) -> R:
-    """The recipe in `path` (if any) with the values that `sections` set explicitly laid over it."""
+    """The recipe of the file `path` (if given), with the values that are set in `sections` in place of its own."""
     values = read_toml(path) if path else {}
     for section, given in (sections or {}).items():
         if given is None:
@@ -79,13 +89,13 @@ def check_exclusive(values: Mapping[str, Any], names: Iterable[str]) -> None:
 
 
 def _is_replaced(kind: type[Recipe], section: str, name: str, overlay: Mapping[str, Any]) -> bool:
-    """Whether a flag sets another of the settings that exclude this one."""
+    """Whether a flag sets one of the settings that exclude this one."""
     together = _exclusive(kind, section)
     return name in together and any(overlay.get(other) is not None for other in together)
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The tables of a recipe file."""
+    """The tables of a TOML recipe file."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -93,13 +103,13 @@ def read_toml(path: Path) -> dict[str, Any]:
     except IsADirectoryError:
         raise SettingError(f"The recipe {path} is a folder. Give the .toml file inside it.") from None
     except UnicodeDecodeError:
-        raise SettingError(f"The recipe {path} is not UTF-8 text.") from None
+        raise SettingError(f"The recipe {path} is not UTF-8 text. Save it as UTF-8.") from None
     except tomllib.TOMLDecodeError as problem:
         raise SettingError(f"The recipe {path} is not valid TOML: {problem}.") from None
 
 
 def validate(kind: type[S], values: Mapping[str, Any], *, origin: str | None = None) -> S:
-    """Build a recipe, or one group of settings, or raise every problem as one `SettingError`."""
+    """Build a recipe or one group of settings; all problems are raised as one `SettingError`."""
     try:
         return kind(**values)
     except ValidationError as problems:
@@ -108,10 +118,10 @@ def validate(kind: type[S], values: Mapping[str, Any], *, origin: str | None = N
 
 
 def problem_sentences(problems: ValidationError, kind: type[BaseModel], *, origin: str | None = None) -> list[str]:
-    """One sentence for each thing that pydantic found."""
+    """One sentence per problem that pydantic found."""
     where = f" ({origin})" if origin else ""
     found = problems.errors()
-    # A recipe of another verb has little in common with this one, and its verb says it all.
+    # A recipe of another verb has many wrong settings; only its verb is reported.
     of_verb = [problem for problem in found if problem["loc"] == ("verb",)]
     return [_sentence(problem, kind, where) for problem in of_verb or found]
 

@@ -1,4 +1,4 @@
-"""Requests to stop: Ctrl-C and SIGTERM set an event, so that work ends at a point where everything is saved."""
+"""Requests to stop: Ctrl-C and SIGTERM set an event, so that a run can save its state before it ends."""
 
 import signal
 import threading
@@ -8,10 +8,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def stop_requests(on_request: Callable[[], None] = lambda: None) -> Iterator[threading.Event]:
-    """An event that Ctrl-C or SIGTERM sets; `on_request` is called then. A second Ctrl-C interrupts at once."""
+    """Yield an event that Ctrl-C or SIGTERM sets; `on_request` is then called. A second Ctrl-C interrupts at once."""
     request = threading.Event()
     if threading.current_thread() is not threading.main_thread():
-        yield request  # only the main thread receives signals
+        yield request  # Python delivers signals only to the main thread
         return
 
     def handle(number: int, _frame: object) -> None:

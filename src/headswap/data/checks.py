@@ -1,6 +1,6 @@
-"""Cheap checks of labelled sets: one pass, no tokenizer, no model. Training runs them; the doctor runs them and more.
+"""Cheap checks of labelled sets: one pass, no tokenizer, no model. Training and `headswap doctor` run them.
 
-A finding is one line. A *problem* makes results wrong or worthless, a *warning* is worth a look, a *note* is a fact.
+A finding is one line. A *problem* makes results wrong or useless, a *warning* should be looked at, a *note* is a fact.
 """
 
 import re
@@ -15,9 +15,9 @@ from headswap.data.overlap import normalised
 from headswap.data.records import Labelled, SpanExample, TaggedExample
 
 Level = Literal["problem", "warning", "note"]
-FEWEST_A_LABEL = 5
+FEWEST_PER_LABEL = 5
 LARGEST_SHARE = 0.9
-SORTED_SHARE = 0.25  # of the changes of label that a shuffled set would have
+SORTED_SHARE = 0.25  # of the label changes between neighbouring texts that are expected in a shuffled set
 FEWEST_TO_JUDGE_ORDER = 20
 SHORTCUT_PRECISION, SHORTCUT_COVERAGE, SHORTCUT_TEXTS = 0.98, 0.3, 10
 MOST_SHORTCUTS = 5
@@ -27,7 +27,7 @@ WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was found in one set of texts."""
+    """One result of a check of one set of texts."""
 
     level: Level
     check: str
@@ -45,7 +45,7 @@ class Finding:
 
 
 def cheap_findings(role: str, examples: Sequence[Labelled], *, is_train: bool = False) -> list[Finding]:
-    """What one labelled set shows in a single pass."""
+    """The findings of all cheap checks of one labelled set."""
     if not examples:
         return []
     found = [_duplicates(role, examples), _conflicts(role, examples), _damaged(role, [one.text for one in examples])]
@@ -57,36 +57,36 @@ def cheap_findings(role: str, examples: Sequence[Labelled], *, is_train: bool = 
 
 
 def findings_of(sets: Mapping[str, Sequence[Labelled]]) -> list[Finding]:
-    """The cheap findings of every set, train first."""
+    """The findings of all cheap checks of all sets, in their order."""
     return [one for role, examples in sets.items() for one in cheap_findings(role, examples, is_train=role == "train")]
 
 
 def has_classes(examples: Sequence[Labelled]) -> bool:
-    """Whether the labels are classes: few for the number of texts. Numbers, sequences of tags and answers are not."""
+    """Whether the labels are classes: few different ones per text. Numbers, tag sequences and answers are not."""
     if any(isinstance(one, SpanExample | TaggedExample) for one in examples[:1]):
         return False
     return 2 <= len({one.label for one in examples}) <= max(2, len(examples) // 2)
 
 
 def label_counts(examples: Sequence[Labelled]) -> Counter[str]:
-    """How many texts have each label; several labels of a text count one by one, and '' stands for none."""
+    """Number of texts per label. All labels of a multi-label text are counted; '' counts texts without a label."""
     if not any(getattr(one, "labels", ()) for one in examples):
         return Counter(one.label for one in examples)
     return Counter(name for one in examples for name in getattr(one, "labels", ()) or ("",))
 
 
 def _named(label: str) -> str:
-    """A label inside a sentence; that of a multi-label text without one is empty."""
+    """A label as part of a sentence; the label of a multi-label text without labels is empty."""
     return f"'{label}'" if label else "no label"
 
 
 def _with(label: str) -> str:
-    """Which texts: those of one label."""
+    """The texts of one label, as part of a sentence."""
     return f"labelled '{label}'" if label else "without a label"
 
 
 def _key(example: Labelled) -> str:
-    """What makes two examples the same input: the text, and its pair where there is one."""
+    """A key that is equal for equal inputs: the normalised text, or both texts of a pair."""
     pair = getattr(example, "text_pair", None)
     return normalised(example.text) + (f"\x1f{normalised(pair)}" if pair else "")
 
@@ -104,13 +104,13 @@ def _duplicates(role: str, examples: Sequence[Labelled]) -> Finding | None:
     return Finding(
         "warning", "duplicates", role,
         f"{len(repeated):,} of {counted(len(examples), 'text')} repeat an earlier one (line {again.line} repeats line "
-        f"{first.line}). They count double, in training and in scores.",
+        f"{first.line}). They have double weight in training and in scores.",
         {"duplicates": len(repeated)},
     )  # fmt: skip
 
 
 def _conflicts(role: str, examples: Sequence[Labelled]) -> Finding | None:
-    if isinstance(examples[0], SpanExample):  # a question may well have several answers
+    if isinstance(examples[0], SpanExample):  # a question may have several answers
         return None
     by_text: dict[str, dict[str, Labelled]] = defaultdict(dict)
     for example in examples:
@@ -119,14 +119,12 @@ def _conflicts(role: str, examples: Sequence[Labelled]) -> Finding | None:
     if not conflicts:
         return None
     one, other = list(conflicts[0].values())[:2]
-    what = (
-        f"more than one label (line {one.line} says {_named(one.label)}, line {other.line} says {_named(other.label)})"
-    )
+    what = f"different labels (line {one.line}: {_named(one.label)}, line {other.line}: {_named(other.label)})"
     if isinstance(one, TaggedExample):
-        what = f"other tags elsewhere (lines {one.line} and {other.line})"
+        what = f"different tags (lines {one.line} and {other.line})"
     return Finding(
         "problem", "label conflicts", role,
-        f"{counted(len(conflicts), 'text')} with {what}. No model can have both right: correct or remove them.",
+        f"{counted(len(conflicts), 'text')} with {what}. No model can predict both: correct or remove them.",
         {"conflicts": len(conflicts), "lines": [[one.line for one in labels.values()] for labels in conflicts[:20]]},
     )  # fmt: skip
 
@@ -139,22 +137,22 @@ def _damaged(role: str, texts: Sequence[str]) -> Finding | None:
 
 
 def damaged_finding(role: str, number: int, total: int, first: str) -> Finding:
-    """Texts that were decoded with the wrong encoding before they were saved."""
+    """The finding for texts that were decoded with a wrong encoding before they were saved."""
     return Finding(
         "warning", "encoding", role,
-        f"{number:,} of {counted(total, 'text')} show damage of a wrong encoding, such as 'Ã©' or U+FFFD (first: "
-        f"{first}). Export them again as UTF-8.",
+        f"{number:,} of {counted(total, 'text')} contain signs of a wrong encoding, such as 'Ã©' or U+FFFD "
+        f"(first: {first}). Export them again as UTF-8.",
         {"damaged": number},
     )  # fmt: skip
 
 
 def _label_counts(role: str, examples: Sequence[Labelled]) -> Iterator[Finding]:
     counts = label_counts(examples).items()
-    if small := sorted(label for label, number in counts if label and number < FEWEST_A_LABEL):
+    if small := sorted(label for label, number in counts if label and number < FEWEST_PER_LABEL):
         yield Finding(
             "warning", "label counts", role,
-            f"{counted(len(small), 'label')} with fewer than {FEWEST_A_LABEL} texts ({listed(small, most=5)}): too few "
-            "to learn from or to hold any out.",
+            f"{counted(len(small), 'label')} with fewer than {FEWEST_PER_LABEL} texts ({listed(small, most=5)}): too "
+            "few to train on or to hold out.",
             {"small_labels": small},
         )  # fmt: skip
     label, number = Counter(one.label for one in examples).most_common(1)[0]
@@ -162,7 +160,7 @@ def _label_counts(role: str, examples: Sequence[Labelled]) -> Iterator[Finding]:
         are = f"are '{label}'" if label else "have no label"
         yield Finding(
             "warning", "label counts", role,
-            f"{number / len(examples):.0%} of the texts {are}: accuracy says little here, look at macro-F1.",
+            f"{number / len(examples):.0%} of the texts {are}: accuracy is misleading here, use macro-F1.",
             {"largest_share": number / len(examples)},
         )  # fmt: skip
 
@@ -178,14 +176,14 @@ def _sorted(role: str, examples: Sequence[Labelled]) -> Finding | None:
         return None
     return Finding(
         "note", "sorted labels", role,
-        f"the labels stand in runs ({changes:,} changes of label in {total:,} texts, {expected:,.0f} if shuffled). "
-        "headswap shuffles; a part cut off the file by hand would not hold all labels.",
+        f"the texts are sorted by label ({changes:,} label changes in {total:,} texts, {expected:,.0f} if shuffled). "
+        "headswap shuffles them. If you split the file by hand, shuffle it first.",
         {"changes": changes, "expected_changes": round(expected)},
     )  # fmt: skip
 
 
 def shortcuts(role: str, examples: Sequence[Labelled]) -> list[Finding]:
-    """Single words that give the label away: often a trace of how the set was made, not of what the texts mean."""
+    """Single words that predict a label almost perfectly, often an artefact of how the set was made."""
     totals = Counter(one.label for one in examples)
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for example in examples:
@@ -195,23 +193,23 @@ def shortcuts(role: str, examples: Sequence[Labelled]) -> list[Finding]:
     for word, labels in counts.items():
         label, hits = labels.most_common(1)[0]
         precision, coverage = hits / labels.total(), hits / totals[label]
-        is_telling = precision >= SHORTCUT_PRECISION and totals[label] / len(examples) <= LARGEST_SHARE
-        if hits >= SHORTCUT_TEXTS and coverage >= SHORTCUT_COVERAGE and is_telling:
+        is_precise = precision >= SHORTCUT_PRECISION and totals[label] / len(examples) <= LARGEST_SHARE
+        if hits >= SHORTCUT_TEXTS and coverage >= SHORTCUT_COVERAGE and is_precise:
             found.append((coverage, precision, word, label))
     found.sort(key=lambda one: (-one[0], one[2]))
     return [
         Finding(
             "warning", "shortcuts", role,
-            f"the word '{word}' gives the label away: it stands in {coverage:.0%} of the texts {_with(label)}, and "
-            f"{precision:.0%} of the texts that have it are. Is it a trace of how the set was made?",
+            f"the word '{word}' predicts the label: it occurs in {coverage:.0%} of the texts {_with(label)}, and "
+            f"{precision:.0%} of the texts with it are {_with(label)}. Is it an artefact of how the set was made?",
             {"word": word, "label": label, "coverage": round(coverage, 4), "precision": round(precision, 4)},
         )
         for coverage, precision, word, label in found[:MOST_SHORTCUTS]
     ]  # fmt: skip
 
 
-def say_findings(findings: Iterable[Finding], log: Any) -> None:
-    """One log line for each finding."""
+def log_findings(findings: Iterable[Finding], log: Any) -> None:
+    """Log one line per finding."""
     for finding in findings:
-        say = log.info if finding.level == "note" else log.warning
-        say("%s", finding.sentence()[:1].upper() + finding.sentence()[1:])
+        write = log.info if finding.level == "note" else log.warning
+        write("%s", finding.sentence()[:1].upper() + finding.sentence()[1:])

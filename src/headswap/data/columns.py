@@ -1,8 +1,8 @@
 """Files with named columns (.jsonl, .csv, .tsv, .parquet), read row by row.
 
-`read_rows` gives the wanted columns of every row with the line it begins on; what is wrong is collected in `Problems`
-and raised once for a file. Also what a value must be to serve as a text or a label. Which columns are wanted, and what
-becomes of the values, is left to documents.py and labelled.py.
+`read_rows` yields the wanted columns of each row and the line on which the row begins. Invalid rows are collected in
+`Problems` and raised together, once per file. This module also defines which values are valid texts and labels. Which
+columns are read is decided in documents.py, labelled.py, tagged.py and questions.py.
 """
 
 import csv
@@ -25,38 +25,38 @@ from headswap.core.errors import (
 from headswap.data.open_text import compression_of, extension_of, read_bytes, read_lines
 
 COLUMN_EXTENSIONS = frozenset({".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet"})
-LARGEST_FIELD = 1 << 26  # characters of one .csv field: a quote that is never closed must not fill the memory
+LARGEST_FIELD = 1 << 26  # characters of one .csv field: an unclosed quote must not fill the memory
 ROWS_AFTER_PROBLEM = 10_000
 PARQUET_ROWS = 1024
 
 Wanted = Mapping[str, str]
-"""The wanted columns: the setting that names a column, as in `text_column` -> the column's name."""
+"""The wanted columns: name of the setting (such as `text_column`) -> name of the column."""
 Row = tuple[int, list[Any]]
 """The line on which a row begins, and its values in the order of the wanted columns."""
 
 
 class Problems:
-    """What is wrong with one file, to be raised once: at its end, or when enough was found or looked through."""
+    """The problems of one file, raised together at its end, or earlier when enough were found."""
 
     def __init__(self) -> None:
         self.found: list[str] = []
         self._rows_since = 0
 
     def add(self, sentence: str) -> None:
-        """Keep a problem; raise when no more would be shown."""
+        """Add a problem; raise all when the message would show no more."""
         self.found.append(sentence)
         if len(self.found) >= MOST_PROBLEMS_SHOWN:
             self.raise_found()
 
     def pass_row(self) -> None:
-        """Count a row: after the first problem only so many are searched for further ones."""
+        """Count a row: after the first problem only `ROWS_AFTER_PROBLEM` more rows are checked."""
         if self.found:
             self._rows_since += 1
             if self._rows_since > ROWS_AFTER_PROBLEM:
                 self.raise_found()
 
     def raise_found(self) -> None:
-        """Raise what was found, if anything was, and say what to do about it."""
+        """Raise the problems, if any, with advice what to do."""
         if self.found:
             advice = (
                 "Correct this line, or remove it." if len(self.found) == 1 else "Correct these lines, or remove them."
@@ -65,7 +65,7 @@ class Problems:
 
 
 def read_rows(path: Path, wanted: Wanted, problems: Problems) -> Iterator[Row]:
-    """The wanted values of every row, streaming. Broken rows go to `problems`, which are raised at the file's end."""
+    """Yield the wanted values of each row. Invalid rows are added to `problems`, which are raised at the end."""
     extension = extension_of(path)
     assert extension in COLUMN_EXTENSIONS, extension
     if extension == ".parquet":
@@ -81,7 +81,7 @@ def read_rows(path: Path, wanted: Wanted, problems: Problems) -> Iterator[Row]:
 
 
 def missing_columns(where: str, wanted: Wanted, columns: Sequence[str]) -> list[str]:
-    """A sentence for each wanted column that is not among `columns`."""
+    """One sentence per wanted column that is not in `columns`."""
     sentences = []
     for setting, name in wanted.items():
         if name in columns:
@@ -89,8 +89,8 @@ def missing_columns(where: str, wanted: Wanted, columns: Sequence[str]) -> list[
         flag = f"--{setting.replace('_', '-')}"
         if len(columns) == 1 and (sign := next((sign for sign in ";\t|" if sign in columns[0]), None)):
             sentences.append(
-                f"{where} has one column, '{columns[0][:40]}': its fields seem to be parted by {sign!r}. "
-                "A .csv is parted by commas and a .tsv by tabs. Convert it, or rename it to .tsv if tabs part it."
+                f"{where} has one column, '{columns[0][:40]}': its fields seem to be separated by {sign!r}. "
+                "A .csv file needs commas and a .tsv file needs tabs. Convert it, or rename it to .tsv if it has tabs."
             )
             break
         others = [column for column in columns if column not in wanted.values()]
@@ -108,12 +108,12 @@ def _json_rows(path: Path, wanted: Wanted, problems: Problems) -> Iterator[Row]:
         row, problem = _json_object(text)
         if problem and is_first and (text.strip()[0] == "[" or text.strip() == "{"):
             raise InputError(
-                f"{path}, line {line}: {problem}. The file seems to be one JSON value; write one object a line."
+                f"{path}, line {line}: {problem}. The file seems to be one JSON value; write one object per line."
             )
         if problem:
             problems.add(f"{path}, line {line}: {problem}.")
         elif missing := missing_columns(str(path) if is_first else f"{path}, line {line}", wanted, list(row)):
-            if is_first:  # most likely every row lacks it: once is enough
+            if is_first:  # most likely all rows lack it: reported once
                 raise_problems(missing)
             problems.add(" ".join(missing))
         else:
@@ -122,26 +122,26 @@ def _json_rows(path: Path, wanted: Wanted, problems: Problems) -> Iterator[Row]:
 
 
 def _json_object(text: str) -> tuple[dict[str, Any], str | None]:
-    """The object on a line, or what is wrong with it."""
+    """The JSON object of a line, and what is wrong with it or None."""
     try:
         row = json.loads(text, object_pairs_hook=_object_of)
     except json.JSONDecodeError as problem:
         return {}, f"not valid JSON ({problem.msg}, column {problem.colno})"
     except RecursionError:
         return {}, "not valid JSON (nested too deeply)"
-    except ValueError as problem:  # a number of thousands of digits, a key that stands twice
+    except ValueError as problem:  # a number with thousands of digits, or a repeated key
         return {}, f"not valid JSON ({problem})"
     if not isinstance(row, dict):
-        return {}, f'{kind_of(row)} where a JSON object such as {{"text": "..."}} is needed'
+        return {}, f'{kind_of(row)}, but a JSON object such as {{"text": "..."}} is needed'
     return row, None
 
 
 def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object; a key that stands in it twice would lose one of its values in silence."""
+    """A JSON object; a repeated key is an error, because one of its values would be lost silently."""
     row = dict(pairs)
     if len(row) != len(pairs):
         keys = [key for key, _ in pairs]
-        raise ValueError(f"the key '{next(key for key in keys if keys.count(key) > 1)}' stands in it twice")
+        raise ValueError(f"the key '{next(key for key in keys if keys.count(key) > 1)}' occurs twice")
     return row
 
 
@@ -158,19 +158,19 @@ def _csv_rows(path: Path, wanted: Wanted, problems: Problems, *, delimiter: str)
     positions = [header.index(name) for name in wanted.values()]
     for line, fields in rows:
         if len(fields) != len(header):
-            hint = " A field that holds the delimiter stands in double quotes." if len(fields) > len(header) else ""
-            problems.add(f"{path}, line {line}: {len(fields)} fields where the header has {len(header)}.{hint}")
+            hint = " Put a field that contains the delimiter in double quotes." if len(fields) > len(header) else ""
+            problems.add(f"{path}, line {line}: {len(fields)} fields, but the header has {len(header)}.{hint}")
         elif delimiter == "\t" and any("\t" in field and "\n" in field for field in fields):
             raise InputError(
-                f"{path}, line {line}: a quoted field runs over tabs and lines. Quotes that are part of the text must "
-                "be doubled and the field quoted; or write the data as .jsonl."
+                f"{path}, line {line}: a quoted field contains tabs and line ends. Double the quotes that are part of "
+                "a text and quote the field, or write the data as .jsonl."
             )
         else:
             yield line, [fields[position] for position in positions]
 
 
 def _numbered(reader: Any, path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Rows that are not blank, each with the line it begins on."""
+    """The rows that are not blank, with the line on which each begins."""
     while True:
         line = reader.line_num + 1
         try:
@@ -180,8 +180,8 @@ def _numbered(reader: Any, path: Path) -> Iterator[tuple[int, list[str]]]:
         except csv.Error as problem:
             reason = str(problem).partition(" - ")[0]
             raise InputError(
-                f"{path}, line {line}: broken quoting ({reason}). A field that begins with a double quote must end "
-                "with one, and quotes inside it are doubled."
+                f"{path}, line {line}: invalid quoting ({reason}). A field that begins with a double quote must end "
+                "with one, and quotes inside it must be doubled."
             ) from None
         if fields:
             yield line, fields
@@ -209,9 +209,9 @@ def _parquet_rows(path: Path, wanted: Wanted) -> Iterator[Row]:
 
 
 def _seekable(path: Path) -> BinaryIO:
-    """A file that can be read from its end, as parquet must be: a compressed one is unpacked on the disk first."""
+    """Open a file for random access, as parquet needs; a compressed file is first unpacked to the disk."""
     if compression_of(path) is None:
-        next(read_bytes(path), b"")  # a file that cannot be read gets its sentence
+        next(read_bytes(path), b"")  # an unreadable file is reported here
         return path.open("rb")
     unpacked = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
     for piece in read_bytes(path):
@@ -221,21 +221,21 @@ def _seekable(path: Path) -> BinaryIO:
 
 
 def text_problem(value: Any) -> str | None:
-    """What forbids this value as a text, if anything does. Blank texts are the caller's matter."""
+    """Why this value is not a valid text, or None. Blank texts are checked by the caller."""
     if not isinstance(value, str):
         return f"the text is {kind_of(value)}, not a string"
     if "\0" in value:
-        return "the text holds a NUL character"
+        return "the text contains a NUL character"
     if not value.isascii():
         try:
             value.encode()
-        except UnicodeEncodeError as problem:  # JSON can spell half of a surrogate pair
-            return f"the text holds U+{ord(value[problem.start]):04X}, half of a character"
+        except UnicodeEncodeError as problem:  # JSON can contain half of a surrogate pair
+            return f"the text contains U+{ord(value[problem.start]):04X}, half of a surrogate pair"
     return None
 
 
 def label_of(value: Any) -> str | None:
-    """The label as a string: without blanks around it, numbers and booleans as JSON has them; None where it is none."""
+    """The label as a stripped string; numbers and booleans as in JSON. None if the value is not a valid label."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float) and math.isfinite(value):
@@ -248,6 +248,6 @@ def label_of(value: Any) -> str | None:
 
 
 def kind_of(value: Any) -> str:
-    """What a value is, in words."""
+    """The type of a value, in words."""
     names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
     return "null" if value is None else names.get(type(value), f"a {type(value).__name__}")

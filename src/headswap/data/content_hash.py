@@ -1,8 +1,9 @@
-"""What a corpus holds, as a hash: the part of a cache key that makes it content-addressed.
+"""Content hashes of a corpus, used in the keys of the cache.
 
 The hash of a file is remembered in the cache folder under its path, inode, size, mtime and ctime. The mtime alone is
 not enough: `cp -p`, `rsync -t` and `tar -x` set it to an old date, and other labels are often of the same length.
-Labelled files are few and small, so they are always hashed. What is kept under such keys is left to cache.py.
+Labelled files are few and small, so they are always hashed. The cache itself is in
+tokens/cache.py.
 """
 
 import hashlib

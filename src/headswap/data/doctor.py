@@ -1,9 +1,9 @@
-"""The data doctor: looks at corpus and labelled sets before anything is trained.
+"""The data doctor: checks a corpus and labelled sets before training.
 
-Reads every set, a corpus as a stream, describes it (counts, labels, lengths, scripts, tokens a word, unknown tokens,
-what a limit would cut off) and collects findings: what cannot be read, what repeats, overlaps or conflicts. A file that
-cannot be read is one finding; the other sets are still looked at. The cheap checks are in checks.py, the overlap in
-overlap.py.
+It reads every set (a corpus as a stream) and describes it: counts, labels, lengths, scripts, tokens per word, unknown
+tokens, truncation. It collects findings: files that cannot be read, duplicates, overlap, label conflicts. A file that
+cannot be read is one finding, and the other sets are still checked. The cheap checks are in checks.py, the overlap
+check is in overlap.py.
 """
 
 import hashlib
@@ -25,26 +25,26 @@ from headswap.data.records import Labelled, TaggedExample
 
 ORDER = ("corpus", "train", "validation", "test")
 MOST_FOR_NEAR = 20_000
-"""Texts of a corpus up to which near duplicates inside it are looked for; beyond, only exact ones."""
+"""In a corpus with more texts, only exact duplicates are searched, not near duplicates."""
 QUANTILES = (0.5, 0.9, 0.99)
-LARGE_CUT, LARGE_UNKNOWN, MANY_TOKENS_A_WORD = 0.1, 0.01, 3.0
+LARGE_CUT, LARGE_UNKNOWN, MANY_TOKENS_PER_WORD = 0.1, 0.01, 3.0
 FEW_TOKENS_PER_PARAMETER = 1.0
 BATCH = 1_000
 
 
 class Encoder(Protocol):
-    """What the doctor needs of a tokenizer."""
+    """The part of a tokenizer that the doctor uses."""
 
     origin: str
     unk_id: int
 
     def encode_batch(self, texts: list[str]) -> list[np.ndarray]:
-        """The ids of each text."""
+        """The token ids of each text."""
 
 
 @dataclass
 class Description:
-    """What one set of texts is like."""
+    """Counts and statistics of one set of texts."""
 
     num_texts: int = 0
     num_words: int = 0
@@ -59,13 +59,13 @@ class Description:
     scripts: dict[str, float] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
-        """What is known; what is not is left out."""
+        """The values that are known."""
         return {name: value for name, value in self.__dict__.items() if value not in (None, {})}
 
 
 @dataclass
 class Diagnosis:
-    """All that the doctor has to say about data."""
+    """Descriptions, findings and overlaps of all sets."""
 
     sets: dict[str, Description] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
@@ -73,11 +73,11 @@ class Diagnosis:
 
     @property
     def problems(self) -> list[Finding]:
-        """What makes results wrong or untrustworthy."""
+        """The findings that make results wrong or useless."""
         return [finding for finding in self.findings if finding.level == "problem"]
 
     def as_json(self) -> dict[str, Any]:
-        """The object of `headswap doctor --json`; it holds no text of the user's."""
+        """The object of `headswap doctor --json`; it contains no texts."""
         return {
             "sets": {name: one.as_json() for name, one in self.sets.items()},
             "findings": [finding.as_json() for finding in self.findings],
@@ -86,7 +86,7 @@ class Diagnosis:
 
 
 Texts = Callable[[], Iterable[str]]
-"""A set of texts that can be read again: a corpus need not fit into memory."""
+"""Returns an iterator over the texts of a set; called once per pass, so that a corpus need not fit into memory."""
 
 
 def examine_data(
@@ -99,9 +99,9 @@ def examine_data(
     labels_of: Callable[[Sequence[Any]], Sequence[str]] = label_names,
     check: Callable[..., None] = check_labels,
 ) -> Diagnosis:
-    """Look at a corpus and at the labelled sets that could be read, or at what forbade it.
+    """Check a corpus and labelled sets; a set that could not be read is given as its error.
 
-    `labels_of` and `check` are a task's own: the labels of train, and whether another set has what train has not.
+    `labels_of` and `check` depend on the task: the labels of train, and the check of the labels of another set.
     """
     diagnosis = Diagnosis()
     texts: dict[str, Texts] = {}
@@ -132,7 +132,7 @@ def _texts_of(examples: Sequence[Labelled]) -> Iterator[str]:
 
 
 def _unreadable(role: str, problem: InputError) -> Finding:
-    return Finding("problem", "reading", role, f"it cannot be read. {problem}")
+    return Finding("problem", "reading", role, f"cannot be read. {problem}")
 
 
 def describe(
@@ -142,7 +142,7 @@ def describe(
     tokenizer: Encoder | None = None,
     max_length: int | None = None,
 ) -> Description:
-    """Counts, labels, lengths, scripts; and tokens, if there is a tokenizer. One pass."""
+    """Counts, labels, lengths and scripts, in one pass; with a tokenizer also tokens."""
     words: list[int] = []
     tokens: list[int] = []
     letters: Counter[str] = Counter()
@@ -165,7 +165,7 @@ def describe(
         result.tokens_per_word = round(total / result.num_words, 4) if result.num_words else None
         result.unknown_rate = round(unknown / total, 6) if total else None
         if max_length is not None and tokens:
-            beyond = np.maximum(np.array(tokens) + 1 - max_length, 0)  # <sos> takes one place
+            beyond = np.maximum(np.array(tokens) + 1 - max_length, 0)  # one position is for <sos>
             result.truncated_texts = round(float((beyond > 0).mean()), 4)
             result.truncated_tokens = round(float(beyond.sum() / max(total, 1)), 4)
     if words:
@@ -176,13 +176,13 @@ def describe(
 
 
 def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
-    waiting = iter(texts)
-    while batch := list(islice(waiting, BATCH)):
+    remaining = iter(texts)
+    while batch := list(islice(remaining, BATCH)):
         yield batch
 
 
 def _scripts(letters: Counter[str]) -> dict[str, float]:
-    """The share of letters by script, largest first, as Unicode names them."""
+    """The share of letters per script (Unicode names), largest first."""
     counts: Counter[str] = Counter()
     for letter, number in letters.items():
         if letter.isalpha():
@@ -203,7 +203,7 @@ def _of_description(
     if one.truncated_tokens is not None and one.truncated_tokens >= LARGE_CUT:
         yield Finding(
             "warning", "truncation", role,
-            f"a limit of {max_length} tokens cuts off {one.truncated_tokens:.0%} of the tokens, from "
+            f"truncation to {max_length} tokens removes {one.truncated_tokens:.0%} of the tokens, from "
             f"{one.truncated_texts:.0%} of the texts. Raise --max-length if the base allows it.",
             {"truncated_tokens": one.truncated_tokens},
         )  # fmt: skip
@@ -211,13 +211,14 @@ def _of_description(
         yield Finding(
             "warning", "unknown tokens", role,
             f"{one.unknown_rate:.1%} of the tokens are unknown to {tokenizer and tokenizer.origin}. Train a tokenizer "
-            "on text of this kind, or use byte-level BPE, which knows every character.",
+            "on similar text, or use byte-level BPE, which can encode any text.",
             {"unknown_rate": one.unknown_rate},
         )  # fmt: skip
-    if one.tokens_per_word is not None and one.tokens_per_word >= MANY_TOKENS_A_WORD:
+    if one.tokens_per_word is not None and one.tokens_per_word >= MANY_TOKENS_PER_WORD:
         yield Finding(
             "warning", "tokens per word", role,
-            f"{one.tokens_per_word:.1f} tokens a word: the tokenizer was made for other text than this.",
+            f"{one.tokens_per_word:.1f} tokens per word: the tokenizer was trained on other text. "
+            "Train one on text of this kind.",
             {"tokens_per_word": one.tokens_per_word},
         )  # fmt: skip
 
@@ -236,8 +237,8 @@ def _of_corpus(texts: Iterable[str], one: Description, num_parameters: int | Non
     if repeated:
         yield Finding(
             "warning", "duplicates", "corpus",
-            f"{repeated:,} of {counted(one.num_texts, 'document')} repeat an earlier one. Repeated text is learnt by "
-            "heart and flatters the held-out loss.",
+            f"{repeated:,} of {counted(one.num_texts, 'document')} repeat an earlier one. The model memorizes "
+            "repeated texts, and the held-out loss is too low.",
             {"duplicates": repeated},
         )  # fmt: skip
     tokens = one.num_tokens if one.num_tokens is not None else one.num_words
@@ -245,8 +246,8 @@ def _of_corpus(texts: Iterable[str], one: Description, num_parameters: int | Non
         unit = "tokens" if one.num_tokens is not None else "words"
         yield Finding(
             "warning", "corpus size", "corpus",
-            f"{tokens:,} {unit} for a base of {num_parameters:,} parameters is {tokens / num_parameters:.2g} each; "
-            "about 20 are called enough. Take a smaller base, or more text; several passes help up to about four.",
+            f"{tokens:,} {unit} for a base of {num_parameters:,} parameters: {tokens / num_parameters:.2g} per "
+            "parameter, about 20 are recommended. Use a smaller base or more text; up to about four epochs also help.",
             {"tokens": tokens, "parameters": num_parameters},
         )  # fmt: skip
 
@@ -254,7 +255,7 @@ def _of_corpus(texts: Iterable[str], one: Description, num_parameters: int | Non
 def _of_labels(
     sets: Mapping[str, Sequence[Labelled]], labels_of: Callable[..., Sequence[str]], check: Callable[..., None]
 ) -> Iterator[Finding]:
-    """What forbids training and scoring: one class only, labels that train never saw."""
+    """Problems that prevent training and evaluation: only one class, labels that do not occur in train."""
     train = sets.get("train")
     if not train:
         return
@@ -271,7 +272,7 @@ def _of_labels(
 
 
 def _overlaps(texts: Mapping[str, Texts], sets: Mapping[str, Description]) -> list[Overlap]:
-    """Between every two sets, and near duplicates inside each."""
+    """The overlap of every two sets, and the duplicates inside each set."""
     names = [name for name in ORDER if name in texts]
     pairs = [(one, other) for at, one in enumerate(names) for other in names[at + 1 :]]
     inside = [(name, name) for name in names if name != "corpus" or sets[name].num_texts <= MOST_FOR_NEAR]
@@ -284,12 +285,13 @@ def _of_overlap(one: Overlap) -> Iterator[Finding]:
         if near:
             yield Finding(
                 "warning", "near duplicates", one.from_set,
-                f"{near:,} of {counted(one.num_rows, 'text')} nearly repeat an earlier one (similarity of {NEAR}).",
+                f"{near:,} of {counted(one.num_rows, 'text')} nearly repeat an earlier one "
+                f"(similarity of at least {NEAR}).",
                 {"near_duplicates": near},
             )  # fmt: skip
     elif exact or near:
         is_scored = one.to_set in ("validation", "test")
-        why = "a score on them says little; remove them" if is_scored else "the base has read them without their labels"
+        why = "their scores are too high; remove them" if is_scored else "the base is trained on them without labels"
         yield Finding(
             "problem" if is_scored else "note", "overlap", one.from_set,
             f"{exact + near:,} of {counted(one.num_rows, 'text')} also in {one.to_set} ({exact:,} exactly, {near:,} "

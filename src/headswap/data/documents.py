@@ -1,8 +1,8 @@
-"""A corpus: files, folders, globs, standard input and named data sets become a stream of documents.
+"""A corpus: a stream of documents from files, folders, globs, standard input and named data sets.
 
-In a plain text file a document is a line, a paragraph or the file; in a file with columns it is the text of a row.
-Blank documents are passed over; a file without any other is an error. Opening files is left to open_text.py, rows to
-columns.py, the named data sets to datasets.py; a token store is recognised by those who call this.
+In a plain text file a document is a line, a paragraph or the whole file; in a file with columns it is the text of a
+row. Blank documents are skipped; a file without other documents is an error. Files are opened by open_text.py, rows are
+read by columns.py, named data sets by named_sets.py. Callers handle token stores themselves.
 """
 
 import glob
@@ -24,26 +24,26 @@ from headswap.data.records import Document
 
 STDIN = "-"
 STDIN_FILE = "stdin"  # while it is copied
-TEXT_EXTENSIONS = frozenset({".txt", ".spm"})  # .spm: text that sentencepiece has cut, as the lab's files are
+TEXT_EXTENSIONS = frozenset({".txt", ".spm"})  # .spm: text segmented by sentencepiece, as in the files of the lab
 KNOWN_EXTENSIONS = TEXT_EXTENSIONS | COLUMN_EXTENSIONS
-PEEK = 1 << 20  # characters that decide between lines and paragraphs
-PARAGRAPH_SHARE = 0.1  # of blank lines, from which on they are taken to part documents
+PEEK = 1 << 20  # characters that are read to decide between lines and paragraphs
+PARAGRAPH_SHARE = 0.1  # of blank lines; from this share on they separate documents
 
 
 def find_files(sources: Sequence[str]) -> list[Path]:
-    """The files that paths and globs stand for: folders searched and sorted, each file once."""
+    """The files of paths, folders and globs; folders are searched and sorted, and each file is listed once."""
     plan = _plan(sources)
-    raise_problems([f"{item} is not a file." for item in plan if isinstance(item, str)])
+    raise_problems([f"{item} is not a file. Give files, folders or globs." for item in plan if isinstance(item, str)])
     return [item for item in plan if isinstance(item, Path)]
 
 
 def files_read(sources: Sequence[str]) -> list[Path]:
-    """The files among the sources of a corpus, whose other sources are named data sets and standard input."""
+    """The files of a corpus, without its named data sets and standard input."""
     return [item for item in _plan(sources) if isinstance(item, Path)]
 
 
 def read_documents(sources: Sequence[str], settings: ReadSettings) -> Iterator[Document]:
-    """Every document of a corpus, streaming, in the order of the sources. Missing files raise before the first one."""
+    """Yield all documents of a corpus in the order of the sources. Missing files are reported before the first one."""
     plan = _plan(sources)
     if settings.not_default(["text_column"]) and not _has_columns(plan):
         raise SettingError(
@@ -53,7 +53,7 @@ def read_documents(sources: Sequence[str], settings: ReadSettings) -> Iterator[D
 
 
 def has_columns(sources: Sequence[str]) -> bool:
-    """Whether any file of a corpus has columns."""
+    """Whether any source of a corpus has columns."""
     return _has_columns(_plan(sources))
 
 
@@ -62,10 +62,10 @@ def _has_columns(plan: Sequence[Path | str]) -> bool:
 
 
 def read_texts(source: str, *, text_column: str | None = None) -> list[str]:
-    """Every line or row of one file, blank ones too, for those who must answer each in its place."""
+    """All lines or rows of one file, including blank ones, so that predictions keep the order of the file."""
     files = find_files([source])
     if len(files) != 1:
-        raise InputError(f"{source} stands for {len(files)} files. Give one, so that answers can be told apart.")
+        raise InputError(f"{source} matches {len(files)} files. Give one file.")
     (path,) = files
     if extension_of(path) not in COLUMN_EXTENSIONS:
         if text_column is not None:
@@ -81,7 +81,7 @@ def read_texts(source: str, *, text_column: str | None = None) -> list[str]:
 
 
 def spool_stdin(folder: Path) -> Path:
-    """Copy standard input into `folder` under its SHA-256, so that it can be read more than once."""
+    """Copy standard input to a file named by its SHA-256 in `folder`, so that it can be read more than once."""
     folder.mkdir(parents=True, exist_ok=True)
     temporary = unique(folder / STDIN_FILE)
     digest = hashlib.sha256()
@@ -91,7 +91,7 @@ def spool_stdin(folder: Path) -> Path:
                 digest.update(piece)
                 file.write(piece)
         if temporary.stat().st_size == 0:
-            raise InputError("Standard input is empty: it holds no document.")
+            raise InputError("Standard input is empty: it contains no document.")
         path = folder / f"{digest.hexdigest()}.txt"
         os.replace(temporary, path)
     finally:
@@ -100,7 +100,7 @@ def spool_stdin(folder: Path) -> Path:
 
 
 def _plan(sources: Sequence[str]) -> list[str | Path]:
-    """What is to be read, in order: files, each once, and as strings standard input and named data sets."""
+    """The sources in order: files (each once) as paths, standard input and named data sets as strings."""
     problems: list[str] = []
     plan: dict[str | Path, str | Path] = {}
     for source in sources:
@@ -119,9 +119,11 @@ def _files_of(source: str, problems: list[str]) -> list[Path]:
         files, num_unknown = _files_in(path)
         if not files:
             known = ", ".join(sorted(KNOWN_EXTENSIONS))
-            problems.append(f"The folder {source} holds no text files ({known}, also .gz, .xz or .zst).")
+            problems.append(
+                f"The folder {source} contains no text files ({known}, also compressed as .gz, .xz or .zst)."
+            )
         elif num_unknown:
-            log_once(f"{source}: passed over {counted(num_unknown, 'file')} whose extension is not that of text.")
+            log_once(f"{source}: skipped {counted(num_unknown, 'file')} without a known text extension.")
         return files
     if path.exists():
         return [path]
@@ -137,7 +139,7 @@ def _files_of(source: str, problems: list[str]) -> list[Path]:
 
 
 def _files_in(folder: Path) -> tuple[list[Path], int]:
-    """The text files below a folder, sorted, and how many others there are. Hidden ones are neither."""
+    """The text files below a folder, sorted, and the number of other files. Hidden files are ignored."""
     files: list[Path] = []
     num_unknown = 0
     for place, folders, names in os.walk(folder):
@@ -151,13 +153,13 @@ def _files_in(folder: Path) -> tuple[list[Path], int]:
 
 
 def _documents(plan: Iterable[str | Path], settings: ReadSettings) -> Iterator[Document]:
-    said: set[str] = set()  # what was logged once for all files
+    logged: set[str] = set()  # messages that are logged once for all files
     for item in plan:
         if isinstance(item, Path):
-            documents = _file_documents(item, settings, said)
+            documents = _file_documents(item, settings, logged)
         elif item == STDIN:
             lines = decode_lines(pieces_of(sys.stdin.buffer), name="Standard input")
-            documents = _text_documents(lines, "Standard input", settings, said)
+            documents = _text_documents(lines, "Standard input", settings, logged)
         else:
             documents = read_named_documents(item, text_column=settings.text_column)
         is_empty = True
@@ -165,18 +167,18 @@ def _documents(plan: Iterable[str | Path], settings: ReadSettings) -> Iterator[D
             is_empty = False
             yield document
         if is_empty:
-            raise InputError(f"{'Standard input' if item == STDIN else item} is empty: it holds no document.")
+            raise InputError(f"{'Standard input' if item == STDIN else item} is empty: it contains no document.")
 
 
-def _file_documents(path: Path, settings: ReadSettings, said: set[str]) -> Iterator[Document]:
+def _file_documents(path: Path, settings: ReadSettings, logged: set[str]) -> Iterator[Document]:
     extension = extension_of(path)
     if extension in COLUMN_EXTENSIONS:
         return _row_documents(path, settings)
-    if extension not in TEXT_EXTENSIONS and extension not in said:
-        said.add(extension)
+    if extension not in TEXT_EXTENSIONS and extension not in logged:
+        logged.add(extension)
         what = f"'{extension}' is not a known extension" if extension else "it has no extension"
-        log_once(f"{path}: read as plain text, for {what}.")
-    return _text_documents(read_lines(path), str(path), settings, said)
+        log_once(f"{path}: read as plain text, because {what}.")
+    return _text_documents(read_lines(path), str(path), settings, logged)
 
 
 def _row_documents(path: Path, settings: ReadSettings) -> Iterator[Document]:
@@ -190,18 +192,18 @@ def _row_documents(path: Path, settings: ReadSettings) -> Iterator[Document]:
         elif not problems.found:
             yield Document(text, str(path), line)
     if num_blank:
-        log_once(f"{path}: passed over {num_blank} rows with an empty text.")
+        log_once(f"{path}: skipped {counted(num_blank, 'row')} with a blank text.")
 
 
-def _text_documents(lines: Iterator[str], source: str, settings: ReadSettings, said: set[str]) -> Iterator[Document]:
+def _text_documents(lines: Iterator[str], source: str, settings: ReadSettings, logged: set[str]) -> Iterator[Document]:
     unit = settings.documents
     if unit == "auto":
         unit, lines, share = _choose_unit(lines)
-        if unit not in said:
-            said.add(unit)
+        if unit not in logged:
+            logged.add(unit)
             log_once(
-                f"{source}: one document a {unit}, for {share:.0%} of its lines are blank "
-                f"(--documents says otherwise; auto takes paragraphs from {PARAGRAPH_SHARE:.0%})."
+                f"{source}: reading one document per {unit} ({share:.0%} of the lines are blank; paragraphs are used "
+                f"from {PARAGRAPH_SHARE:.0%}). Override with --documents."
             )
     if unit == "file":
         text = "\n".join(lines)
@@ -212,7 +214,7 @@ def _text_documents(lines: Iterator[str], source: str, settings: ReadSettings, s
 
 
 def _choose_unit(lines: Iterator[str]) -> tuple[Literal["line", "paragraph"], Iterator[str], float]:
-    """Lines or paragraphs, all lines again, and the share of blank ones; blank lines at either end part nothing."""
+    """The unit, an iterator over all lines, and the share of blank lines, without those at the start and the end."""
     peeked: list[str] = []
     size = 0
     for text in lines:

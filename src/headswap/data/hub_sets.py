@@ -1,7 +1,7 @@
 """Data sets through the library `datasets` (extra `hf`): `hf:owner/name[@config][#split]`, or `hf:FOLDER`.
 
-The one place of the text room that may use the network, and only because `hf:` asks for it. What the library raises
-becomes a sentence. Which sources are named at all is left to datasets.py.
+This is the only module of the data room that may use the network, and only for sources that begin with `hf:`. Errors
+of the library are raised as an `InputError`. named_sets.py decides which sources are data sets.
 """
 
 import hashlib
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from headswap.core.errors import HeadswapError, InputError, MissingExtraError, raise_problems
+from headswap.core.errors import HeadswapError, InputError, MissingExtraError, counted, raise_problems
 from headswap.core.files import sha256_of_file
 from headswap.data.columns import Problems, Wanted, label_of, missing_columns, text_problem
 from headswap.data.open_text import log_once
@@ -30,26 +30,26 @@ class HubName(NamedTuple):
 
 
 def parse(source: str) -> HubName:
-    """Take a source apart; a name is all that it must have."""
+    """Parse a source; configuration and split are optional."""
     rest, _, split = source.removeprefix(PREFIX).partition("#")
     name, at, config = rest.rpartition("@")
     if not at or "/" in config:  # an @ inside a folder's name
         name, config = rest, ""
     if not name:
         raise InputError(
-            f"'{source}' names no data set. Write hf:owner/name, hf:owner/name@config or hf:owner/name#split."
+            f"'{source}' has no name of a data set. Write hf:owner/name, hf:owner/name@config or hf:owner/name#split."
         )
     return HubName(name, config or None, split or None)
 
 
 def hub_splits(source: str) -> tuple[str, ...]:
-    """The splits that the data set has."""
+    """The splits of the data set."""
     name, config, _ = parse(source)
     return tuple(_call(source, lambda library: library.get_dataset_split_names(name, config)))
 
 
 def hub_documents(source: str, text_column: str) -> Iterator[Document]:
-    """The texts of a split (train by default), without the blank ones."""
+    """The texts of a split (default: train); blank texts are skipped."""
     problems = Problems()
     num_blank = 0
     for line, (text,) in hub_rows(source, {"text_column": text_column}):
@@ -62,11 +62,11 @@ def hub_documents(source: str, text_column: str) -> Iterator[Document]:
             yield Document(text, source, line)
     problems.raise_found()
     if num_blank:
-        log_once(f"{source}: passed over {num_blank} rows with an empty text.")
+        log_once(f"{source}: skipped {counted(num_blank, 'row')} with a blank text.")
 
 
 def hub_examples(source: str, text_column: str, label_column: str) -> list[Example]:
-    """The examples of a split (train by default); numbers that stand for class names become these."""
+    """The examples of a split (default: train); class numbers are replaced by class names."""
     problems = Problems()
     examples = []
     for line, (text, value) in hub_rows(source, {"text_column": text_column, "label_column": label_column}):
@@ -75,17 +75,17 @@ def hub_examples(source: str, text_column: str, label_column: str) -> list[Examp
         if problem := text_problem(text) or (None if text.strip() else "the text is blank"):
             problems.add(f"{source}, row {line}: {problem}.")
         elif label is None:
-            problems.add(f"{source}, row {line}: it has no label.")
+            problems.add(f"{source}, row {line}: the label is missing.")
         else:
             examples.append(Example(text, label, source, line))
     problems.raise_found()
     if not examples:
-        raise InputError(f"{source} is empty: it holds no example.")
+        raise InputError(f"{source} is empty: it contains no example.")
     return examples
 
 
 def hub_hash(source: str) -> str:
-    """Identifies the rows of a split by the files in which the library keeps them."""
+    """A hash of the rows of a split, from the cache files of the library."""
     data = _load(source)
     digest = hashlib.sha256(repr((parse(source), len(data))).encode())
     for file in data.cache_files:
@@ -94,12 +94,14 @@ def hub_hash(source: str) -> str:
 
 
 def hub_rows(source: str, wanted: Wanted) -> Iterator[tuple[int, list[Any]]]:
-    """The wanted columns of a split (train by default); numbers that stand for class names become these."""
+    """The wanted columns of a split (default: train); class numbers are replaced by class names."""
     data = _load(source)
     raise_problems(missing_columns(source, wanted, data.column_names))
     names = list(wanted.values())
     kinds = [data.features[name] for name in names]
-    classes = [getattr(getattr(kind, "feature", kind), "names", None) for kind in kinds]  # of a ClassLabel, or its list
+    classes = [
+        getattr(getattr(kind, "feature", kind), "names", None) for kind in kinds
+    ]  # of a ClassLabel or a list of them
     line = 0
     for batch in data.select_columns(list(dict.fromkeys(names))).iter(batch_size=ROWS):
         for values in zip(*(batch[name] for name in names), strict=True):
@@ -112,7 +114,7 @@ def _class_name(value: Any, known: list[str] | None) -> Any:
         return value
     if isinstance(value, list):
         return [_class_name(one, known) for one in value]
-    return known[value] if value >= 0 else None  # -1 is the library's way to say unlabelled
+    return known[value] if value >= 0 else None  # -1 means unlabelled in this library
 
 
 def _load(source: str) -> Any:
@@ -134,7 +136,7 @@ def _place_of_copy(folder: Path, library: Any) -> str:
 
 
 def _call(source: str, action: Callable[[Any], Any]) -> Any:
-    """Let the library do something; whatever it raises becomes one sentence."""
+    """Call the library; any exception becomes an `InputError` of one sentence."""
     try:
         import datasets
     except ModuleNotFoundError:
@@ -147,7 +149,7 @@ def _call(source: str, action: Callable[[Any], Any]) -> Any:
         raise
     except ConnectionError as problem:
         raise InputError(
-            f"{source} cannot be fetched: the Hugging Face Hub is out of reach ({_first_line(problem)}). Check the "
+            f"{source} cannot be downloaded: the Hugging Face Hub is unreachable ({_first_line(problem)}). Check the "
             "network, or give a local folder as hf:FOLDER."
         ) from None
     except Exception as problem:

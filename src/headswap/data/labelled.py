@@ -1,9 +1,9 @@
 """A labelled set: texts with labels, from a file with columns, from two text files, or from a named data set.
 
-Labels are strings throughout; a multi-label text has several of them, the label of a regression is also a number. The
-list of labels comes from train alone, and a label that train has not is an error that names it. Nothing blank is passed
-over here: a text without its label, or the reverse, would shift or shrink the set in silence. Rows are left to
-columns.py, the named data sets to datasets.py, the choice of examples to strata.py.
+Labels are strings; a multi-label text has several labels, and the label of a regression is also a number. The list of
+labels is taken from train only; other labels in validation or test are an error. Blank texts and blank labels are
+errors, because skipping them would silently shift or shrink the set. Rows are read by columns.py, named data sets by
+named_sets.py; examples are sampled by stratify.py.
 """
 
 import math
@@ -13,19 +13,20 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from headswap.core.errors import InputError, SettingError, absent, counted, did_you_mean, listed, raise_problems
+from headswap.core.errors import InputError, SettingError, absent, listed, raise_problems
 from headswap.data.columns import COLUMN_EXTENSIONS, Problems, Row, kind_of, label_of, read_rows, text_problem
 from headswap.data.hub_sets import PREFIX, hub_rows
 from headswap.data.named_sets import is_named, list_datasets, read_named_examples
 from headswap.data.open_text import extension_of, read_lines
 from headswap.data.records import Example
+from headswap.data.seen_labels import check_seen
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-FEWEST_NUMBERS = 10  # different ones; fewer may well be classes, such as stars
+FEWEST_NUMBERS = 10  # fewer different numbers may be classes, such as stars
 
 
 class Parsed(NamedTuple):
-    """What a value of the label column says."""
+    """A parsed value of the label column."""
 
     label: str
     labels: tuple[str, ...] = ()
@@ -33,11 +34,11 @@ class Parsed(NamedTuple):
 
 
 class UnusableError(Exception):
-    """A value is no label of the wanted kind; says what it is instead."""
+    """A value is not a label of the wanted kind; the message says what it is."""
 
 
 def one_label(value: Any) -> Parsed:
-    """One class by name."""
+    """Parse one class name."""
     label = label_of(value)
     if label is None:
         raise UnusableError(f"the label is {_label_problem(value)}")
@@ -45,16 +46,16 @@ def one_label(value: Any) -> Parsed:
 
 
 def several_labels(separator: str) -> Callable[[Any], Parsed]:
-    """Any number of classes, none too: a list, or a string with `separator` between the names."""
+    """A parser of any number of class names: a list, or one string with `separator` between the names."""
 
     def parse(value: Any) -> Parsed:
         parts = value.split(separator) if isinstance(value, str) else value if isinstance(value, list) else [value]
         names = [label_of(part) for part in parts if not (isinstance(part, str) and not part.strip())]
         if None in names:
             raise UnusableError(
-                "the label is null; write [] or an empty string where there is none"
+                "the label is null; write [] or an empty string for a text without labels"
                 if value is None
-                else f"the labels {value!r} hold something that is neither a string nor a finite number"
+                else f"the labels {value!r} contain a value that is neither a string nor a finite number"
             )
         labels = tuple(sorted({name for name in names if name is not None}))
         return Parsed(f"{separator} ".join(labels) if separator == "," else separator.join(labels), labels)
@@ -63,7 +64,7 @@ def several_labels(separator: str) -> Callable[[Any], Parsed]:
 
 
 def number(value: Any) -> Parsed:
-    """A finite number, or a string that spells one."""
+    """Parse a finite number, or a string with one."""
     try:
         if isinstance(value, bool) or not isinstance(value, int | float | str):
             raise ValueError
@@ -85,17 +86,19 @@ def read_labelled(
     text_pair_column: str | None = None,
     parse: Callable[[Any], Parsed] = one_label,
 ) -> list[Example]:
-    """All examples of a labelled set, in order. Every blank or broken one is an error with its file and line."""
+    """All examples of a labelled set, in order. Blank and invalid ones are errors with file and line."""
     wanted = {"text_column": text_column, "label_column": label_column}
     if text_pair_column is not None:
         wanted["text_pair_column"] = text_pair_column
     if is_named(source):
         if label_file:
-            raise InputError(f"{source} is a named data set and has its labels; leave out --label-file {label_file}.")
+            raise InputError(f"{source} is a named data set and has labels. Leave out --label-file {label_file}.")
         if parse is one_label and text_pair_column is None:
             return read_named_examples(source, text_column=text_column, label_column=label_column)
         if not source.startswith(PREFIX):
-            raise SettingError(f"{source} has one text and one label a row, so its task is classify.")
+            raise SettingError(
+                f"{source} has one text and one label per row. Use --task classify without text_pair_column."
+            )
         examples = list(_examples(hub_rows(source, wanted), source, "row", Problems(), parse))
     else:
         path = one_file(source)
@@ -106,49 +109,45 @@ def read_labelled(
             )
         if not has_columns and not label_file:
             raise InputError(
-                f"{path} is plain text and has no labels. Pass --label-file with a file of one label a line."
+                f"{path} is plain text and has no labels. Pass --label-file with a file that has one label per line."
             )
         if label_file:
             if text_pair_column is not None:
-                raise SettingError(f"text_pair_column is given, but {path} has no columns. Pairs need a file that has.")
+                raise SettingError(
+                    f"text_pair_column is given, but {path} has no columns. Pairs need a file with columns."
+                )
             examples = list(_paired_lines(path, one_file(label_file), parse))
         else:
             problems = Problems()
             examples = list(_examples(read_rows(path, wanted, problems), str(path), "line", problems, parse))
     if not examples:
-        raise InputError(f"{source} is empty: it holds no example.")
+        raise InputError(f"{source} is empty: it contains no example.")
     return examples
 
 
 def label_names(train: Sequence[Example]) -> list[str]:
-    """The labels of the training set, sorted; fewer than two are an error."""
+    """The labels of the training set, sorted. Fewer than two are an error."""
     labels = sorted({example.label for example in train})
     if len(labels) < 2:
         where = train[0].source if train else "The training set"
-        found = f"one class only ({listed(labels)})" if labels else "no examples"
+        found = f"only one class ({listed(labels)})" if labels else "no examples"
         raise InputError(f"{where} has {found}. A classifier needs at least two classes in its training set.")
     return labels
 
 
 def check_labels(examples: Sequence[Example], labels: Sequence[str], *, role: str) -> None:
-    """Raise if an example has a label that train has not; every such label is named once, with its first line."""
-    known = set(labels)
-    unseen: dict[str, list[Example]] = {}
-    for example in examples:
-        if example.label not in known:
-            unseen.setdefault(example.label, []).append(example)
-    raise_problems(
-        [
-            f"{found[0].source}, line {found[0].line}: the label '{label}' of the {role} set was never seen in train "
-            f"({counted(len(found), 'example')}; labels in train: {listed(labels)}).{did_you_mean(label, labels)}"
-            for label, found in unseen.items()
-        ],
-        hint=_number_hint([*labels, *unseen]),
+    """Raise if the label of an example is not among `labels`, the labels of train."""
+    check_seen(
+        examples,
+        labels,
+        role=role,
+        labels_of=lambda example: (example.label,),
+        hint=lambda unseen: _number_hint([*labels, *unseen]),
     )
 
 
 def _number_hint(labels: Sequence[str]) -> str:
-    """What to do where classes look like the numbers of a regression: many, and most of them spell one."""
+    """A hint for labels that look like numbers of a regression: there are many, and most of them are numbers."""
     numbers = [label for label in labels if NUMBER.fullmatch(label)]
     if len(numbers) < FEWEST_NUMBERS or 2 * len(numbers) < len(labels):
         return ""
@@ -156,12 +155,12 @@ def _number_hint(labels: Sequence[str]) -> str:
 
 
 def one_file(source: str) -> Path:
-    """The file that a labelled set is."""
+    """The path of a labelled set, which must be one existing file."""
     if source == "-":
         raise InputError("A labelled set cannot be read from standard input. Give a file.")
     path = Path(source).expanduser()
     if path.is_dir():
-        raise InputError(f"{source} is a folder. A labelled set is one file.")
+        raise InputError(f"{source} is a folder, but a labelled set is one file. Give a file.")
     if not path.exists():
         raise InputError(absent(source, names=[info.name for info in list_datasets()]))
     return path
@@ -172,11 +171,11 @@ def _examples(
 ) -> Iterator[Example]:
     for line, (text, value, *pair) in rows:
         where = f"{source}, {unit} {line}"
-        sentence = _text_trouble(text, *pair)
+        sentence = _text_problem(text, *pair)
         try:
             parsed = parse(value)
-        except UnusableError as trouble:
-            parsed, sentence = Parsed(""), sentence or str(trouble)
+        except UnusableError as problem:
+            parsed, sentence = Parsed(""), sentence or str(problem)
         if sentence:
             problems.add(f"{where}: {sentence}.")
         else:
@@ -184,8 +183,8 @@ def _examples(
     problems.raise_found()
 
 
-def _text_trouble(text: Any, pair: Any = "x") -> str | None:
-    """What is wrong with a text or the second one of a pair, if anything is."""
+def _text_problem(text: Any, pair: Any = "x") -> str | None:
+    """What is wrong with a text or the second text of a pair, or None."""
     for value, name in ((text, "the text"), (pair, "the second text")):
         if problem := text_problem(value):
             return problem.replace("the text", name)
@@ -214,14 +213,14 @@ def _paired_lines(path: Path, label_path: Path, parse: Callable[[Any], Parsed]) 
         else:
             try:
                 parsed = parse(value)
-            except UnusableError as trouble:
-                problems.add(f"{label_path}, line {num_labels}: {trouble}.")
+            except UnusableError as problem:
+                problems.add(f"{label_path}, line {num_labels}: {problem}.")
                 continue
             yield Example(text, parsed.label, str(path), num_texts, None, parsed.labels, parsed.value)
     if num_texts != num_labels:
         uneven = (
-            f"{path} has {num_texts:,} lines and {label_path} has {num_labels:,}; every text needs its label, so the "
-            "two files must have as many lines."
+            f"{path} has {num_texts:,} lines and {label_path} has {num_labels:,}. Every text needs one label, so both "
+            "files must have the same number of lines."
         )
         raise_problems([uneven, *problems.found])
     problems.raise_found()

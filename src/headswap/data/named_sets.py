@@ -1,7 +1,7 @@
-"""Named data sets: `NAME[:variant][/split]` for those of packages, `hf:owner/name[@config][#split]` for others.
+"""Named data sets: `NAME[:variant][/split]` from packages, `hf:owner/name[@config][#split]` from Hugging Face.
 
-A name stands wherever a corpus or a labelled set is asked for. As a corpus, a packaged set never includes the texts of
-its own test split, unless that split is named. Reading is left to packaged.py and hub.py.
+A name can be given wherever a corpus or a labelled set is expected. As a corpus, a packaged set does not include the
+texts of its test split, unless that split is named. The sets are read by packaged_sets.py and hub_sets.py.
 """
 
 import hashlib
@@ -18,25 +18,25 @@ from headswap.data.packaged_sets import CHITCHAT, EXTRA, IMDB, PACKAGED, ROTTEN_
 from headswap.data.records import Document, Example
 
 SPLITS = ("train", "test")
-READING = "1"  # raised when the same file is turned into other texts than before: caches must not mix them
+READING = "1"  # increased when the same file gives other texts than before, so that caches do not mix them
 
 
 @dataclass(frozen=True, slots=True)
 class DatasetInfo:
-    """What a listing says of a data set; a count that is not known beforehand is None."""
+    """A data set as listed by `headswap datasets`; unknown counts are None."""
 
     name: str
     description: str
     documents: int | None
-    """Documents as a corpus, test texts not among them."""
+    """Documents as a corpus, without the test texts."""
     examples: int | None
-    """Labelled examples to train on."""
+    """Labelled training examples."""
     test_examples: int | None
     labels: int | None
     licence: str
     installed: bool
     extra: str
-    """The extra of headswap that brings it."""
+    """The extra of headswap that installs it."""
 
 
 class _Named(NamedTuple):
@@ -45,14 +45,14 @@ class _Named(NamedTuple):
 
 
 def is_named(source: str) -> bool:
-    """Whether a source is a named data set. A file or folder of the same name goes first, with a logged line."""
+    """Whether a source is a named data set. A file or folder of the same name takes precedence, which is logged."""
     name, _, split = source.partition("/")
     is_name = source.startswith(PREFIX) or (
         name.partition(":")[0] in PACKAGED and not any(sign in split for sign in "/*?[")
     )
     if is_name and Path(source).exists():
         if split in ("", *SPLITS):
-            log_once(f"{source}: the file or folder of this name is used, not the data set.")
+            log_once(f"{source}: using the file or folder of this name, not the data set.")
         return False
     return is_name
 
@@ -66,7 +66,7 @@ def named_splits(source: str) -> tuple[str, ...]:
 
 
 def read_named_documents(source: str, *, text_column: str = "text") -> Iterator[Document]:
-    """The texts of a named data set as a corpus: without a split all but the test's. `text_column` is for `hf:`."""
+    """The texts of a named data set; without a split, all but the test texts. `text_column` is used for `hf:` only."""
     if source.startswith(PREFIX):
         return hub_documents(source, text_column)
     data, split = _find(source)
@@ -78,7 +78,7 @@ def read_named_documents(source: str, *, text_column: str = "text") -> Iterator[
 
 
 def read_named_examples(source: str, *, text_column: str = "text", label_column: str = "label") -> list[Example]:
-    """The examples of a named data set: train unless a split is named. The columns are for `hf:`."""
+    """The examples of a named data set (default: train). The columns are used for `hf:` only."""
     if source.startswith(PREFIX):
         return hub_examples(source, text_column, label_column)
     data, split = _find(source)
@@ -87,7 +87,7 @@ def read_named_examples(source: str, *, text_column: str = "text", label_column:
 
 
 def content_hash(source: str) -> str:
-    """Identifies what a named data set holds, for caches. Of a packaged set nothing is read: its sum is fixed."""
+    """A hash of the content of a named data set, for caches. Packaged sets have a fixed checksum and are not read."""
     if source.startswith(PREFIX):
         return hub_hash(source)
     data, split = _find(source)
@@ -99,14 +99,14 @@ def list_datasets() -> list[DatasetInfo]:
     """All named data sets, installed or not."""
     movies = "The package is MIT; no licence is stated for the {} texts in it."
     return [
-        _info(IMDB, "IMDb film reviews, sentiment (in full: movies:imdb)", 19_902, 19_902, 2, movies.format("IMDb")),
+        _info(IMDB, "IMDb film reviews, sentiment (full name: movies:imdb)", 19_902, 19_902, 2, movies.format("IMDb")),
         _info(
             ROTTEN_TOMATOES,
             "Rotten Tomatoes sentences in lower case, sentiment",
             *(7_530, 7_530, 2),
             movies.format("Rotten Tomatoes"),
         ),
-        _info(CHITCHAT, "Conversations, labelled with the question they began from", 6_168, 3_401, 34, "MIT."),
+        _info(CHITCHAT, "Conversations, labelled with their first question", 6_168, 3_401, 34, "MIT."),
         DatasetInfo(
             name="hf:NAME",
             description="Any data set of the Hugging Face Hub, or a local folder: hf:owner/name[@config][#split]",
@@ -138,7 +138,7 @@ def _info(data: PackagedSet, description: str, documents: int, examples: int, la
 
 
 def _find(source: str) -> _Named:
-    """The packaged set and the split that a source names."""
+    """The packaged set and the split of a source."""
     full_name, has_split, split = source.partition("/")
     name, has_variant, variant = full_name.partition(":")
     if name not in PACKAGED:

@@ -1,9 +1,9 @@
-"""From a file to lines of text: decompressed, decoded, streamed.
+"""Read the lines of a text file: decompressed, decoded, streamed.
 
-A file is a stream of pieces of bytes (`read_bytes`, which undoes .gz, .xz and .zst) and then a stream of lines
-(`read_lines`), so that memory holds one piece and one line, never a file. Text is UTF-8, or what its byte order mark
-says. Only `\\n` and `\\r\\n` end a line: U+2028, U+0085 and their like are text. What a line means is left to
-documents.py and columns.py.
+`read_bytes` yields the bytes of a file in chunks and decompresses .gz, .xz and .zst; `read_lines` yields its lines. One
+chunk and one line are in memory, never the whole file. The encoding is UTF-8, or that of the byte order mark. Only
+`\\n` and `\\r\\n` end a line; U+2028, U+0085 and similar characters are text. Lines are interpreted by documents.py and
+columns.py.
 """
 
 import codecs
@@ -21,17 +21,17 @@ from typing import BinaryIO
 from headswap.core.errors import InputError, MissingExtraError, absent
 
 PIECE = 1 << 20
-ZSTD_PIECE = 1 << 16  # of compressed bytes: what one piece swells to is held in memory
+ZSTD_PIECE = 1 << 16  # compressed bytes; one decompressed piece is held in memory
 LARGEST_RATIO = 200
-"""How much larger unpacked text may be than its file; text is 3 to 20 times larger."""
+"""Largest ratio of decompressed to compressed size; for text it is 3 to 20."""
 MOST_UNPACKED = 1 << 26
-"""Bytes that may be unpacked from any file, whatever the ratio."""
+"""Bytes that may be decompressed from any file, whatever the ratio."""
 LONGEST_LINE = 1 << 28
-"""Characters of one line: a file without line ends must not fill the memory."""
+"""Largest length of a line in characters: a file without line ends must not fill the memory."""
 COMPRESSIONS = {".gz": "gzip", ".xz": "xz", ".zst": "zstd"}
 BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark it begins with
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, because it begins with the mark of UTF-16
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
@@ -40,12 +40,12 @@ BYTE_ORDER_MARKS = (
 
 @cache
 def log_once(message: str) -> None:
-    """Log a message the first time this process has it: a corpus is read more than once."""
+    """Log a message once per process: a corpus is read more than once."""
     logging.getLogger("headswap").info(message)
 
 
 def extension_of(path: Path) -> str:
-    """The extension that says the format, in lower case, without that of the compression: `.txt` of `a.TXT.gz`."""
+    """The extension of the format in lower case, without that of the compression: `.txt` for `a.TXT.gz`."""
     suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
     if suffixes and suffixes[-1] in COMPRESSIONS:
         suffixes.pop()
@@ -54,12 +54,12 @@ def extension_of(path: Path) -> str:
 
 
 def compression_of(path: Path) -> str | None:
-    """`gzip`, `xz` or `zstd` by the last extension, or None."""
+    """`gzip`, `xz`, `zstd` or None, from the last extension."""
     return COMPRESSIONS.get(path.suffix.lower())
 
 
 def read_bytes(path: Path) -> Iterator[bytes]:
-    """The decompressed content in pieces; a broken file is an error that names it."""
+    """Yield the decompressed content in pieces; an unreadable file is an `InputError` with its name."""
     compression = compression_of(path)
     try:
         with path.open("rb") as file:
@@ -67,25 +67,25 @@ def read_bytes(path: Path) -> Iterator[bytes]:
             yield from pieces if compression is None else _bounded(pieces, path)
     except (gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError) as problem:
         raise InputError(
-            f"{path} is not whole {compression} data ({problem}). It may have been cut off; copy or compress it again."
+            f"{path} is not complete {compression} data ({problem}). It may be truncated: copy or compress it again."
         ) from None
     except FileNotFoundError:
         raise InputError(absent(path)) from None
     except IsADirectoryError:
-        raise InputError(f"{path} is a folder; a file is needed here.") from None
+        raise InputError(f"{path} is a folder, but a file is needed. Give a file.") from None
     except OSError as problem:
         raise InputError(f"{path} cannot be read ({problem.strerror or problem}).") from None
 
 
 def _bounded(pieces: Iterable[bytes], path: Path) -> Iterator[bytes]:
-    """The pieces of a compressed file, until they are so many that it must be a decompression bomb."""
+    """The pieces of a compressed file; an error if there are so many that it must be a decompression bomb."""
     packed, unpacked = path.stat().st_size, 0
     for piece in pieces:
         unpacked += len(piece)
         if unpacked > MOST_UNPACKED and unpacked > LARGEST_RATIO * packed:
             raise InputError(
-                f"{path} unpacks to more than {LARGEST_RATIO} times its size, as text never does. It may be made to "
-                "fill the memory or the disk. Unpack it yourself and look, if you trust it."
+                f"{path} decompresses to more than {LARGEST_RATIO} times its size, which text never does. It may be a "
+                "decompression bomb. If you trust it, decompress it yourself and check it."
             )
         yield piece
 
@@ -104,13 +104,13 @@ def _decompressed(file: BinaryIO, compression: str | None, path: Path) -> Iterat
 
 
 def pieces_of(stream: BinaryIO | BufferedIOBase, size: int = PIECE) -> Iterator[bytes]:
-    """Everything that a binary stream holds, piece by piece."""
+    """The content of a binary stream in pieces."""
     while piece := stream.read(size):
         yield piece
 
 
 def _zstd_pieces(file: BinaryIO, path: Path) -> Iterator[bytes]:
-    """Frame by frame: zstandard's own reader ends without a word where a file was cut off."""
+    """Decompress frame by frame, because the reader of zstandard does not report truncated files."""
     try:
         import zstandard
     except ModuleNotFoundError:
@@ -132,21 +132,21 @@ def _zstd_pieces(file: BinaryIO, path: Path) -> Iterator[bytes]:
 
 
 def read_lines(path: Path, *, keep_ends: bool = False) -> Iterator[str]:
-    """The lines of a text file, without their ends unless those are to be kept."""
+    """The lines of a text file, without line ends unless `keep_ends`."""
     return decode_lines(read_bytes(path), name=str(path), keep_ends=keep_ends)
 
 
 def decode_lines(pieces: Iterable[bytes], *, name: str, keep_ends: bool = False) -> Iterator[str]:
-    """Lines out of pieces of bytes; bytes that are not text, and NUL, are errors with the line they are on."""
+    """Decode pieces of bytes into lines; invalid bytes and NUL are errors with their line."""
     num_lines = length = 0
-    pending: list[str] = []  # the parts of a line that is not complete yet: a long line costs its length once
+    pending: list[str] = []  # the parts of an incomplete line; joined once, so that a long line takes linear time
     for text in _decoded(pieces, name):
         first, *others = text.split("\n")
         pending.append(first)
         length += len(first)
         if length > LONGEST_LINE:
             raise InputError(
-                f"{name}, line {num_lines + 1}: longer than {LONGEST_LINE:,} characters. Break it into lines."
+                f"{name}, line {num_lines + 1}: longer than {LONGEST_LINE:,} characters. Split it into several lines."
             )
         if not others:
             continue
@@ -165,17 +165,17 @@ def decode_lines(pieces: Iterable[bytes], *, name: str, keep_ends: bool = False)
 
 
 def _decoded(pieces: Iterable[bytes], name: str) -> Iterator[str]:
-    """Pieces of text, the byte order mark taken off; counts lines only to say where a problem is."""
-    waiting = iter(pieces)
+    """Decoded pieces of text without the byte order mark; lines are counted for error messages only."""
+    remaining = iter(pieces)
     start = b""
-    for piece in waiting:
+    for piece in remaining:
         start += piece
-        if len(start) >= 4:  # the longest mark
+        if len(start) >= 4:  # length of the longest mark
             break
     mark, encoding = next(((mark, found) for mark, found in BYTE_ORDER_MARKS if start.startswith(mark)), (b"", "utf-8"))
     decoder = codecs.getincrementaldecoder(encoding)()
     num_lines = 0
-    for piece, is_last in chain([(start[len(mark) :], False)], zip(waiting, repeat(False)), [(b"", True)]):
+    for piece, is_last in chain([(start[len(mark) :], False)], zip(remaining, repeat(False)), [(b"", True)]):
         try:
             text = decoder.decode(piece, is_last)
         except UnicodeDecodeError as problem:
@@ -195,6 +195,6 @@ def _decoding_problem(name: str, problem: UnicodeDecodeError, *, lines_before: i
 
 def _nul_problem(name: str, line: int) -> InputError:
     return InputError(
-        f"{name}, line {line}: a NUL byte. Text has none: the file is binary, damaged, or UTF-16 without a byte "
-        "order mark (convert that with: iconv -f UTF-16LE -t UTF-8 OLD > NEW)."
+        f"{name}, line {line}: a NUL byte. Text contains none: the file is binary, damaged, or UTF-16 without a byte "
+        "order mark (convert it with: iconv -f UTF-16LE -t UTF-8 OLD > NEW)."
     )

@@ -1,8 +1,8 @@
-"""The data sets that come as Python packages (extra `demo`), read in place.
+"""Data sets in Python packages (extra `demo`).
 
-The package is found but never imported (its own loaders need pandas, or open the file in the wrong encoding), the
-file's SHA-256 is checked, and a test split is taken off before anything else is made of the texts. How they are named
-by users is left to datasets.py.
+The data file of the package is read directly. The package is not imported, because its loader needs pandas or opens the
+file in a wrong encoding. The SHA-256 of the file is checked, and the test split is separated before the texts are used.
+The names of the sets are parsed in named_sets.py.
 """
 
 import importlib.util
@@ -20,24 +20,24 @@ from headswap.data.stratify import stratified_order
 
 EXTRA = "demo"
 SPLIT_SEED = 0
-FEWEST_WORDS = 20  # of a labelled conversation: "hello?" is in 217 of them and says nothing of the topic
+FEWEST_WORDS = 20  # of a labelled conversation: "hello?" is in 217 of them and does not indicate the topic
 SENTIMENTS = {"0": "neg", "1": "pos"}
 BREAK = "<br />"
 
 
 @dataclass(frozen=True, slots=True)
 class Splits:
-    """A data set with its test taken off."""
+    """A data set, split into train and test."""
 
     train: list[Example]
     test: list[Example]
     corpus: list[Document]
-    """Every text but the test's."""
+    """All texts except those of the test split."""
 
 
 @dataclass(frozen=True, slots=True)
 class PackagedSet:
-    """A data set inside an installed package: one variant of one file."""
+    """A data set in a Python package: one variant of one file."""
 
     name: str
     package: str
@@ -49,7 +49,7 @@ class PackagedSet:
     read: Callable[["PackagedSet", Path], Splits]
 
     def is_installed(self) -> bool:
-        """Whether the package is there; nothing is imported."""
+        """Whether the package is installed; it is not imported."""
         return importlib.util.find_spec(self.module) is not None
 
     def load(self) -> Splits:
@@ -70,7 +70,7 @@ class PackagedSet:
 
 
 def _read_movies(data: PackagedSet, path: Path) -> Splits:
-    """Reviews with a blank for each run of `<br />` tags; of equal texts the first stays."""
+    """Film reviews; `<br />` tags become one space, and only the first of equal texts is kept."""
     source = data.name.partition(":")[2].replace("-", "_")
     examples: dict[str, Example] = {}
     rows = read_rows(path, {"text": "text", "label": "label", "source": "source"}, Problems())
@@ -83,7 +83,7 @@ def _read_movies(data: PackagedSet, path: Path) -> Splits:
 
 
 def _read_chitchat(data: PackagedSet, path: Path) -> Splits:
-    """Conversations, a message a line, labelled with their prompt; the corpus has the unlabelled and short ones too."""
+    """Conversations, one message per line, labelled with their prompt. The corpus has unlabelled and short ones too."""
     conversations = json.loads(path.read_bytes())
     documents: list[Document] = []
     examples: list[Example] = []
@@ -91,7 +91,7 @@ def _read_chitchat(data: PackagedSet, path: Path) -> Splits:
         messages = (part["text"] for turn in conversation["messages"] for part in turn)
         text = "\n".join(message for message in messages if message.strip())
         documents.append(Document(text, data.name, line))
-        label = conversation.get("prompt", "").partition(" (i.e.")[0]  # two prompts go on with examples
+        label = conversation.get("prompt", "").partition(" (i.e.")[0]  # two prompts continue with examples
         if label and len(text.split()) >= FEWEST_WORDS:
             examples.append(Example(text, label, data.name, line))
     train, test = _take_test(data, examples)
@@ -100,7 +100,7 @@ def _read_chitchat(data: PackagedSet, path: Path) -> Splits:
 
 
 def _take_test(data: PackagedSet, examples: list[Example]) -> tuple[list[Example], list[Example]]:
-    """Train and test, both in mixed order: the movies' file is sorted by label, and a part must not be one class."""
+    """Train and test, both shuffled: the file of the movies is sorted by label, so a part of it has one class."""
     order = stratified_order([example.label for example in examples], numpy_stream(SPLIT_SEED, data.name, "test"))
     mixed = [examples[index] for index in order]
     return mixed[data.num_test :], mixed[: data.num_test]
@@ -135,7 +135,7 @@ ROTTEN_TOMATOES = _movies("rotten-tomatoes", num_test=1_000)
 
 
 def by_variant(sets: Iterable[PackagedSet]) -> dict[str, PackagedSet]:
-    """Sets of one name by the variant after its colon."""
+    """The sets of one name by variant, the part after the colon."""
     return {data.name.partition(":")[2]: data for data in sets}
 
 

@@ -1,8 +1,8 @@
-"""Questions with their contexts and answers, as SQuAD has them.
+"""Questions with contexts and answers, in the format of SQuAD.
 
-Rows (.jsonl, .parquet, `hf:`) hold `context`, `question` and `answers`, either `{"text": [...], "answer_start": [...]}`
-or a list of `{"text", "answer_start"}`; SQuAD's own nested .json is read as well. An answer must stand in its context
-at the character it names: a shifted offset would teach something else in silence.
+Rows (.jsonl, .parquet, `hf:`) have the columns `context`, `question` and `answers`. Answers are either
+`{"text": [...], "answer_start": [...]}` or a list of `{"text", "answer_start"}`. The nested .json files of SQuAD are
+also read. An answer must be in its context at `answer_start`; a wrong offset would silently train on a wrong span.
 """
 
 import json
@@ -23,14 +23,14 @@ PEEK = 1 << 12
 
 
 def read_questions(source: str, columns: ColumnSettings, *, needs_answers: bool = True) -> list[SpanExample]:
-    """All questions in order; without answers where none are needed. What is broken is an error with its place."""
+    """All questions in order; answers are read if `needs_answers`. Invalid rows are errors with file and line."""
     problems = Problems()
     wanted = {"question_column": columns.question_column, "context_column": columns.context_column}
     if needs_answers:
         wanted["answers_column"] = columns.answers_column
     if is_named(source):
         if not source.startswith(PREFIX):
-            raise SettingError(f"{source} has one label a text, so its task is classify.")
+            raise SettingError(f"{source} has one label per text. Use --task classify.")
         examples = list(_examples(hub_rows(source, wanted), source, "row", problems))
     else:
         path = one_file(source)
@@ -39,14 +39,14 @@ def read_questions(source: str, columns: ColumnSettings, *, needs_answers: bool 
         elif extension_of(path) in COLUMN_EXTENSIONS:
             examples = list(_examples(read_rows(path, wanted, problems), str(path), "line", problems))
         else:
-            raise InputError(f"{path} is plain text. Questions are rows (.jsonl) or SQuAD's own .json.")
+            raise InputError(f"{path} is plain text. Give questions as rows (.jsonl) or as .json of SQuAD.")
     if not examples:
-        raise InputError(f"{source} is empty: it holds no question.")
+        raise InputError(f"{source} is empty: it contains no question.")
     return examples
 
 
 def is_nested(path: Path) -> bool:
-    """Whether a file is SQuAD's own: one JSON object that holds articles under `data`."""
+    """Whether a file is nested JSON of SQuAD: one object with articles under `data`."""
     if extension_of(path) != ".json":
         return False
     begin = next(read_bytes(path), b"")[:PEEK].decode("utf-8", errors="replace").lstrip("\ufeff \t\r\n")
@@ -54,7 +54,7 @@ def is_nested(path: Path) -> bool:
 
 
 def _nested(path: Path) -> Iterator[Row]:
-    """(number of the question, [question, context, answers])."""
+    """Yield (number of the question, [question, context, answers])."""
     try:
         content = json.loads(b"".join(read_bytes(path)).decode("utf-8-sig"))
         number = 0
@@ -68,8 +68,8 @@ def _nested(path: Path) -> Iterator[Row]:
         raise InputError(f"{path} is not valid JSON ({problem}).") from None
     except (KeyError, TypeError, AttributeError) as problem:
         raise InputError(
-            f"{path} is not laid out as SQuAD is: {problem} where data > paragraphs > context, qas > question, answers "
-            "> text, answer_start is needed."
+            f"{path} does not have the structure of SQuAD: {problem}. It needs data > paragraphs > context and qas > "
+            "question and answers > text and answer_start."
         ) from None
 
 
@@ -88,8 +88,8 @@ def _examples(rows: Iterator[Row], source: str, unit: str, problems: Problems) -
             assert isinstance(answer, Answer)
             there = context[max(answer.start, 0) : max(answer.start, 0) + len(answer.text)]
             if there != answer.text or answer.start < 0:
-                sentence = f"the answer {_short(answer.text)} does not stand at character {answer.start} of the context"
-                sentence += f" ({_short(there)} does)" if answer.start >= 0 and there else ""
+                sentence = f"the answer {_short(answer.text)} is not at character {answer.start} of the context"
+                sentence += f" ({_short(there)} is)" if answer.start >= 0 and there else ""
                 break
         if sentence:
             problems.add(f"{where}: {sentence}.")
@@ -100,8 +100,8 @@ def _examples(rows: Iterator[Row], source: str, unit: str, problems: Problems) -
 
 
 def _answers(value: Any) -> tuple[Answer, ...] | str:
-    """The answers in either of the two ways of writing them, or what is wrong with them."""
-    if isinstance(value, str):  # a .csv can hold them as JSON
+    """The answers, in either of the two formats, or what is wrong with them."""
+    if isinstance(value, str):  # in a .csv file they can be a JSON string
         try:
             value = json.loads(value)
         except json.JSONDecodeError:
@@ -109,7 +109,7 @@ def _answers(value: Any) -> tuple[Answer, ...] | str:
     if isinstance(value, dict):
         texts, starts = value.get("text"), value.get("answer_start")
         if not isinstance(texts, list) or not isinstance(starts, list) or len(texts) != len(starts):
-            return 'the answers are not {"text": [...], "answer_start": [...]} with as many of one as of the other'
+            return 'the answers are not {"text": [...], "answer_start": [...]} with lists of the same length'
         pairs = list(zip(texts, starts, strict=True))
     elif isinstance(value, list):
         if not all(isinstance(one, dict) and {"text", "answer_start"} <= one.keys() for one in value):
@@ -119,9 +119,8 @@ def _answers(value: Any) -> tuple[Answer, ...] | str:
         return f"the answers are {kind_of(value)}, not an object or a list"
     for text, start in pairs:
         if not isinstance(text, str) or not text.strip():
-            return (
-                f"an answer is {'blank' if isinstance(text, str) else kind_of(text)}; an unanswerable question has []"
-            )
+            found = "blank" if isinstance(text, str) else kind_of(text)
+            return f"an answer is {found}; write [] for an unanswerable question"
         if isinstance(start, bool) or not isinstance(start, int):
             return f"answer_start is {kind_of(start)}, not a whole number"
     return tuple(dict.fromkeys(Answer(text, start) for text, start in pairs))

@@ -1,32 +1,35 @@
-"""The records that readers hand on: a document of a corpus, and the examples of labelled sets.
+"""Records: a document of a corpus, and the examples of labelled sets.
 
-All remember where they were found, so that whoever meets a problem later can still name the file and the line. Every
-example has a `text` and a `label` as strings, by which sets are compared; what else it has is its task's. How they are
-read is left to documents.py, labelled.py, tagged.py, questions.py and datasets.py.
+Each record has its file and line, for error messages. Each example has a `text` and a `label` as strings, by which sets
+are compared; its other fields depend on the task. Records are created by documents.py, labelled.py, tagged.py,
+questions.py and named_sets.py.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
+
+PAIR_SEPARATOR = "\x1d"
+"""Between the two texts of a pair where they are compared or hashed as one string."""
 
 
 class Labelled(Protocol):
-    """What every example has."""
+    """The fields that every example has."""
 
     @property
     def text(self) -> str:
-        """All that is read."""
+        """The whole input as one string (of a pair, the first text)."""
 
     @property
     def label(self) -> str:
-        """All that is to be predicted."""
+        """The whole target as one string."""
 
     @property
     def source(self) -> str:
-        """The file or named data set it comes from."""
+        """File or named data set."""
 
     @property
     def line(self) -> int:
-        """The line (or row) of the source on which it begins, counted from 1."""
+        """First line (or row) in the source, counted from 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +38,9 @@ class Document:
 
     text: str
     source: str
-    """The file or named data set it comes from."""
+    """File or named data set."""
     line: int
-    """The line (or row) of the source on which it begins, counted from 1."""
+    """First line (or row) in the source, counted from 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,22 +49,22 @@ class Example:
 
     text: str
     label: str
-    """The label; of a multi-label text all of them in one string, of a regression its number."""
+    """The label; for multilabel all labels in one string, for regress the number as a string."""
     source: str
-    """The file or named data set it comes from."""
+    """File or named data set."""
     line: int
-    """The line (or row) of the source on which it begins, counted from 1."""
+    """First line (or row) in the source, counted from 1."""
     text_pair: str | None = None
-    """The second text, where inputs are pairs."""
+    """The second text of a pair."""
     labels: tuple[str, ...] = ()
-    """The labels of a multi-label text, sorted; it may have none."""
+    """The labels of a multi-label text, sorted; may be empty."""
     value: float = 0.0
-    """The number of a regression."""
+    """The target of a regression."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaggedExample:
-    """The words of a sentence and a tag for each."""
+    """The words of a sentence and one tag per word."""
 
     tokens: tuple[str, ...]
     tags: tuple[str, ...]
@@ -70,18 +73,18 @@ class TaggedExample:
 
     @property
     def text(self) -> str:
-        """The words with blanks between them."""
+        """The words, separated by spaces."""
         return " ".join(self.tokens)
 
     @property
     def label(self) -> str:
-        """The tags with blanks between them."""
+        """The tags, separated by spaces."""
         return " ".join(self.tags)
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Part of a context, and the character on which it begins."""
+    """A part of a context and the position of its first character."""
 
     text: str
     start: int
@@ -89,7 +92,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class SpanExample:
-    """A question, the context that holds its answer, and the answers that count as right; none: unanswerable."""
+    """A question, its context, and the correct answers; an unanswerable question has none."""
 
     question: str
     context: str
@@ -99,16 +102,21 @@ class SpanExample:
 
     @property
     def text(self) -> str:
-        """The question and its context."""
+        """The question and the context, separated by a line end."""
         return f"{self.question}\n{self.context}"
 
     @property
     def label(self) -> str:
-        """The answers, one a line."""
+        """The answers, one per line."""
         return "\n".join(f"{answer.start} {answer.text}" for answer in self.answers)
 
 
-def whole_text(example: Labelled) -> str:
-    """All that is read of an example, the second text of a pair too."""
+def whole_text(example: Labelled, *, separator: str = PAIR_SEPARATOR) -> str:
+    """The text of an example; for a pair, both texts with `separator` between them."""
     second = getattr(example, "text_pair", None)
-    return example.text if second is None else f"{example.text}\x1d{second}"
+    return example.text if second is None else f"{example.text}{separator}{second}"
+
+
+def pair_as_text(example: Example, *, separator: str = PAIR_SEPARATOR) -> Example:
+    """The example with both texts of a pair joined in `text`, for models that read one text."""
+    return replace(example, text=whole_text(example, separator=separator))

@@ -1,6 +1,6 @@
-"""Choosing examples so that every class keeps its share.
+"""Stratified subsets and splits: every class keeps its share.
 
-Both choices are pure functions of the labels and a seed. What the examples are is left to labelled.py and datasets.py.
+Both are pure functions of the labels and a seed.
 """
 
 from collections.abc import Sequence
@@ -13,11 +13,11 @@ from headswap.data.records import Labelled
 
 
 def stratified_order(labels: Sequence[str], stream: np.random.Generator) -> list[int]:
-    """All indices in an order whose every beginning has the classes in (nearly) the shares of the whole.
+    """All indices in an order of which every prefix has (nearly) the class shares of the whole set.
 
-    One of each class comes first, the largest class leading. Then the j-th of the n examples of a class stands at
-    (j + 1/2) / n, which is Sainte-Laguë's rule. The method of largest remainders would not do: under it a larger choice
-    may hold fewer of a class than a smaller one (the Alabama paradox), and choices are to be nested.
+    The first indices are one example per class, largest class first. After them, example j of the n examples of a class
+    has the position (j + 1/2) / n (Sainte-Laguë). The method of largest remainders is not used: with it a larger subset
+    can have fewer examples of a class than a smaller one (the Alabama paradox), but subsets must be nested.
     """
     _, classes, counts = np.unique(np.asarray(labels, dtype=object), return_inverse=True, return_counts=True)
     rank = np.empty(len(labels), dtype=np.int64)
@@ -31,12 +31,14 @@ def stratified_order(labels: Sequence[str], stream: np.random.Generator) -> list
 def stratified_subset(
     examples: Sequence[Labelled], size: int, seed: int, *, strata: Sequence[str] | None = None
 ) -> list[int]:
-    """Indices of `size` examples: classes in their shares, at least one of each where `size` allows it.
+    """Indices of `size` examples: a stratified sample, with at least one example per class if `size` allows it.
 
-    At the same seed a larger choice begins with the smaller one. `strata` stand in for labels that are no classes.
+    With the same seed, a smaller subset is a prefix of a larger one. `strata` replace labels that are not classes.
     """
     if not 1 <= size <= len(examples):
-        raise SettingError(f"{size:,} examples were asked for; {_origin(examples)} has {len(examples):,}.")
+        raise SettingError(
+            f"{size:,} examples are requested, but {_origin(examples)} has {len(examples):,}. Request fewer."
+        )
     labels = [example.label for example in examples] if strata is None else strata
     return stratified_order(labels, numpy_stream(seed, "subset"))[:size]
 
@@ -44,13 +46,13 @@ def stratified_subset(
 def stratified_split(
     examples: Sequence[Labelled], fraction: float, seed: int, *, strata: Sequence[str] | None = None
 ) -> tuple[list[int], list[int]]:
-    """Indices of the rest and of the held-out part, each in file order.
+    """Indices of the remaining and of the held-out examples, each in file order.
 
-    Counts go by largest remainders; a class of two or more gives at least one to either side, a single example stays
-    in the rest. `strata` stand in for labels that are no classes.
+    Counts per class are by the method of largest remainders. A class with two or more examples has at least one on both
+    sides; a single example is not held out. `strata` replace labels that are not classes.
     """
     if not 0 < fraction < 1:
-        raise SettingError(f"A share of {fraction} cannot be held out; it must lie between 0 and 1.")
+        raise SettingError(f"A share of {fraction} cannot be held out. It must be between 0 and 1.")
     labels = [example.label for example in examples] if strata is None else strata
     _, classes, counts = np.unique(np.asarray(labels, dtype=object), return_inverse=True, return_counts=True)
     exact = counts * fraction
@@ -59,7 +61,7 @@ def stratified_split(
     held[np.argsort(held - exact, kind="stable")[: max(missing, 0)]] += 1
     held = np.where(counts >= 2, np.clip(held, 1, counts - 1), 0)
     if not held.any():
-        raise InputError(f"Nothing of {_origin(examples)} can be held out: no label has two examples.")
+        raise InputError(f"{_origin(examples)} cannot be split: no label has two examples. Add examples.")
     stream = numpy_stream(seed, "split")
     is_held = np.zeros(len(examples), dtype=bool)
     for number, count in enumerate(held):

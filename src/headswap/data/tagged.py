@@ -1,17 +1,16 @@
-"""A tagged set: sentences as words with a tag for each, from rows with `tokens` and `tags` or from a .conll file.
+"""A tagged set: sentences with one tag per word, from rows with `tokens` and `tags` or from a .conll file.
 
-In a .conll file a word stands on a line of its own, columns are parted by blanks or tabs, a blank line ends a sentence;
-`-DOCSTART-` lines and comments (`# ...`) are passed over. Tags may be entities in IOB2 (B-PER, I-PER, O; also BIOES) or
-plain ones (NOUN, VERB). How entities are counted is left to training/entities.py.
+A .conll file has one word per line and columns separated by spaces or tabs; a blank line ends a sentence. `-DOCSTART-`
+lines and comments (`# ...`) are skipped. Tags can be entities in IOB2 (B-PER, I-PER, O; also BIOES) or plain tags
+(NOUN, VERB). Entities are counted in metrics/entities.py.
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from headswap.core.errors import InputError, SettingError, counted, did_you_mean, listed, raise_problems
+from headswap.core.errors import InputError, SettingError, counted, listed
 from headswap.data.columns import COLUMN_EXTENSIONS, Problems, Row, kind_of, label_of, read_rows, text_problem
 from headswap.data.config import ColumnSettings
 from headswap.data.hub_sets import PREFIX, hub_rows
@@ -19,6 +18,7 @@ from headswap.data.labelled import one_file
 from headswap.data.named_sets import is_named
 from headswap.data.open_text import extension_of, read_lines
 from headswap.data.records import TaggedExample
+from headswap.data.seen_labels import check_seen
 
 CONLL_EXTENSIONS = frozenset({".conll", ".iob", ".iob2", ".bio"})
 OUTSIDE = "O"
@@ -27,19 +27,19 @@ WORD = re.compile(r"\w+(?:[-'’.]\w+)*|[^\w\s]")
 
 
 def split_words(text: str) -> tuple[str, ...]:
-    """The words of a raw text: letters and digits with - ' . inside, any other sign on its own."""
+    """The words of a raw text: letters and digits, with - ' . inside a word; other characters are separate words."""
     return tuple(WORD.findall(text))
 
 
 def read_tagged(source: str, columns: ColumnSettings, *, needs_tags: bool = True) -> list[TaggedExample]:
-    """All sentences in order; without tags where none are needed. What is broken is an error with file and line."""
+    """All sentences in order; tags are read if `needs_tags`. Invalid rows are errors with file and line."""
     problems = Problems()
     wanted = {"tokens_column": columns.tokens_column}
     if needs_tags:
         wanted["tags_column"] = columns.tags_column
     if is_named(source):
         if not source.startswith(PREFIX):
-            raise SettingError(f"{source} has one label a text, so its task is classify.")
+            raise SettingError(f"{source} has one label per text. Use --task classify.")
         examples = list(_rows(hub_rows(source, wanted), source, "row", problems))
     else:
         path = one_file(source)
@@ -53,12 +53,12 @@ def read_tagged(source: str, columns: ColumnSettings, *, needs_tags: bool = True
                 f"'{columns.tags_column}' (.jsonl), or columns (.conll)."
             )
     if not examples:
-        raise InputError(f"{source} is empty: it holds no sentence.")
+        raise InputError(f"{source} is empty: it contains no sentence.")
     return examples
 
 
 def tag_names(train: Sequence[TaggedExample]) -> list[str]:
-    """The tags of train, sorted. Of a type of entity that stands in it the B- and I- tags are both known."""
+    """The tags of train, sorted. For each entity type in train both tags, B- and I-, are included."""
     tags = {tag for example in train for tag in example.tags}
     marked = {tag for tag in tags if tag.startswith(PREFIXES)}
     plain = sorted(tags - marked - {OUTSIDE})
@@ -72,27 +72,18 @@ def tag_names(train: Sequence[TaggedExample]) -> list[str]:
     if complete:
         tags |= complete | {OUTSIDE}
     if len(tags) < 2:
-        raise InputError(f"{train[0].source} has one tag only ({listed(sorted(tags))}). There is nothing to learn.")
+        raise InputError(f"{train[0].source} has only one tag ({listed(sorted(tags))}). Training needs at least two.")
     return sorted(tags)
 
 
 def check_tags(examples: Sequence[TaggedExample], tags: Sequence[str], *, role: str) -> None:
-    """Raise if a tag was never seen in train; each is named once, with its first sentence."""
-    known = set(tags)
-    found = Counter(tag for example in examples for tag in example.tags if tag not in known)
-    where = {tag: next(e for e in examples if tag in e.tags) for tag in found}
-    raise_problems(
-        [
-            f"{where[tag].source}, line {where[tag].line}: the tag '{tag}' of the {role} set was never seen in train "
-            f"({counted(count, 'word')}; tags in train: {listed(tags)}).{did_you_mean(tag, tags)}"
-            for tag, count in found.items()
-        ]
-    )
+    """Raise if a tag of an example is not among `tags`, the tags of train."""
+    check_seen(examples, tags, role=role, labels_of=lambda example: example.tags, noun="tag", unit="word")
 
 
 def _rows(rows: Iterator[Row], source: str, unit: str, problems: Problems) -> Iterator[TaggedExample]:
     for line, (tokens, *tags) in rows:
-        sentence = _trouble(tokens, *tags)
+        sentence = _row_problem(tokens, *tags)
         if sentence:
             problems.add(f"{source}, {unit} {line}: {sentence}.")
         else:
@@ -101,8 +92,8 @@ def _rows(rows: Iterator[Row], source: str, unit: str, problems: Problems) -> It
     problems.raise_found()
 
 
-def _trouble(tokens: Any, tags: Any = None) -> str | None:
-    """What is wrong with a row, if anything is."""
+def _row_problem(tokens: Any, tags: Any = None) -> str | None:
+    """What is wrong with a row, or None."""
     for value, name in ((tokens, "tokens"), (tags, "tags")):
         if not isinstance(value, list) and not (name == "tags" and value is None):
             return f"the {name} are {kind_of(value)}, not a list"
@@ -116,7 +107,7 @@ def _trouble(tokens: Any, tags: Any = None) -> str | None:
     if tags is None:
         return None
     if len(tokens) != len(tags):
-        return f"{counted(len(tokens), 'word')} and {counted(len(tags), 'tag')}; every word needs its tag"
+        return f"{counted(len(tokens), 'word')} and {counted(len(tags), 'tag')}; every word needs one tag"
     wrong = next((number for number, tag in enumerate(tags, 1) if label_of(tag) is None), None)
     return f"tag {wrong} is {tags[wrong - 1]!r}, not a name" if wrong else None
 
@@ -139,7 +130,7 @@ def _conll(path: Path, columns: ColumnSettings, problems: Problems, *, needs_tag
         width = width or len(fields)
         needed = max(word_at, tag_at if needs_tags else 0, 1 if needs_tags else 0) + 1
         if len(fields) != width:
-            problems.add(f"{path}, line {line}: {len(fields)} columns where the lines before have {width}.")
+            problems.add(f"{path}, line {line}: {len(fields)} columns, but the lines before have {width}.")
         elif len(fields) < needed:
             problems.add(f"{path}, line {line}: {len(fields)} columns; a word and its tag need at least {needed}.")
         elif not fields[word_at].strip() or (needs_tags and not fields[tag_at].strip()):

@@ -1,1 +1,1 @@
-"""Fine-tuning: a base and labels in, a model for a task out."""
+"""Fine-tuning: train a base with a new head on labelled data."""

@@ -1,4 +1,4 @@
-"""Settings and the recipe of fine-tuning: data, starting point, head, adaptation, training. Free of torch."""
+"""Settings and the recipe of fine-tuning: data, base, head, adaptation, training. Does not import torch."""
 
 import re
 from typing import Annotated, Any, Literal
@@ -28,36 +28,38 @@ Unfreeze = Literal["at-once", "gradual"]
 
 
 class HeadSettings(HeadShape):
-    """How the new head reads the base; what fits the base is left open."""
+    """The new head; pooling may be left open, its default depends on the base."""
 
     pooling: Pooling | None = None  # type: ignore[assignment]
-    """How token vectors become one vector: last, mean, first, max, mean and max side by side, or later, a mean in which
-    a token weighs as much as its place, since it has read all before it. By default later where the base reads from
-    left to right, mean where it reads both ways. Heads that read token by token (tag, span) have no use for it."""
+    """How token vectors become one vector per sequence: last, mean, first, max, mean+max (both, concatenated), or
+    weighted-mean (position-weighted mean: token i has weight i, SGPT's weighted mean). Default: weighted-mean for
+    causal bases, mean for bidirectional ones. Heads that score every token (tag, span) do not use it."""
 
 
 class AdaptationSettings(Settings):
-    """Which weights of a base move in fine-tuning, and how."""
+    """Which weights of the base are trained, and how fast."""
 
     trainable: str = "all"
-    """What moves beside the new head: all, head (nothing else), top-N (the N upper layers), biases, or lora."""
+    """Which weights are trained in addition to the new head: all, head (none), top-N (the top N layers, such as top-2),
+    biases, or lora (adapters)."""
     lora_rank: Count = 8
-    """Rank of the adapters."""
+    """Rank of the LoRA adapters. Only with --trainable lora."""
     lora_alpha: Positive = 16.0
-    """Adapters are scaled by alpha / rank."""
+    """The output of LoRA adapters is scaled by alpha / rank. Only with --trainable lora."""
     lora_targets: tuple[LoraTarget, ...] = LORA_TARGETS
-    """Matrices of a layer that get an adapter: qkv, output, gate, up, down; all of them by default."""
+    """Matrices of each layer that get a LoRA adapter. Only with --trainable lora."""
     unfreeze: Unfreeze | None = None
-    """Whether all trainable layers move from the start (at-once), or one more each epoch, from the head down (gradual).
-    By default gradual where all of a base that has read enough is trained and the last layer's turn comes within half
-    of the epochs."""
+    """at-once trains all layers from the start; gradual trains the head first and unfreezes one more layer per epoch,
+    from the top down. Default: gradual if --trainable all, the base saw at least 3 tokens per parameter, and every
+    layer is unfrozen by half of the run; otherwise at-once."""
     layer_lr_decay: Annotated[float, Field(gt=0, le=1)] | None = None
-    """Each layer's learning rate is this share of that of the layer above it. By default 0.8; 1 from scratch."""
+    """Learning rate of a layer relative to the layer above it: 0.8 means 20 % lower per layer downwards, 1 means equal
+    rates. Default: 0.8; 1 from scratch."""
     head_lr_factor: Positive | None = None
-    """The new head's learning rate as a multiple of the top layer's. By default 10; 1 from scratch."""
+    """Learning rate of the new head relative to the top layer. Default: 10; 1 from scratch."""
 
     def model_post_init(self, _context: object) -> None:
-        """top-N has a number, so the words cannot be listed as a type."""
+        """Check `trainable`; top-N contains a number, so a Literal type cannot list its values."""
         if not re.fullmatch(r"all|head|biases|lora|top-[1-9]\d*", self.trainable):
             raise SettingError(
                 f"trainable = '{self.trainable}' is not allowed: it is all, head, biases, lora, or top-N with a number "
@@ -66,58 +68,61 @@ class AdaptationSettings(Settings):
 
     @property
     def top_layers(self) -> int | None:
-        """N of top-N."""
+        """N of top-N; None for other values of `trainable`."""
         return int(self.trainable.removeprefix("top-")) if self.trainable.startswith("top-") else None
 
     def lora(self) -> LoraShape | None:
-        """The adapters that are asked for."""
+        """The adapters under --trainable lora; otherwise None."""
         if self.trainable != "lora":
             return None
         return LoraShape(rank=self.lora_rank, alpha=self.lora_alpha, targets=self.lora_targets)
 
     def check(self, *, is_scratch: bool) -> None:
-        """Refuse settings that would have no effect."""
-        if is_scratch and (given := self._beside({"trainable": "all", "unfreeze": "at-once"})):
+        """Raise an error for settings that have no effect."""
+        if is_scratch and (given := self._given({"trainable": "all", "unfreeze": "at-once"})):
             raise SettingError(f"{', '.join(given)} cannot be used with --base scratch: there is no base to adapt.")
         if self.trainable != "lora" and (given := self.not_default(("lora_rank", "lora_alpha", "lora_targets"))):
-            raise SettingError(f"{', '.join(given)}: there are adapters under --trainable lora only.")
-        if self.trainable == "head" and (given := self._beside({"unfreeze": "at-once", "layer_lr_decay": 1.0})):
-            raise SettingError(f"{', '.join(given)}: under --trainable head no layer of the base moves.")
+            raise SettingError(f"{', '.join(given)}: only used with --trainable lora.")
+        if self.trainable == "head" and (given := self._given({"unfreeze": "at-once", "layer_lr_decay": 1.0})):
+            raise SettingError(
+                f"{', '.join(given)}: no effect with --trainable head, which trains no layer of the base."
+            )
 
-    def _beside(self, idle: dict[str, Any]) -> list[str]:
-        """Which of these settings are given, other than with the value that changes nothing."""
-        return [name for name in self.not_default(idle) if getattr(self, name) != idle[name]]
+    def _given(self, neutral: dict[str, Any]) -> list[str]:
+        """Which of these settings are given with a value other than the neutral one."""
+        return [name for name in self.not_default(neutral) if getattr(self, name) != neutral[name]]
 
 
 class FinetuneTraining(TaskSettings, TrainingSettings):
     """Settings of fine-tuning."""
 
     max_length: Annotated[int, Field(ge=2)] | None = None
-    """Longest text in tokens, <sos> included; the base's limit by default. The share cut off is always reported."""
+    """Maximum number of tokens per text, including <sos>. Default: the limit of the base. The share of tokens
+    that is cut off is logged."""
     num_train_epochs: Positive | None = None
-    """Passes over the training set. By default fitted to its size: about 3,400 steps, 3 to 20 epochs."""
+    """Number of passes over the training set. Default: about 3,400 steps, but at least 3 and at most 20 epochs."""
     early_stopping_patience: Steps | None = None
-    """Stop after so many epochs without a better validation score. By default 5 where the number of epochs is left to
-    us, else never."""
+    """Stop after this many epochs without a better validation score. Default: 5 if neither num_train_epochs nor
+    max_steps is given, otherwise no early stopping."""
 
 
 class StartSettings(ShapeChanges):
-    """Where a fine-tuned model starts."""
+    """The base that is fine-tuned, or the shape of a new one."""
 
     base: str | None = None
-    """Bundle, run folder or installed base (box:NAME) that is carried over, or scratch."""
+    """Bundle or run folder of a base, an installed base (box:NAME), or scratch to train from random weights."""
     preset: Preset | None = None
-    """Shape of a base from scratch: lab (4 layers of 200), small (6 of 256, default), modern (6 of 512), gpt2-small,
-    bert-base."""
+    """Shape of a base from scratch: lab (4 layers of width 200), small (6 of 256), modern (6 of 512), gpt2-small or
+    bert-base. Default: small. Only with --base scratch."""
     direction: Direction | None = None
-    """Attention direction of a base from scratch; causal by default, bidirectional for the tasks tag and span, which
-    need what follows a word. A pre-trained base keeps its own."""
+    """Attention direction of a base from scratch. Default: causal; bidirectional for the tasks tag and span, which need
+    the text after a word. Only with --base scratch."""
     dropout: Share | None = 0.1
-    """Dropout on embeddings, attention and residual branches while fine-tuning."""
+    """Dropout on embeddings, attention and residual branches during fine-tuning."""
 
 
 class FinetuneRecipe(Recipe):
-    """Everything that reproduces a fine-tuning run."""
+    """All settings of a fine-tuning run."""
 
     verb: Literal["finetune"] = "finetune"
     data: LabelledSettings = LabelledSettings()

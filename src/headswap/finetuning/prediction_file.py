@@ -1,7 +1,7 @@
-"""The test predictions of a run, kept beside it: what bootstraps, calibration and disagreements are computed from.
+"""The test predictions of a run, from which bootstraps, calibration and disagreements are computed.
 
-One `predictions.npz` of plain arrays (never pickle): the probability of every label, the truth, the label names, and an
-id for every text, so that two runs can tell whether they were scored on the same texts in the same order. No text.
+`predictions.npz` has plain arrays (no pickle): the probability of every label, the true labels, the label names, and an
+id per text, by which two runs can be compared text by text. It has no texts.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ RUN_AGAIN = " Run the fine-tuning again."
 
 @dataclass(frozen=True)
 class Predictions:
-    """Probabilities (examples x labels), label numbers, label names, and an id a text."""
+    """Probabilities (examples x labels), label numbers, label names, and one id per text."""
 
     probabilities: np.ndarray
     targets: np.ndarray
@@ -31,7 +31,7 @@ class Predictions:
 
     @property
     def is_right(self) -> np.ndarray:
-        """Whether each text got its own label."""
+        """Whether each prediction is correct."""
         return self.probabilities.argmax(axis=1) == self.targets
 
     def save(self, folder: Path) -> None:
@@ -56,9 +56,7 @@ class Predictions:
             found.check()
             return found
         except FileNotFoundError:
-            raise InputError(
-                f"{absent(file)} A fine-tuning writes it where it has a test set: give it one with --test."
-            ) from None
+            raise InputError(f"{absent(file)} A fine-tuning run writes it if it has a test set: pass --test.") from None
         except Exception as problem:  # zipfile, zlib and NumPy raise a dozen types of errors for damaged bytes
             why = "it is empty" if not file.stat().st_size else str(problem).rstrip(".") or type(problem).__name__
             raise InputError(f"{file} cannot be read ({why}).{RUN_AGAIN}") from None
@@ -80,7 +78,7 @@ class Predictions:
 def predictions_of(
     answers: Sequence[LabelPrediction], examples: Sequence[Example], labels: Sequence[str]
 ) -> Predictions:
-    """What a classifier answered to the examples of a test set."""
+    """The predictions of a classifier for the examples of a test set."""
     probabilities = np.array([[answer.scores[label] for label in labels] for answer in answers])
     targets = np.array([labels.index(example.label) for example in examples])
     return Predictions(probabilities, targets, tuple(labels), text_ids([whole_text(example) for example in examples]))

@@ -1,8 +1,7 @@
-"""Saved, then read back by a fresh process: the same predictions, or the run has failed.
+"""Load the saved bundle in a fresh process and compare its scores with the model in memory; a difference is an error.
 
-Half of all reports of a model that "got worse when saved" are a tokenizer, a head or a label order that stayed behind
-in the old process. So the check does not happen in it. The fresh one is started while the old one has work left, since
-most of its time goes into importing.
+A model can get worse by saving if the tokenizer, the head or the label order exists only in the training process, so
+the check runs in another process. It is started early, because importing takes most of its time.
 """
 
 import json
@@ -28,7 +27,7 @@ PROGRAM = "from headswap.finetuning.reload_check import answer; answer()"
 
 
 class FreshProcess:
-    """A new Python that gets ready to be asked, once."""
+    """A new Python process that answers one request."""
 
     def __enter__(self) -> "FreshProcess":
         pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
@@ -40,7 +39,7 @@ class FreshProcess:
         self.process.communicate()
 
     def scores(self, folder: Path, rows: Sequence[Row]) -> list[Any]:
-        """What it makes of some rows with nothing but the folder."""
+        """The scores of some rows, computed from the saved bundle alone."""
         asked = [
             {name: None if part is None else part.tolist() for name, part in parts.items()}
             for parts in ({"ids": row.ids, "segments": row.segments, "wanted": row.wanted} for row in rows)
@@ -52,7 +51,7 @@ class FreshProcess:
 
 
 def check_reload(process: FreshProcess, bundle: Bundle, folder: Path, rows: Sequence[Row]) -> dict[str, Any]:
-    """Compare a saved bundle's scores in a fresh process with those of the model at hand; record it in the bundle."""
+    """Compare the scores of a saved bundle in a fresh process with the model in memory; record it in the bundle."""
     asked = list(rows[:MOST_EXAMPLES])
     here = outputs_of(bundle.model.cpu(), asked)
     there = [np.array(scores, dtype=np.float32) for scores in process.scores(folder, asked)]
@@ -60,7 +59,7 @@ def check_reload(process: FreshProcess, bundle: Bundle, folder: Path, rows: Sequ
     gap = max(float(np.abs(one - other).max()) if one.shape == other.shape else float("inf") for one, other in pairs)
     if not gap <= TOLERANCE:
         raise RunError(
-            f"{folder} does not predict what the model in memory does: the scores differ by {gap:.3g} on "
+            f"{folder} does not predict the same as the model in memory: the scores differ by up to {gap:.3g} on "
             f"{len(asked)} examples. Do not use it; please report this with the run folder."
         )
     found = {"examples": len(asked), "largest_difference": gap}
@@ -70,11 +69,11 @@ def check_reload(process: FreshProcess, bundle: Bundle, folder: Path, rows: Sequ
 
 
 def answer() -> None:
-    """What the fresh process does: read the question, print the scores."""
-    question = json.load(sys.stdin)
+    """The program of the fresh process: read the request from standard input, print the scores."""
+    request = json.load(sys.stdin)
     rows = []
-    for number, row in enumerate(question["rows"]):
+    for number, row in enumerate(request["rows"]):
         segments, wanted = (None if row[name] is None else np.array(row[name]) for name in ("segments", "wanted"))
         rows.append(Row(number, np.array(row["ids"]), segments, wanted=wanted))
-    model = Bundle.load(question["folder"]).model
+    model = Bundle.load(request["folder"]).model
     json.dump([scores.tolist() for scores in outputs_of(model, rows)], sys.stdout)

@@ -1,8 +1,8 @@
-"""The labelled sets of a fine-tuning: read, checked, and held apart.
+"""Read and check the labelled sets of a fine-tuning run.
 
-Splits are sacred: the label list comes from train alone, choices are made on validation, test is scored once. Without a
-validation set a stratified fifth of train is held out, at most 2,000; under 200 labels nothing is chosen and nothing is
-held out.
+The label list comes from the training set alone, the best epoch is selected on the validation set, and the test set is
+scored once. Without a validation set a stratified fifth of the training set is held out, at most 2,000 examples. Below
+200 training examples nothing is held out and the last epoch is kept.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from headswap.data.named_sets import is_named, named_splits
 from headswap.data.records import Labelled, whole_text
 from headswap.data.stratify import stratified_subset
 from headswap.finetuning.config import FinetuneRecipe
-from headswap.tasks.registry import TASKS, chosen_task
+from headswap.tasks.registry import DEFAULT_TASK, chosen_task
 from headswap.tasks.task import Task
 
 log = logging.getLogger("headswap")
@@ -27,24 +27,26 @@ MOST_FOR_CHOOSING = 2_000
 
 @dataclass(frozen=True)
 class LabelledSplits:
-    """The labelled sets of a run; `validation` is empty where nothing is chosen."""
+    """The labelled sets of a run; `validation` is empty where no epoch is selected."""
 
     train: Sequence[Any]
     validation: Sequence[Any]
     test: Sequence[Any]
     labels: tuple[str, ...]
-    task: Task = TASKS["classify"]
+    task: Task = DEFAULT_TASK
 
     def warn_of_overlap(self) -> None:
-        """Say how many texts of a set that is scored stand in one that was learnt from or chosen on."""
+        """Warn about texts that are in two sets: scores on them are too good."""
         sets = {"train": self.train, "validation": self.validation, "test": self.test}
         known = {role: {whole_text(example) for example in examples} for role, examples in sets.items()}
         for role, other in (("validation", "train"), ("test", "train"), ("test", "validation")):
             if num := sum(whole_text(example) in known[other] for example in sets[role]):
-                log.warning("%s also in %s, so the score on them says little.", counted(num, f"{role} text"), other)
+                log.warning(
+                    "%s also in the %s set, so the scores on them are too good.", counted(num, f"{role} text"), other
+                )
 
     def checksums(self) -> dict[str, str]:
-        """What identifies each set's texts and labels."""
+        """Checksums of the texts and labels of each set."""
         sets = {"training set": self.train, "validation set": self.validation, "test set": self.test}
         return {name: _checksum(examples) for name, examples in sets.items()}
 
@@ -57,7 +59,7 @@ def _checksum(examples: Sequence[Labelled]) -> str:
 
 
 def read_splits(recipe: FinetuneRecipe) -> LabelledSplits:
-    """Read and check the labelled sets; the label list comes from train alone. All that is wrong is raised at once."""
+    """Read and check the labelled sets; all problems are reported in one error."""
     data, seed = recipe.data, recipe.training.seed
     assert data.train is not None
     files = {
@@ -70,12 +72,12 @@ def read_splits(recipe: FinetuneRecipe) -> LabelledSplits:
             raise SettingError(f"{role}_label_file is given, but no {role} set. Pass --{role} too.")
     sets: dict[str, list[Any]] = {role: [] for role in files}
     collected = Collected()
-    task = TASKS["classify"]
+    task = DEFAULT_TASK
     with collected.trying():
         task = chosen_task(data)
     task.check_columns(data)
     if collected.problems:
-        del files["train"]  # told already
+        del files["train"]  # its problem is reported already
     for role, (source, label_file) in files.items():
         if source is not None:
             with collected.trying():
@@ -85,7 +87,9 @@ def read_splits(recipe: FinetuneRecipe) -> LabelledSplits:
     train = sets["train"]
     if data.num_train is not None:
         if data.num_train > len(train):
-            raise SettingError(f"num_train is {data.num_train}, but {data.train} has only {len(train)} examples.")
+            raise SettingError(
+                f"num_train is {data.num_train}, but {data.train} has only {len(train)} examples. Use a smaller number."
+            )
         chosen = stratified_subset(train, data.num_train, seed, strata=task.strata(train))
         train = [train[index] for index in chosen]
     labels: tuple[str, ...] = ()
@@ -103,11 +107,11 @@ def read_splits(recipe: FinetuneRecipe) -> LabelledSplits:
 
 
 def num_for_choosing(num_labels: int) -> int:
-    """How many labels are held out to choose on; beyond some thousands more of them choose no better."""
+    """How many training examples are held out for validation; more than 2,000 do not improve the selection."""
     return 0 if num_labels < FEWEST_FOR_CHOOSING else min(MOST_FOR_CHOOSING, round(num_labels * VALIDATION_SHARE))
 
 
 def own_test(train: str) -> str | None:
-    """The test set that a named data set brings."""
+    """The test set of a named data set, if it has one."""
     has_own = is_named(train) and "test" in named_splits(train) and "/" not in train
     return f"{train}/test" if has_own else None

@@ -1,4 +1,4 @@
-"""Where a fine-tuned model starts: from scratch, or from a base that is carried over whole."""
+"""The starting point of fine-tuning: random weights, or all weights of a base."""
 
 import hashlib
 import logging
@@ -22,7 +22,7 @@ SHAPE_SETTINGS = tuple(name for name in StartSettings.model_fields if name not i
 
 @dataclass(frozen=True)
 class StartingPoint:
-    """The model a run starts from, its tokenizer, and the account of what was carried over."""
+    """The model before the first step, its tokenizer, and the ledger of its weights."""
 
     model: TextModel
     tokenizer: Tokenizer
@@ -32,14 +32,15 @@ class StartingPoint:
     """Tokens that the base was pre-trained on; None where that is not known."""
 
     def checksums(self) -> dict[str, str]:
-        """What identifies the tokenizer and the weights that were carried over."""
+        """Checksums of the tokenizer and of the weights kept from the base."""
         carried = "".join(row.checksum for row in self.ledger.rows if row.status == "carried")
         base = {"base": hashlib.sha256(carried.encode()).hexdigest()[:32]} if carried else {}
         return {"tokenizer": self.tokenizer.fingerprint, **base}
 
     @classmethod
     def of(cls, recipe: FinetuneRecipe, splits: LabelledSplits) -> "StartingPoint":
-        return cls._scratch(recipe, splits) if recipe.model.base == "scratch" else cls._carried(recipe, splits)
+        """The starting point that the recipe's `base` selects."""
+        return cls._scratch(recipe, splits) if recipe.model.base == "scratch" else cls._from_base(recipe, splits)
 
     @classmethod
     def _scratch(cls, recipe: FinetuneRecipe, splits: LabelledSplits) -> "StartingPoint":
@@ -54,7 +55,7 @@ class StartingPoint:
                 if text
             )
             tokenizer = train_tokenizer(documents, recipe.tokenizer)
-        if splits.task.name == "span" or recipe.data.text_pair_column is not None:
+        if splits.task.needs_sep(recipe.data):
             tokenizer = tokenizer.with_mask_and_sep()
         start = recipe.model
         assert start.preset is not None
@@ -71,30 +72,30 @@ class StartingPoint:
         return cls(model, tokenizer, scratch_ledger(model), "none")
 
     @classmethod
-    def _carried(cls, recipe: FinetuneRecipe, splits: LabelledSplits) -> "StartingPoint":
+    def _from_base(cls, recipe: FinetuneRecipe, splits: LabelledSplits) -> "StartingPoint":
         assert recipe.model.base is not None
         given = [name for name in SHAPE_SETTINGS if getattr(recipe.model, name) is not None]
         bundle = Bundle.load(recipe.model.base)
         if given:
-            raise SettingError(
-                f"{', '.join(given)}: a base that is carried over has its own. Leave it out, or use --base scratch."
-            )
+            raise SettingError(f"{', '.join(given)}: the base has its own. Remove the setting, or use --base scratch.")
         if recipe.tokenizer.tokenizer is not None:
             wanted = Tokenizer.load(recipe.tokenizer.tokenizer).fingerprint
             if wanted != bundle.tokenizer.fingerprint:
                 raise SettingError(
                     f"{recipe.tokenizer.tokenizer} (fingerprint {wanted}) is not the tokenizer of {recipe.model.base} "
-                    f"(fingerprint {bundle.tokenizer.fingerprint}). Leave --tokenizer out: a base brings its own."
+                    f"(fingerprint {bundle.tokenizer.fingerprint}). Remove --tokenizer: a base has its own tokenizer."
                 )
-        check_untrained(recipe.tokenizer, f"the base {recipe.model.base} brings its own tokenizer")
+        check_untrained(recipe.tokenizer, f"the base {recipe.model.base} has its own tokenizer")
         if bundle.model.shape.head != "lm":
             log.warning(
-                "%s is %s: it has learnt from labels already, and a score on texts that were among them flatters.",
+                "%s is %s: it was already trained on labels, so scores on texts of its training set are too good.",
                 recipe.model.base, bundle.what,
             )  # fmt: skip
         length = recipe.training.max_length
         if length is not None and length > bundle.max_length:
-            raise SettingError(f"max_length is {length}, but the base reads at most {bundle.max_length} tokens.")
+            raise SettingError(
+                f"max_length is {length}, but the base reads at most {bundle.max_length} tokens. Use a smaller value."
+            )
         base = bundle.model.shape.base
         if recipe.model.dropout is not None:
             base = base.changed(dropout=recipe.model.dropout)

@@ -1,4 +1,4 @@
-"""Texts as vectors: what the base makes of them, pooled."""
+"""Texts as vectors: the hidden states of the base, pooled."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ from headswap.model.shape import Pooling
 
 
 def are_vectors(file: Path) -> bool:
-    """Whether a file is an array as `embed` writes it."""
+    """Whether a file is an array as `embed` writes it: two dimensions, float32."""
     try:
         found = np.load(file, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError, OSError):
@@ -25,7 +25,7 @@ def are_vectors(file: Path) -> bool:
 
 @torch.no_grad()
 def embed_texts(bundle: Bundle, texts: Sequence[str], *, pooling: Pooling = "mean") -> np.ndarray:
-    """One row of float32 a text, in input order; a text's vector does not depend on its neighbours."""
+    """One float32 vector per text, in input order; a vector does not depend on the other texts of its batch."""
     if blank := [number for number, text in enumerate(texts, 1) if not text.strip()]:
         raise InputError(f"Text {blank[0]} of {len(texts)} is blank, so there is nothing to embed.")
     model = bundle.model.eval()

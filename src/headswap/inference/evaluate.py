@@ -1,4 +1,4 @@
-"""Scoring a saved bundle on new data: what `headswap evaluate` does."""
+"""Evaluation of a saved bundle on new data, as in `headswap evaluate`."""
 
 import logging
 from contextlib import AbstractContextManager
@@ -28,7 +28,7 @@ def score_task(
     max_length: int | None,
     autocast: AbstractContextManager,
 ) -> dict[str, Any]:
-    """Every metric of the bundle's task on a labelled set; a label the model never saw is an error."""
+    """All metrics of the bundle's task on a labelled set; a label that is not in the bundle is an error."""
     task = task_of(bundle)
     task.check_columns(columns)
     if bundle.task.reads_pairs != (columns.text_pair_column is not None):
@@ -43,8 +43,8 @@ def score_task(
         bundle = with_state(bundle, max_length=checked_length(bundle, max_length))
     encoded = task.encode(examples, bundle)
     outputs = outputs_of(bundle.model, encoded.rows, autocast=autocast)
-    metrics = task.measure(outputs, encoded, bundle, is_final=True)
-    task.warn(metrics, role=data)
+    metrics = task.evaluate(outputs, encoded, bundle, is_final=True)
+    task.warn_of_problems(metrics, role=data)
     for note in encoded.notes:
         log.info("%s: %s.", data, note)
     return metrics | {"truncated_share": encoded.truncated_share}
@@ -59,7 +59,7 @@ def score_language_model(
     max_length: int | None,
     autocast: AbstractContextManager,
 ) -> dict[str, Any]:
-    """Loss a token, perplexity and bits a byte over a whole corpus, in packed windows."""
+    """Loss per token, perplexity and bits per byte of a corpus, in packed windows."""
     length = checked_length(bundle, max_length)
     settings = ReadSettings(documents=documents, text_column=text_column)
     objective = make_objective(bundle.objective, bundle.tokenizer, bundle.masking)
@@ -71,7 +71,7 @@ def score_language_model(
 
 
 def checked_length(bundle: Bundle, max_length: int | None) -> int:
-    """The length limit in force; more than the base can read is an error."""
+    """The length limit that applies; a limit longer than the base can read is an error."""
     if max_length is not None and not 2 <= max_length <= bundle.max_length:
         raise SettingError(f"max_length is {max_length}, but this base reads 2 to {bundle.max_length} tokens.")
     return max_length or bundle.max_length

@@ -1,4 +1,4 @@
-"""What a base knows of text it was not trained on: loss, perplexity, bits a byte, streamed over rows."""
+"""Loss, perplexity and bits per byte of a base on held-out text."""
 
 import math
 from collections import Counter
@@ -21,9 +21,9 @@ def held_out_metrics(
     num_bytes: int,
     autocast: AbstractContextManager | None = None,
 ) -> dict[str, float]:
-    """Every loss a target over all of some rows, and what follows from it; the masks are the same at every call.
+    """Mean losses per target over all rows, and perplexity; the masks are the same at every call.
 
-    Bits a byte are told only where every token is predicted: hidden tokens are a part of the text.
+    Bits per byte are computed only if every token is predicted, which is not the case with a masked objective.
     """
     was_training = model.training
     model.eval()

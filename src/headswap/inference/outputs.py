@@ -1,8 +1,7 @@
-"""Scoring: the head's scores in input order, metrics from counts.
+"""The outputs of a head for many sequences, in input order.
 
-Texts are read once, sorted by length so that a batch holds equals, and cut by a budget of tokens, so memory does not
-grow with the data. Nothing of size examples x length x vocabulary is ever kept. A text's result does not depend on
-its neighbours.
+Sequences are sorted by length, so that a batch has sequences of similar length, and batches have a fixed number of
+tokens, so that memory does not grow with the data. The outputs of a sequence do not depend on the others of its batch.
 """
 
 import logging
@@ -25,7 +24,7 @@ TOKENS_PER_BATCH = {"cpu": 8_192, "cuda": 131_072}
 
 @dataclass(frozen=True, slots=True)
 class Sequences:
-    """Texts as token ids, `<sos>` first, and how much of them was cut off."""
+    """Texts as token ids, `<sos>` first, and how many tokens were cut off."""
 
     ids: list[np.ndarray]
     num_tokens: int
@@ -33,18 +32,18 @@ class Sequences:
 
     @property
     def truncated_share(self) -> float:
-        """Share of the tokens that did not fit."""
+        """Share of the tokens that were cut off."""
         return self.num_truncated / max(1, self.num_tokens)
 
     def warn_of_truncation(self, max_length: int) -> None:
-        """Say how much was cut off, if anything was."""
+        """Log a warning if tokens were cut off."""
         if self.num_truncated:
             share = 100 * self.truncated_share
-            log.warning("%.1f %% of the tokens were cut off: the model reads at most %d a text.", share, max_length)
+            log.warning("%.1f %% of the tokens were cut off: the model reads at most %d per text.", share, max_length)
 
 
 def make_sequences(texts: Sequence[str], tokenizer: Tokenizer, *, max_length: int) -> Sequences:
-    """Encode texts and cut each at the limit."""
+    """Encode texts and truncate each at the limit."""
     encoded = tokenizer.encode_batch(list(texts))
     sos = np.array([tokenizer.sos_id])
     ids = [np.concatenate((sos, tokens[: max_length - 1])) for tokens in encoded]
@@ -56,7 +55,7 @@ def make_sequences(texts: Sequence[str], tokenizer: Tokenizer, *, max_length: in
 def outputs_of(
     model: TextModel, rows: Sequence[Row], *, autocast: AbstractContextManager | None = None
 ) -> list[np.ndarray]:
-    """The head's scores for every row, in input order, in float32: of the row, or of those of its tokens it wants."""
+    """The outputs of the head for every row, in input order, in float32: of the row, or of its wanted tokens."""
     was_training = model.training
     model.eval()
     head = model.head
@@ -81,7 +80,7 @@ def outputs_of(
 
 
 def token_batches(order: Sequence[int], sequences: Sequence[np.ndarray], budget: int) -> list[list[int]]:
-    """Sequences in the given order, cut into batches of about `budget` tokens."""
+    """Indices of sequences in the given order, in batches of at most `budget` tokens; a longer one is a batch alone."""
     batches: list[list[int]] = []
     used = budget + 1
     for index in order:

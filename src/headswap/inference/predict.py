@@ -1,4 +1,4 @@
-"""Asking a fine-tuned bundle: inputs in, answers in input order."""
+"""Prediction with a fine-tuned bundle: one prediction per input, in input order."""
 
 import logging
 from collections.abc import Sequence
@@ -25,9 +25,9 @@ def predict_texts(
     max_length: int | None = None,
     precision: Literal["fp32", "bf16"] = "fp32",
 ) -> list[Prediction]:
-    """What the model says of each input: texts, pairs, sentences or questions, as its task wants them.
+    """One prediction per input; the inputs are texts, pairs, sentences or questions, as the task reads them.
 
-    In bf16 it is said how far that moves the scores, measured on the first inputs.
+    With bf16 the change of the outputs is measured on the first inputs and logged.
     """
     task = task_of(bundle)
     if isinstance(texts, str):
@@ -36,29 +36,28 @@ def predict_texts(
         return []
     if max_length is not None:
         bundle = with_state(bundle, max_length=max_length)
-    encoded = task.layout(task.inputs(texts, bundle), bundle)
+    encoded = task.encode_inputs(task.inputs(texts, bundle), bundle)
     if encoded.num_truncated:
         log.warning(
-            "%.1f %% of the tokens were cut off: the model reads at most %d a text.",
+            "%.1f %% of the tokens were cut off: the model reads at most %d per text.",
             100 * encoded.truncated_share, length_of(bundle),
         )  # fmt: skip
     for note in encoded.notes:
-        log.info("Of the input: %s.", note)
+        log.info("Input: %s.", note)
     if precision == "fp32":
-        return task.answers(outputs_of(bundle.model, encoded.rows), encoded, bundle)
+        return task.predictions(outputs_of(bundle.model, encoded.rows), encoded, bundle)
     half = torch.autocast(bundle.model.device.type, dtype=torch.bfloat16)
     outputs = outputs_of(bundle.model, encoded.rows, autocast=half)
-    say_cost(outputs, outputs_of(bundle.model, encoded.rows[:NUM_COMPARED]))
-    return task.answers(outputs, encoded, bundle)
+    log_bf16_difference(outputs, outputs_of(bundle.model, encoded.rows[:NUM_COMPARED]))
+    return task.predictions(outputs, encoded, bundle)
 
 
-def say_cost(half: Sequence[np.ndarray], full: Sequence[np.ndarray]) -> None:
-    """Log what bf16 changed, on as many rows as were also scored in fp32."""
+def log_bf16_difference(half: Sequence[np.ndarray], full: Sequence[np.ndarray]) -> None:
+    """Log how much bf16 changed the outputs, on the rows that were also scored in fp32."""
     pairs = list(zip(half, full, strict=False))
     gap = max(float(np.abs(one - other).max(initial=0.0)) for one, other in pairs)
     changed = sum(not np.array_equal(one.argmax(-1), other.argmax(-1)) for one, other in pairs)
-    whose = f"{changed} of them" if changed else "none of them"
     log.info(
-        "bf16 moves the model's raw outputs for the first %d by at most %.2g, and changes which is highest for %s.",
-        len(pairs), gap, whose,
+        "On the first %d rows bf16 changes the raw outputs by at most %.2g and the highest output of %d rows.",
+        len(pairs), gap, changed,
     )  # fmt: skip

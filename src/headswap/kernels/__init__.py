@@ -1,1 +1,1 @@
-"""Kernels: fast losses, CUDA graphs, and the policy that says which of them are used."""
+"""Kernels: fast losses, CUDA graphs, and the policy that decides which of them are used."""

@@ -1,8 +1,9 @@
-"""Work of a CUDA device that is recorded once and played back.
+"""Capturing work as a CUDA graph and replaying it.
 
-The host launches short kernels more slowly than the device runs them; a recording (a CUDA graph) is launched at once.
-It reads and writes the same memory every time, so whoever records puts new inputs where the old ones were. It is to be
-trusted only after other inputs were computed both ways: `apart` tells how far two results lie apart.
+For short kernels the host takes longer to launch them than the device takes to run them; a CUDA graph launches all of
+them at once. A graph reads and writes the same memory at every replay, so the caller copies new inputs into the tensors
+that were captured. The caller must also compare a replay with eager mode on inputs other than the captured ones before
+it uses the results: `relative_distance` measures the difference.
 """
 
 from collections.abc import Callable
@@ -16,31 +17,31 @@ from torch import Tensor
 WARM_UPS = 2
 
 
-class Recorder:
-    """Makes recordings that share their memory: they are played one at a time."""
+class GraphCapture:
+    """Captures CUDA graphs that share one memory pool, so only one of them may run at a time."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
 
-    def record(self, compute: Callable[[], None]) -> Callable[[], object]:
-        """What plays back all that is computed; on an error nothing of the attempt is left behind."""
-        plain = torch.cuda.current_stream(self.device)
+    def capture(self, compute: Callable[[], None]) -> Callable[[], object]:
+        """Capture `compute` and return the function that replays it; after an error the device is as before."""
+        main_stream = torch.cuda.current_stream(self.device)
         generator = torch.cuda.default_generators[self.device.index]
         before = generator.clone_state()
-        self._side.wait_stream(plain)
-        with torch.cuda.stream(self._side):  # what is compiled or chosen at the first call is so before the recording
+        self._side_stream.wait_stream(main_stream)
+        with torch.cuda.stream(self._side_stream):  # compilation and autotuning happen here, before the capture
             for _ in range(WARM_UPS):
                 compute()
-        plain.wait_stream(self._side)
+        main_stream.wait_stream(self._side_stream)
         graph = torch.cuda.CUDAGraph()
         try:
-            with torch.cuda.graph(graph, pool=self._pool, stream=self._side, capture_error_mode="thread_local"):
+            with torch.cuda.graph(graph, pool=self._pool, stream=self._side_stream, capture_error_mode="thread_local"):
                 compute()
         except Exception:
-            torch.cuda.set_stream(plain)
-            with suppress(Exception):  # where the recording could still be ended, this is done already
+            torch.cuda.set_stream(main_stream)
+            with suppress(Exception):  # raises if PyTorch has already ended the capture
                 torch._C._cuda_endAllocateToPool(self.device.index, self._pool)
-            generator.graphsafe_set_state(before)  # the old one goes on believing that it is recorded
+            generator.graphsafe_set_state(before)  # the generator's own state is still marked as captured
             raise
         return graph.replay
 
@@ -49,18 +50,18 @@ class Recorder:
         return torch.cuda.graph_pool_handle()
 
     @cached_property
-    def _side(self) -> torch.cuda.Stream:
-        """One for all recordings: memory is shared within a stream alone."""
+    def _side_stream(self) -> torch.cuda.Stream:
+        """One stream for all graphs: the memory pool is shared within one stream only."""
         return torch.cuda.Stream(self.device)
 
 
-def apart(one: Tensor, other: Tensor) -> float:
-    """The distance of two vectors as a share of the first one's length."""
+def relative_distance(one: Tensor, other: Tensor) -> float:
+    """The norm of the difference of two vectors, divided by the norm of the first."""
     return float(torch.linalg.vector_norm(one - other) / torch.linalg.vector_norm(one).clamp(min=1e-12))
 
 
-def root_of(error: BaseException) -> str:
-    """What went wrong first: the end of a recording that failed tells only that it had."""
+def root_cause(error: BaseException) -> str:
+    """The message of the first error in the chain: the last one only reports that the capture failed."""
     while error.__context__ is not None:
         error = error.__context__
     return str(error).splitlines()[0][:200] if str(error) else type(error).__name__

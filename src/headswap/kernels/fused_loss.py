@@ -1,7 +1,7 @@
-"""Head and cross entropy in one: logits over a vocabulary are never whole in memory.
+"""Head and cross entropy fused: the logits of all targets over the vocabulary are never in memory at once.
 
-The loss and its gradients are computed together, a chunk of targets at a time; only the gradients of the inputs are
-kept. Equal to `cross_entropy(linear(hidden, weight, bias), target, reduction="sum")`.
+The loss and its gradients are computed together, chunk by chunk of targets; only the gradients of the inputs are
+kept. The result equals `cross_entropy(linear(hidden, weight, bias), target, reduction="sum")`.
 
 Shapes: T targets, D hidden width, V vocabulary, C targets of one chunk.
 """
@@ -12,11 +12,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from headswap.kernels.policy import has_softmax_errors, has_tiled_loss
+from headswap.kernels.policy import has_tiled_loss, has_triton_loss
 from headswap.kernels.tiled_loss import tiled_cross_entropy, tiled_loss
 
 ALIGNED, NARROW = 64, 8
-"""What the rows of a product are padded to, of the vocabulary and of a hidden width."""
+"""The vocabulary and the hidden width are padded to multiples of these numbers in matrix products."""
 CHUNK_ELEMENTS = {"cpu": 1 << 24, "cuda": 1 << 29}
 
 
@@ -25,7 +25,7 @@ def linear_cross_entropy_sum(
 ) -> Tensor:
     """The summed cross entropy of `target_T` under the head, in float32 (float64 for float64 inputs).
 
-    `counts_T`, where it is given, is 0 for targets that do not count and 1 for all others.
+    `counts_T`, if given, is 0 for padding targets, which are left out of the loss, and 1 for all others.
     """
     return _LinearCrossEntropy.apply(hidden_TD, weight_VD, bias_V, target_T, counts_T)
 
@@ -47,7 +47,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
         (scale,) = grad_outputs
         grad_hidden, grad_weight, grad_bias = ctx.saved_tensors
-        # In place, for the memory of a second gradient: going back twice is an error of PyTorch's own.
+        # In place, to save the memory of a second gradient; PyTorch forbids a second backward pass anyway.
         return (
             grad_hidden.mul_(scale.to(grad_hidden.dtype)),
             grad_weight.mul_(scale),
@@ -65,18 +65,18 @@ def _forward(
     wide = torch.float64 if dtype == torch.float64 else torch.float32
     vocab_size, width = weight_VD.shape
     device = hidden_TD.device
-    has_kernel = has_softmax_errors(device.type, dtype)
-    # Rows of a width that is not aligned make products on CUDA several times slower.
+    has_kernel = has_triton_loss(device.type, dtype)
+    # Unaligned row widths make matrix products on CUDA several times slower.
     padding = -vocab_size % ALIGNED if has_kernel else 0
     hidden, weight = hidden_TD.to(dtype), F.pad(weight_VD.to(dtype), (0, 0, 0, padding))
     total = hidden.new_zeros((), dtype=wide)
     if needs_grad:
-        # On CUDA a column of ones sums the errors up, for the bias, in the product that is made anyway.
+        # On CUDA a column of ones makes the gradient of the bias part of the matrix product for the weights.
         has_bias = bias_V is not None
-        readers = _with_ones(hidden) if has_kernel and has_bias else hidden
+        inputs = _with_ones(hidden) if has_kernel and has_bias else hidden
         grad_hidden = torch.empty_like(hidden)
-        grad_weight = torch.zeros(len(weight), readers.shape[1], dtype=wide, device=device)
-        grad_bias = torch.zeros(vocab_size if has_bias and readers is hidden else 0, dtype=wide, device=device)
+        grad_weight = torch.zeros(len(weight), inputs.shape[1], dtype=wide, device=device)
+        grad_bias = torch.zeros(vocab_size if has_bias and inputs is hidden else 0, dtype=wide, device=device)
     chunk = max(1, CHUNK_ELEMENTS.get(device.type, 1 << 24) // len(weight))
     for start in range(0, len(target_T), chunk):
         rows = slice(start, start + chunk)
@@ -92,17 +92,17 @@ def _forward(
                 grad_bias += error_CV.sum(0, dtype=wide)
             error_CV = error_CV.to(dtype)
             torch.mm(error_CV, weight, out=grad_hidden[rows])
-            grad_weight += error_CV.T @ readers[rows]
+            grad_weight += error_CV.T @ inputs[rows]
     if needs_grad:
         ctx.has_bias = has_bias
         grad_weight = grad_weight[:vocab_size]
-        grad_bias = grad_weight[:, width] if readers is not hidden else grad_bias
+        grad_bias = grad_weight[:, width] if inputs is not hidden else grad_bias
         ctx.save_for_backward(grad_hidden.to(hidden_TD.dtype), grad_weight[:, :width].to(weight_VD.dtype), grad_bias)
     return total
 
 
 def _with_ones(hidden_TD: Tensor) -> Tensor:
-    """The same vectors with a 1 behind each, and zeros up to a width that products like."""
+    """The same vectors with a 1 appended to each, and zeros up to an aligned width."""
     width = hidden_TD.shape[1]
     wider = F.pad(hidden_TD, (0, -(width + 1) % NARROW + 1))
     wider[:, width] = 1
@@ -114,9 +114,11 @@ def _forward_in_tiles(
 ) -> Tensor:
     if not any(ctx.needs_input_grad[:3]):
         return tiled_loss(hidden_TD, weight_VD, bias_V, target_T, dtype=dtype)
-    total, found = tiled_cross_entropy(hidden_TD, weight_VD, bias_V, target_T, dtype=dtype)
+    total, gradients = tiled_cross_entropy(hidden_TD, weight_VD, bias_V, target_T, dtype=dtype)
     ctx.has_bias = bias_V is not None
-    ctx.save_for_backward(found.hidden_TD.to(hidden_TD.dtype), found.weight_VD.to(weight_VD.dtype), found.bias_V)
+    ctx.save_for_backward(
+        gradients.hidden_TD.to(hidden_TD.dtype), gradients.weight_VD.to(weight_VD.dtype), gradients.bias_V
+    )
     return total
 
 
@@ -124,7 +126,7 @@ def _errors(
     logits_CV: Tensor, bias_V: Tensor | None, target_C: Tensor, counts_C: Tensor | None, needs_grad: bool,
     wide: torch.dtype,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The loss of each row, and its gradient by the logits (where it is not needed, anything)."""
+    """The loss of each row, and its gradient with respect to the logits (undefined if `needs_grad` is False)."""
     logits_CV = logits_CV.to(wide)
     if bias_V is not None:
         logits_CV += bias_V
@@ -144,7 +146,7 @@ def _errors_by_kernel(
     logits_CP: Tensor, bias_V: Tensor | None, target_C: Tensor, counts_C: Tensor | None, needs_grad: bool,
     num_columns: int,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The same, in one pass over memory on CUDA."""
+    """The same as `_errors`, as one Triton kernel on CUDA."""
     from headswap.kernels.triton_loss import softmax_errors_
 
     loss_C = softmax_errors_(logits_CP, bias_V, target_C, counts_C, num_columns=num_columns, writes=needs_grad)

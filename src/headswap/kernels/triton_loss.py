@@ -1,11 +1,11 @@
 """Softmax, cross entropy and its gradient for rows of logits, in one Triton kernel on CUDA.
 
-Each row is read twice: once for the log of its total, once to be replaced by its error (softmax minus one at the
-target), which is the loss's gradient by the logits. Nothing else is written but one loss a row.
+Each row is read twice: once for its log-sum-exp, and once to be overwritten by its error (softmax minus one at the
+target), the gradient of the loss with respect to the logits. Apart from that, one loss per row is written.
 
-A thread takes groups of neighbouring columns and keeps their largest and their total to itself, so that threads wait
-for each other only at the end of a row. Masks end at the padding and not at the vocabulary: a group is inside or not
-as a whole, and is read at once.
+A thread reads groups of adjacent columns and keeps their maximum and total in registers, so threads synchronise only at
+the end of a row. Masks end at the padded width, not at the vocabulary: a group is inside or outside as a whole and is
+read with one load.
 
 Shapes: C rows, V vocabulary, P columns (V and padding, so that the products around this kernel are aligned), G groups.
 """
@@ -16,11 +16,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-GROUP = 8  # columns of 16 bits that are read at once
+GROUP = 8  # columns of 16 bits per load
 NUM_GROUPS = 256
 NUM_WARPS = 4
 LOW = tl.constexpr(-1e30)
-"""The largest of no logits: finite, so that the distance to it is a number."""
+"""Initial maximum: finite, so that the difference to it is not nan."""
 
 
 @triton.jit
@@ -40,7 +40,7 @@ def _kernel(
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     logits += row * row_stride
-    # Read before anything is written: the reductions below hold all threads back until it is.
+    # Read before the logits are overwritten: the reductions below synchronise all threads.
     target_column = tl.load(target + row)
     wanted = tl.load(logits + target_column).to(tl.float32)
     if HAS_BIAS:
@@ -71,9 +71,9 @@ def softmax_errors_(
     logits_CP: Tensor, bias_V: Tensor | None, target_C: Tensor, counts_C: Tensor | None, *, num_columns: int,
     writes: bool,
 ) -> Tensor:  # fmt: skip
-    """The loss of each row; where `writes`, the logits become their errors and the padding becomes zeros.
+    """The loss of each row; with `writes` the logits are overwritten by their errors and the padding by zeros.
 
-    Rows that do not count (`counts_C` is 0) have neither loss nor error.
+    Rows with `counts_C` 0 have zero loss and zero error.
     """
     assert logits_CP.stride(1) == 1
     num_padded = logits_CP.shape[1]

@@ -8,46 +8,50 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from headswap.metrics.intervals import f1_of_counts
+
 log = logging.getLogger("headswap")
 
 NUM_BINS = 10
 
 
-def confusion_matrix(probabilities: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """Counts, truth by row, prediction by column."""
-    size = probabilities.shape[1]
+def confusion_matrix(scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """Counts: the true label by row, the predicted label by column.
+
+    `scores` are probabilities or logits, examples x labels; the label with the highest score is predicted.
+    """
+    size = scores.shape[1]
     counts = np.zeros((size, size), dtype=np.int64)
-    np.add.at(counts, (targets, probabilities.argmax(axis=1)), 1)
+    np.add.at(counts, (targets, scores.argmax(axis=1)), 1)
     return counts
 
 
 def f1_scores(confusion: np.ndarray) -> np.ndarray:
     """F1 of every label; nan where a label neither occurs nor is predicted."""
-    hits, truth, chosen = confusion.diagonal(), confusion.sum(1), confusion.sum(0)
-    with np.errstate(invalid="ignore"):
-        return np.where(truth + chosen > 0, 2 * hits / np.maximum(1, truth + chosen), np.nan)
+    counts = np.stack([confusion.diagonal(), confusion.sum(0), confusion.sum(1)], axis=1)
+    return np.where(counts[:, 1] + counts[:, 2] > 0, f1_of_counts(counts), np.nan)
 
 
 def calibration(probabilities: np.ndarray, targets: np.ndarray) -> dict[str, Any]:
     """Expected calibration error over ten bins of equal width, and the bins: confidence, accuracy, share of texts."""
     confidence = probabilities.max(axis=1)
     is_right = probabilities.argmax(axis=1) == targets
-    places = np.minimum((confidence * NUM_BINS).astype(int), NUM_BINS - 1)
+    bin_of_text = np.minimum((confidence * NUM_BINS).astype(int), NUM_BINS - 1)
     bins = []
     error = 0.0
-    for place in range(NUM_BINS):
-        inside = places == place
-        if not inside.any():
+    for number in range(NUM_BINS):
+        is_inside = bin_of_text == number
+        if not is_inside.any():
             continue
-        share = float(inside.mean())
-        sure, right = float(confidence[inside].mean()), float(is_right[inside].mean())
-        error += share * abs(sure - right)
-        bins.append({"confidence": sure, "accuracy": right, "share": share})
+        share = float(is_inside.mean())
+        mean_confidence, accuracy = float(confidence[is_inside].mean()), float(is_right[is_inside].mean())
+        error += share * abs(mean_confidence - accuracy)
+        bins.append({"confidence": mean_confidence, "accuracy": accuracy, "share": share})
     return {"ece": error, "bins": bins}
 
 
 def scores(probabilities: np.ndarray, targets: np.ndarray) -> dict[str, float]:
-    """Accuracy, macro-F1, log loss and calibration error of one run."""
+    """Accuracy, macro-F1, log loss and calibration error of one run, from saved probabilities."""
     truth = np.clip(probabilities[np.arange(len(targets)), targets], 1e-12, 1.0)
     return {
         "accuracy": float((probabilities.argmax(axis=1) == targets).mean()),
@@ -58,21 +62,15 @@ def scores(probabilities: np.ndarray, targets: np.ndarray) -> dict[str, float]:
 
 
 def classification_metrics(logits: Tensor, targets: np.ndarray, labels: Sequence[str]) -> dict[str, Any]:
-    """Loss, accuracy, macro-F1, the confusion matrix (rows: truth) and the share of the largest class."""
-    num_labels = len(labels)
-    predicted = logits.argmax(dim=1).numpy()
-    confusion = np.zeros((num_labels, num_labels), dtype=np.int64)
-    np.add.at(confusion, (targets, predicted), 1)
-    hits, truth, chosen = confusion.diagonal(), confusion.sum(1), confusion.sum(0)
-    f1 = 2 * hits / np.maximum(1, truth + chosen)
-    is_there = truth + chosen > 0  # a label that neither occurs nor is predicted has no F1
-    loss = torch.nn.functional.cross_entropy(logits.double(), torch.as_tensor(targets)).item()
+    """Loss, accuracy, macro-F1, the confusion matrix (rows: truth) and the share of the largest class, from logits."""
+    confusion = confusion_matrix(logits.numpy(), targets)
+    f1 = {label: float(value) for label, value in zip(labels, f1_scores(confusion), strict=True) if not np.isnan(value)}
     return {
-        "loss": loss,
-        "accuracy": float(hits.sum() / len(targets)),
-        "macro_f1": float(f1[is_there].mean()),
-        "f1": {label: float(f1[index]) for index, label in enumerate(labels) if is_there[index]},
-        "majority_share": float(truth.max() / len(targets)),
+        "loss": torch.nn.functional.cross_entropy(logits.double(), torch.as_tensor(targets)).item(),
+        "accuracy": float(confusion.diagonal().sum() / len(targets)),
+        "macro_f1": float(np.mean(list(f1.values()))),
+        "f1": f1,
+        "majority_share": float(confusion.sum(1).max() / len(targets)),
         "confusion": confusion.tolist(),
         "labels": list(labels),
         "num_examples": len(targets),
@@ -80,13 +78,13 @@ def classification_metrics(logits: Tensor, targets: np.ndarray, labels: Sequence
 
 
 def warn_of_collapse(metrics: dict[str, Any], *, role: str) -> None:
-    """Say so if one class is predicted for everything: accuracy is then only the share of that class."""
+    """Log a warning if one class is predicted for every text: accuracy then equals the share of that class."""
     if not metrics:
         return
     confusion = np.array(metrics["confusion"])
-    chosen, truth = confusion.sum(0), confusion.sum(1)
-    if (chosen > 0).sum() == 1 and (truth > 0).sum() > 1:
-        label = metrics["labels"][int(chosen.argmax())]
+    num_predicted, num_true = confusion.sum(0), confusion.sum(1)
+    if (num_predicted > 0).sum() == 1 and (num_true > 0).sum() > 1:
+        label = metrics["labels"][int(num_predicted.argmax())]
         log.warning(
             "The model predicts '%s' for all %d texts of %s. Try a lower learning rate, more warm-up or more epochs.",
             label, metrics["num_examples"], role,

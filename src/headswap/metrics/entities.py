@@ -1,8 +1,8 @@
 """Entities in tags, counted by the rules of seqeval (its default mode, which is conlleval's).
 
-An entity is right only if its type, its first and its last word are. A sequence that IOB2 would not allow is read
-leniently: an I- behind O, or behind another type, begins an entity. Tags without prefixes (NOUN, VERB) spell no
-entities: there every word is one of its own, so that precision, recall and F1 are all the share of right words.
+An entity is right only if its type, its first word and its last word are right. Sequences that IOB2 does not allow are
+accepted: an I- after O, or after another type, begins an entity. Tags without prefixes (NOUN, VERB) contain no
+entities: each word then counts as one entity, so precision, recall and F1 all equal the share of right words.
 """
 
 from collections.abc import Sequence
@@ -23,23 +23,23 @@ class Span(NamedTuple):
 
 
 def entities_of(tags: Sequence[str]) -> list[Span]:
-    """The entities that tags spell."""
+    """The entities in a sequence of tags."""
     found: list[Span] = []
-    begin, open_type, before = 0, "", OUTSIDE
+    begin, open_type, previous = 0, "", OUTSIDE
     for position, tag in enumerate([*tags, OUTSIDE]):
         mark, kind = (tag[0], tag[2:]) if tag.startswith(PREFIXES) else (OUTSIDE, "")
         is_outside = mark == OUTSIDE
         # seqeval's end_of_chunk and start_of_chunk, for the prefixes B I E S
-        if before != OUTSIDE and (is_outside or before in "ES" or mark in "BS" or kind != open_type):
+        if previous != OUTSIDE and (is_outside or previous in "ES" or mark in "BS" or kind != open_type):
             found.append(Span(open_type, begin, position))
-        if not is_outside and (mark in "BS" or before in "OES" or kind != open_type):
+        if not is_outside and (mark in "BS" or previous in "OES" or kind != open_type):
             begin = position
-        before, open_type = mark, kind
+        previous, open_type = mark, kind
     return found
 
 
 def count_sentence(truth: Sequence[str], predicted: Sequence[str], *, is_plain: bool) -> dict[str, np.ndarray]:
-    """(hits, predicted, true) entities by type."""
+    """The numbers of (correct, predicted, true) entities, by type."""
     if is_plain:
         spans = [{Span(tag, at, at + 1) for at, tag in enumerate(tags)} for tags in (truth, predicted)]
     else:
@@ -54,7 +54,7 @@ def count_sentence(truth: Sequence[str], predicted: Sequence[str], *, is_plain: 
 def tagging_metrics(
     truth: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], *, is_final: bool = False
 ) -> dict[str, Any]:
-    """Entity precision, recall, F1, also by type, and the share of words with the right tag."""
+    """Entity precision, recall and F1, F1 by type, and the share of words with the right tag."""
     is_plain = not any(tag.startswith(PREFIXES) for tags in truth for tag in tags)
     sentences = np.zeros((len(truth), 3), dtype=np.int64)
     types: dict[str, np.ndarray] = {}

@@ -1,4 +1,4 @@
-"""The spread of a score that is no share of examples: resample the test examples and score again."""
+"""95 % intervals of a score on one test set: Wilson's for a share of examples, resampling for every other score."""
 
 import math
 from collections.abc import Callable
@@ -8,6 +8,8 @@ import numpy as np
 from headswap.core.random_streams import numpy_stream
 
 NORMAL_95 = 1.959963984540054
+NUM_RESAMPLES = 1_000
+RESAMPLES_PER_BATCH = 50
 
 
 def wilson_interval(share: float, count: int) -> tuple[float, float]:
@@ -18,17 +20,17 @@ def wilson_interval(share: float, count: int) -> tuple[float, float]:
     return max(0.0, middle - half), min(1.0, middle + half)
 
 
-NUM_RESAMPLES = 1_000
-AT_A_TIME = 50
+def resampled_interval(counts: np.ndarray, score: Callable[[np.ndarray], np.ndarray]) -> tuple[float, float]:
+    """The 95 % percentile interval of `score(sums of counts)` over resampled examples; one row of `counts` per example.
 
-
-def bootstrap_interval(counts: np.ndarray, score: Callable[[np.ndarray], np.ndarray]) -> tuple[float, float]:
-    """The 95 % percentile interval of `score(sums of counts)`; `counts` has a row an example."""
+    A study has a second bootstrap, `study.statistics.bootstrap_interval`. It takes the mean of one number per example
+    and draws indices from another generator. The two share no code, because that would change recorded intervals.
+    """
     stream = numpy_stream(0, "bootstrap of a test set")
     size = len(counts)
     values = []
-    for _ in range(NUM_RESAMPLES // AT_A_TIME):
-        weights = stream.multinomial(size, np.full(size, 1 / size), size=AT_A_TIME)
+    for _ in range(NUM_RESAMPLES // RESAMPLES_PER_BATCH):
+        weights = stream.multinomial(size, np.full(size, 1 / size), size=RESAMPLES_PER_BATCH)
         values.append(score(weights @ counts))
     low, high = np.quantile(np.concatenate(values), (0.025, 0.975))
     return float(low), float(high)
@@ -37,17 +39,17 @@ def bootstrap_interval(counts: np.ndarray, score: Callable[[np.ndarray], np.ndar
 def interval_of(
     name: str, counts: np.ndarray, score: Callable[[np.ndarray], np.ndarray], *, is_share: bool = True
 ) -> dict[str, object]:
-    """The interval of a metric, as it stands in a result.
+    """The interval of a metric, as it is written to a result.
 
-    Where every example is right, or every one wrong, resampling sees no spread at all; of a share that can still be off
-    by three examples' worth (the rule of three).
+    If all examples are right, or all are wrong, resampling finds no spread. A share then gets an interval of 3 / n
+    (the rule of three).
     """
-    low, high = bootstrap_interval(counts, score)
+    low, high = resampled_interval(counts, score)
     if is_share and low == high:
         low, high = max(0.0, low - 3 / len(counts)), min(1.0, high + 3 / len(counts))
     return {"metric": name, "low": low, "high": high}
 
 
 def f1_of_counts(sums: np.ndarray) -> np.ndarray:
-    """F1 of (hits, predicted, true) in the last axis; 0 where there is nothing to find and nothing was found."""
+    """F1 of (hits, predicted, true) in the last axis; 0 where nothing is true and nothing is predicted."""
     return 2 * sums[..., 0] / np.maximum(1, sums[..., 1] + sums[..., 2])

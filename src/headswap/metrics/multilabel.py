@@ -20,7 +20,7 @@ def present_labels(names: Sequence[Sequence[str]], labels: Sequence[str]) -> np.
 
 
 def best_thresholds(scores: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """Of each label the threshold with the best F1, the one nearest to 0.5 among equals; 0.5 if it never occurs."""
+    """The threshold with the best F1 for each label; the one nearest to 0.5 on a tie, 0.5 if the label never occurs."""
     return np.array([_best_threshold(scores[:, label], truth[:, label]) for label in range(scores.shape[1])])
 
 
@@ -32,7 +32,7 @@ def _best_threshold(scores: np.ndarray, truth: np.ndarray) -> float:
     hits = np.cumsum(truth[order])
     f1 = 2 * hits / (np.arange(1, len(scores) + 1) + truth.sum())
     below = np.append(ranked[1:], 0.0)
-    can_cut = np.append(ranked[:-1] > ranked[1:], True)  # equal scores go together
+    can_cut = np.append(ranked[:-1] > ranked[1:], True)  # equal scores cannot be separated
     cuts = (ranked + below) / 2
     cuts = np.where((below < THRESHOLD) & (ranked >= THRESHOLD), THRESHOLD, cuts)
     best = can_cut & (f1 >= f1[can_cut].max())
@@ -43,19 +43,19 @@ def multilabel_metrics(
     truth: np.ndarray, predicted: np.ndarray, labels: Sequence[str], *, is_final: bool = False
 ) -> dict[str, Any]:
     """Micro-F1 over all (text, label) pairs, macro-F1 over labels, and the share of texts with all labels right."""
-    hits, chosen, there = truth & predicted, predicted, truth
-    by_label = np.stack([part.sum(axis=0) for part in (hits, chosen, there)], axis=1)
-    by_text = np.stack([part.sum(axis=1) for part in (hits, chosen, there)], axis=1)
+    parts = (truth & predicted, predicted, truth)
+    by_label = np.stack([part.sum(axis=0) for part in parts], axis=1)
+    by_text = np.stack([part.sum(axis=1) for part in parts], axis=1)
     f1 = f1_of_counts(by_label)
-    is_there = by_label[:, 1] + by_label[:, 2] > 0  # a label that neither occurs nor is predicted has no F1
+    has_f1 = by_label[:, 1] + by_label[:, 2] > 0  # a label that neither occurs nor is predicted has no F1
     total = by_text.sum(axis=0)
     metrics = {
         "micro_f1": float(f1_of_counts(total)),
-        "macro_f1": float(f1[is_there].mean()) if is_there.any() else 0.0,
+        "macro_f1": float(f1[has_f1].mean()) if has_f1.any() else 0.0,
         "precision": float(total[0] / max(1, total[1])),
         "recall": float(total[0] / max(1, total[2])),
         "exact_match": float((truth == predicted).all(axis=1).mean()),
-        "f1": {label: float(f1[number]) for number, label in enumerate(labels) if is_there[number]},
+        "f1": {label: float(f1[number]) for number, label in enumerate(labels) if has_f1[number]},
         "labels": list(labels),
         "num_examples": len(truth),
     }

@@ -8,7 +8,7 @@ from headswap.metrics.intervals import interval_of
 
 
 def regression_metrics(truth: np.ndarray, predicted: np.ndarray, *, is_final: bool = False) -> dict[str, Any]:
-    """MSE, MAE, both correlations and R2; None where a side never varies, so that there is no correlation."""
+    """MSE, MAE, Pearson and Spearman correlation, and R2; None where the values or the predictions are constant."""
     errors = predicted - truth
     spread = float(np.square(truth - truth.mean()).sum())
     metrics: dict[str, Any] = {
@@ -26,7 +26,7 @@ def regression_metrics(truth: np.ndarray, predicted: np.ndarray, *, is_final: bo
 
 
 def correlation(first: np.ndarray, second: np.ndarray) -> float | None:
-    """Pearson's, or None where one side never varies."""
+    """Pearson's correlation, or None if one side is constant."""
     if any(np.ptp(side) <= 1e-12 * np.abs(side).max() for side in (first, second)):
         return None
     first, second = first - first.mean(), second - second.mean()
@@ -34,7 +34,7 @@ def correlation(first: np.ndarray, second: np.ndarray) -> float | None:
 
 
 def ranks(values: np.ndarray) -> np.ndarray:
-    """Ranks from 0; equal values share the mean of theirs."""
+    """Ranks from 0; equal values get the mean of their ranks."""
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     ends = np.cumsum(counts)
     return ((ends - counts + ends - 1) / 2)[inverse]

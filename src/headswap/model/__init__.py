@@ -1,1 +1,1 @@
-"""Model: attention, positions, base, heads, objectives, fused head and loss, presets, parameter account."""
+"""Model: shapes and presets, attention, positions, base, heads, adapters, head swap, weights, parameter counts."""

@@ -1,7 +1,7 @@
 """Self-attention over a flat batch.
 
-The attention module projects and mixes; *how* tokens see each other is the layout's business. `SequenceLayout` keeps
-sequences apart and pads them only inside the kernel; the generator brings a layout of its own that adds a cache.
+The attention module projects; the layout decides which tokens attend to which. `SequenceLayout` keeps sequences
+separate and pads them only inside the kernel; generation has its own layout, with a cache.
 
 Shapes: N tokens of all sequences end to end, D hidden width, H heads, K head width, B sequences (B1: one more), S
 longest sequence.
@@ -17,37 +17,37 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from headswap.batches.batch import sent
-from headswap.kernels.policy import has_cheap_calls, has_fast_products, has_ragged_attention
+from headswap.batches.batch import to_device
+from headswap.kernels.policy import has_attention_per_sequence, has_matmul_attention, has_varlen_attention
 from headswap.model.positions import Rotary
 from headswap.model.shape import BaseShape
 
-HEAD_MULTIPLE = 8  # of flash attention
+HEAD_MULTIPLE = 8  # required by flash attention
 
-LONGEST_BY_PRODUCTS = 1024
-"""Beyond it the square of scores would take more memory than it saves time."""
+LONGEST_BY_MATMUL = 1024
+"""Longest sequence for attention by matrix products; beyond it the S x S scores take too much memory."""
 SHORT = 48
-"""Tokens up to which sequences are padded together where each could have a call of its own."""
+"""Sequences up to this length are padded together instead of one kernel call per sequence."""
 
 
 class AttentionLayout(Protocol):
-    """Which token may see which, and where each token stands in its sequence."""
+    """Which tokens attend to which, and the position of each token in its sequence."""
 
     positions_N: Tensor
 
     def attend(self, layer: int, query_NHK: Tensor, key_NHK: Tensor, value_NHK: Tensor, *, dropout: float) -> Tensor:
-        """The mixed values, N x H x K, for one layer."""
+        """The attention output of one layer, N x H x K."""
 
 
 class SequenceLayout:
-    """Sequences end to end; a token sees its own sequence: all of it, or (causal) itself and what is before it."""
+    """Sequences end to end; a token attends to its whole sequence or, if causal, to itself and earlier tokens."""
 
     def __init__(
         self, lengths: Sequence[int], lengths_B: Tensor, *, num_tokens: int, longest: int, causal: bool
     ) -> None:
         self.causal, self.lengths, self.device = causal, tuple(lengths), lengths_B.device
         self.longest = longest
-        # What follows from the lengths is computed where it is needed.
+        # Computed from the lengths on the device where they are needed.
         ends_B = torch.cumsum(lengths_B, 0)
         self.ends_B1 = F.pad(ends_B, (1, 0)).to(torch.int32)
         sequence_N = torch.repeat_interleave(lengths_B, output_size=num_tokens)
@@ -55,15 +55,15 @@ class SequenceLayout:
 
     @cached_property
     def blocks(self) -> list["PaddedBlock"]:
-        """Neighbours that one call of a plain kernel takes."""
-        parts = alike(self.lengths) if has_cheap_calls(self.device) else [self.lengths]
+        """Groups of adjacent sequences, one per kernel call."""
+        parts = grouped_lengths(self.lengths) if has_attention_per_sequence(self.device) else [self.lengths]
         return [PaddedBlock(part, causal=self.causal, device=self.device) for part in parts]
 
     def attend(self, layer: int, query_NHK: Tensor, key_NHK: Tensor, value_NHK: Tensor, *, dropout: float) -> Tensor:
-        """Without padding where a kernel can; else block by block."""
-        del layer  # every layer sees the same sequences
-        if dropout == 0 and has_ragged_attention(query_NHK):
-            return ragged_attention(query_NHK, key_NHK, value_NHK, self.ends_B1, self.longest, causal=self.causal)
+        """Attention without padding if the kernel is available, else block by block."""
+        del layer  # the same for every layer
+        if dropout == 0 and has_varlen_attention(query_NHK):
+            return varlen_attention(query_NHK, key_NHK, value_NHK, self.ends_B1, self.longest, causal=self.causal)
         if len(self.blocks) == 1:
             return self.blocks[0].attend(query_NHK, key_NHK, value_NHK, dropout=dropout)
         sizes = [block.num_tokens for block in self.blocks]
@@ -72,7 +72,7 @@ class SequenceLayout:
 
 
 class PaddedBlock:
-    """Neighbouring sequences that are padded to one length inside the kernel, and only there."""
+    """Adjacent sequences that are padded to one length, for the kernel call only."""
 
     def __init__(self, lengths: Sequence[int], *, causal: bool, device: torch.device) -> None:
         self.causal, self.num_tokens = causal, sum(lengths)
@@ -83,15 +83,15 @@ class PaddedBlock:
             return
         lengths_B = torch.tensor(lengths)
         is_real_BS = torch.arange(self.longest).unsqueeze(0) < lengths_B.unsqueeze(1)
-        self.slots_N = sent(is_real_BS.flatten().nonzero()[:, 0], device)
-        if not causal:  # right padding is never seen by a causal query; a bidirectional one must be told
-            self.key_mask_B11S = sent(is_real_BS[:, None, None, :], device)
+        self.slots_N = to_device(is_real_BS.flatten().nonzero()[:, 0], device)
+        if not causal:  # causal queries never attend to right padding; bidirectional ones need a mask
+            self.key_mask_B11S = to_device(is_real_BS[:, None, None, :], device)
 
     def attend(self, query_NHK: Tensor, key_NHK: Tensor, value_NHK: Tensor, *, dropout: float) -> Tensor:
-        """Pad, run the fused kernel, take the padding out again."""
+        """Pad, run the kernel, remove the padding."""
         query, key, value = (self._pad(part) for part in (query_NHK, key_NHK, value_NHK))
-        if has_fast_products(query) and self.longest <= LONGEST_BY_PRODUCTS:
-            mixed_BHSK = self._by_products(query, key, value, dropout)
+        if has_matmul_attention(query) and self.longest <= LONGEST_BY_MATMUL:
+            mixed_BHSK = self._by_matmul(query, key, value, dropout)
         else:
             mixed_BHSK = F.scaled_dot_product_attention(
                 query, key, value, attn_mask=self.key_mask_B11S, dropout_p=dropout, is_causal=self.causal
@@ -99,14 +99,14 @@ class PaddedBlock:
         mixed = mixed_BHSK.transpose(1, 2).flatten(0, 1)
         return mixed if self.is_rectangular else mixed.index_select(0, self.slots_N)
 
-    def _by_products(self, query_BHSK: Tensor, key_BHSK: Tensor, value_BHSK: Tensor, dropout: float) -> Tensor:
-        """Attention as two plain products and a softmax."""
+    def _by_matmul(self, query_BHSK: Tensor, key_BHSK: Tensor, value_BHSK: Tensor, dropout: float) -> Tensor:
+        """Attention as two matrix products and a softmax."""
         scores_BHSS = (query_BHSK @ key_BHSK.transpose(-1, -2)).mul_(query_BHSK.shape[-1] ** -0.5)
         if self.causal:
             scores_BHSS += _square_mask(self.longest, scores_BHSS.dtype)
         elif self.key_mask_B11S is not None:
-            hidden_B11S = torch.zeros(self.key_mask_B11S.shape, dtype=scores_BHSS.dtype)
-            scores_BHSS += hidden_B11S.masked_fill_(~self.key_mask_B11S, float("-inf"))
+            bias_B11S = torch.zeros(self.key_mask_B11S.shape, dtype=scores_BHSS.dtype)
+            scores_BHSS += bias_B11S.masked_fill_(~self.key_mask_B11S, float("-inf"))
         weights_BHSS = torch.softmax(scores_BHSS, dim=-1)
         return F.dropout(weights_BHSS, dropout) @ value_BHSK if dropout else weights_BHSS @ value_BHSK
 
@@ -120,12 +120,12 @@ class PaddedBlock:
 
 @lru_cache(maxsize=8)
 def _square_mask(length: int, dtype: torch.dtype) -> Tensor:
-    """0 on and below the diagonal, -inf above it, as the lab has it."""
+    """0 on and below the diagonal, -inf above it, as in the lab."""
     return torch.full((length, length), float("-inf"), dtype=dtype).triu_(1)
 
 
-def alike(lengths: Sequence[int]) -> list[tuple[int, ...]]:
-    """Neighbours that one call takes: of equal length, or so short that a call each would cost more than padding."""
+def grouped_lengths(lengths: Sequence[int]) -> list[tuple[int, ...]]:
+    """Group adjacent sequences for one kernel call: equal lengths, or so short that padding costs less than calls."""
     groups: list[list[int]] = []
     for length in lengths:
         if groups and (length == groups[-1][-1] or max(length, groups[-1][0]) <= SHORT):
@@ -135,14 +135,14 @@ def alike(lengths: Sequence[int]) -> list[tuple[int, ...]]:
     return [tuple(group) for group in groups]
 
 
-def ragged_attention(
+def varlen_attention(
     query_NHK: Tensor, key_NHK: Tensor, value_NHK: Tensor, ends_B1: Tensor, longest: int, *, causal: bool
 ) -> Tensor:
-    """Attention inside each sequence of a flat batch; a head is padded to the width that the kernel takes."""
-    attend, options = _ragged_kernel(causal)
+    """Attention within each sequence of a flat batch; head widths are padded to what the kernel supports."""
+    attend, options = _varlen_kernel(causal)
     width = query_NHK.shape[-1]
     if padding := -width % HEAD_MULTIPLE:
-        # Zeros change no product; the kernel's scale, that of the padded width, is made up for.
+        # Zeros change no product; the factor corrects the kernel's scale, which is that of the padded width.
         query_NHK = query_NHK * math.sqrt((width + padding) / width)
         query_NHK, key_NHK, value_NHK = (F.pad(part, (0, padding)) for part in (query_NHK, key_NHK, value_NHK))
     mixed_NHK = attend(query_NHK, key_NHK, value_NHK, ends_B1, ends_B1, longest, longest, **options)
@@ -150,8 +150,8 @@ def ragged_attention(
 
 
 @cache
-def _ragged_kernel(causal: bool) -> tuple[Any, dict[str, Any]]:
-    """PyTorch's kernel and how this version of it is asked for causal attention."""
+def _varlen_kernel(causal: bool) -> tuple[Any, dict[str, Any]]:
+    """PyTorch's kernel, and its arguments for causal attention, which depend on the version."""
     from torch.nn.attention.varlen import varlen_attn
 
     by_window = "window_size" in inspect.signature(varlen_attn).parameters
@@ -161,8 +161,8 @@ def _ragged_kernel(causal: bool) -> tuple[Any, dict[str, Any]]:
 class SelfAttention(nn.Module):
     """Multi-head attention with one joint projection for query, key and value.
 
-    What is done token by token (`project`, `read_out`) stands apart from the mixing between them, so that a compiler
-    can take it.
+    The parts that act on each token separately (`project`, `read_out`) are separate from `mix`, so that they can be
+    compiled.
     """
 
     def __init__(self, shape: BaseShape, layer: int) -> None:
@@ -179,9 +179,9 @@ class SelfAttention(nn.Module):
         return (query, key, value) if rotary is None else (rotary(query), rotary(key), value)
 
     def mix(self, parts_NHK: tuple[Tensor, Tensor, Tensor], layout: AttentionLayout) -> Tensor:
-        """Move information between the tokens that the layout lets see each other."""
+        """Attention between the tokens, as the layout defines it."""
         return layout.attend(self.layer, *parts_NHK, dropout=self.dropout if self.training else 0.0)
 
     def read_out(self, mixed_NHK: Tensor) -> Tensor:
-        """What the heads found, as one vector a token."""
+        """The output projection, one vector per token."""
         return self.output(mixed_NHK.flatten(1))

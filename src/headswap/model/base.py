@@ -1,7 +1,7 @@
-"""The base: embedding, positions and the layers above them.
+"""The base: embedding, positions and layers.
 
-It does not know what it is trained for: the objective decides the attention direction, heads decide what is read from
-it. Attribute names are a contract with every saved bundle; a test pins them.
+It is independent of what it is trained for: the objective decides the attention direction, and the head decides how its
+output is used. Attribute names are tensor names in saved bundles and must not change; a test checks them.
 
 Shapes: N tokens of a flat batch, D hidden width.
 """
@@ -22,7 +22,7 @@ After = Callable[[Tensor, Tensor], Tensor]
 
 
 class FeedForward(nn.Module):
-    """Two linear layers with an activation between them, or SwiGLU's three."""
+    """Two linear layers with an activation between them, or the three linear layers of SwiGLU."""
 
     def __init__(self, shape: BaseShape) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class FeedForward(nn.Module):
         self.down = nn.Linear(shape.intermediate_size, shape.hidden_size, bias=shape.bias)
 
     def forward(self, hidden_ND: Tensor) -> Tensor:
-        """Each token on its own."""
+        """Applied to each token separately."""
         if self.activation == "swiglu":
             return self.down(F.silu(self.gate(hidden_ND)) * self.up(hidden_ND))
         inner = self.up(hidden_ND)
@@ -54,19 +54,19 @@ class Layer(nn.Module):
         self.feed_forward = FeedForward(shape)
         self.feed_forward_norm = nn.LayerNorm(shape.hidden_size, eps=shape.layer_norm_eps, bias=shape.bias)
         self.compiled: tuple[Before, After] | None = None
-        """The two parts around the attention as a compiler made them, for training."""
+        """Compiled versions of `before_mixing` and `after_mixing`, used in training."""
 
     def forward(self, hidden_ND: Tensor, layout: AttentionLayout, rotary: Rotary | None) -> Tensor:
-        """One layer of the trunk."""
+        """The vectors after this layer, N x D."""
         before, after = self.compiled if self.compiled and self.training else (self.before_mixing, self.after_mixing)
         return after(hidden_ND, self.attention.mix(before(hidden_ND, rotary), layout))
 
     def before_mixing(self, hidden_ND: Tensor, rotary: Rotary | None) -> tuple[Tensor, Tensor, Tensor]:
-        """What each token brings to the attention."""
+        """Query, key and value of each token."""
         return self.attention.project(self.attention_norm(hidden_ND) if self.norm_first else hidden_ND, rotary)
 
     def after_mixing(self, hidden_ND: Tensor, mixed_NHK: Tensor) -> Tensor:
-        """What each token makes of what it has seen."""
+        """Residual branches and feed-forward layer, applied to each token after attention."""
         hidden_ND = hidden_ND + self._drop(self.attention.read_out(mixed_NHK))
         if self.norm_first:
             return hidden_ND + self._drop(self.feed_forward(self.feed_forward_norm(hidden_ND)))
@@ -78,7 +78,7 @@ class Layer(nn.Module):
 
 
 class Base(nn.Module):
-    """Token ids of a flat batch in, one vector a token out."""
+    """Maps the token ids of a flat batch to one vector per token."""
 
     def __init__(self, shape: BaseShape) -> None:
         super().__init__()
@@ -107,14 +107,14 @@ class Base(nn.Module):
         return self.final_norm(hidden_ND) if self.shape.final_norm else hidden_ND
 
     def compile_layers(self, backend: str | Callable = "inductor") -> None:
-        """Let a compiler fuse what each token does on its own; one compilation serves all layers, in training only."""
+        """Compile, for training, the parts of the layers that act on each token separately; once for all layers."""
         for layer in self.layers:
             assert isinstance(layer, Layer)
             parts = layer.before_mixing, layer.after_mixing
             layer.compiled = torch.compile(parts[0], backend=backend), torch.compile(parts[1], backend=backend)
 
     def embed(self, ids_N: Tensor, positions_N: Tensor, segments_N: Tensor | None) -> Tensor:
-        """What the first layer reads: tokens, positions and segments, added."""
+        """The input of the first layer: the sum of token, position and segment embeddings."""
         shape = self.shape
         hidden_ND = self.embedding(ids_N)
         if shape.embedding_scale:

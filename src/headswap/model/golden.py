@@ -1,6 +1,6 @@
-"""Golden outputs: what a model computes on token ids drawn from a seed, so that a copy of it can be checked.
+"""Golden outputs: a model's outputs on token ids drawn from a seed, to check copies of the model.
 
-Two models that compute the same, or one model now and when it was saved, differ by no more than GOLDEN_TOLERANCE.
+The outputs of two equal models, or of one model before saving and after loading, differ by at most GOLDEN_TOLERANCE.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ GOLDEN_TOLERANCE = 1e-4
 
 @torch.no_grad()
 def golden_outputs(model: TextModel) -> dict[str, Any]:
-    """Outputs on token ids drawn from a seed, never on a user's text."""
+    """Outputs on token ids drawn from a seed; no user text is used."""
     shape = model.shape.base
     stream = numpy_stream(0, "golden")
     lengths = [min(shape.max_position_embeddings, length) for length in (3, 9, 17)]
@@ -31,6 +31,6 @@ def golden_outputs(model: TextModel) -> dict[str, Any]:
 
 
 def largest_gap(first: TextModel, second: TextModel) -> float:
-    """How far the golden outputs of two models are apart."""
+    """The largest absolute difference between the golden outputs of two models."""
     outputs = [np.array(golden_outputs(model)["outputs"]) for model in (first, second)]
     return float(np.abs(outputs[0] - outputs[1]).max())

@@ -1,7 +1,7 @@
-"""Heads: what is read from the base.
+"""Heads: modules that map the base's vectors to scores.
 
-Each head is one class and one line in `HEADS`. It sees `hidden_ND` and the batch they come from, never padding, so
-an output does not depend on its neighbours in the batch.
+Each head is one class and one line in `HEADS`. Its inputs are `hidden_ND` and the batch, without padding, so an output
+does not depend on the other sequences of the batch.
 
 Shapes: N tokens of a flat batch, D hidden width, B sequences, C classes, V vocabulary, P pooled width.
 """
@@ -16,7 +16,7 @@ from headswap.model.shape import BaseShape, HeadShape
 
 
 class LanguageModelHead(nn.Module):
-    """Scores every token of the vocabulary; tied, it borrows the embedding's weights and stores none of its own."""
+    """Scores every token of the vocabulary; a tied head uses the embedding's weights and has none of its own."""
 
     def __init__(self, shape: BaseShape) -> None:
         super().__init__()
@@ -24,19 +24,19 @@ class LanguageModelHead(nn.Module):
         self.bias = nn.Parameter(torch.empty(shape.vocab_size)) if shape.lm_head_bias else None
 
     def forward(self, hidden_ND: Tensor, embedding_VD: Tensor) -> Tensor:
-        """Logits of a few tokens, N x V; losses over many go through the fused loss instead."""
+        """Logits of a few tokens, N x V; losses over many tokens use the fused loss instead."""
         return F.linear(hidden_ND, self.projection(embedding_VD), self.bias)
 
     def projection(self, embedding_VD: Tensor) -> Tensor:
-        """The V x D weights in use."""
+        """The weights, V x D."""
         return embedding_VD if self.weight is None else self.weight
 
 
 class ReadingLayers(nn.Module):
-    """What the task heads share: an optional hidden layer, dropout, and one score a class."""
+    """Layers that the task heads share: an optional hidden layer, dropout, and one score per class."""
 
     is_per_token = False
-    """Whether scores stand a row a token, or a row a sequence."""
+    """Whether scores have one row per token, instead of one per sequence."""
 
     def __init__(self, read_dim: int, head: HeadShape, num_labels: int) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class ReadingLayers(nn.Module):
         self.has_hidden = head.head_hidden == "tanh"
 
     def score(self, read: Tensor) -> Tensor:
-        """Logits for vectors, whether of sequences or of tokens."""
+        """Logits for vectors of sequences or of tokens."""
         if self.has_hidden:
             read = torch.tanh(self.hidden(read))
         if self.training and self.dropout:
@@ -77,19 +77,19 @@ class TokenHead(ReadingLayers):
 
     def forward(self, hidden_ND: Tensor, batch: Batch) -> Tensor:
         """Logits, N x C."""
-        del batch  # a token is read alone
+        del batch  # each token is scored separately
         return self.score(hidden_ND)
 
 
 class SpanHead(TokenHead):
-    """Says where an answer begins and where it ends: two distributions over the tokens of each sequence.
+    """Scores start and end of an answer: two distributions over the tokens of each sequence.
 
-    Log-probabilities and not logits, so that the windows of one text can be compared: a window without the answer puts
-    its mass on the first token.
+    The scores are log-probabilities, not logits, so that the windows of one text can be compared: in a window without
+    the answer the first token gets the probability.
     """
 
     def forward(self, hidden_ND: Tensor, batch: Batch) -> Tensor:
-        """Log-probabilities, N x 2, each column summing to one over a sequence."""
+        """Log-probabilities, N x 2; the probabilities of each column sum to one over a sequence."""
         logits_N2 = self.score(hidden_ND)
         logits_N2 = logits_N2 if logits_N2.dtype.itemsize >= 4 else logits_N2.float()
         return torch.cat([part.log_softmax(0) for part in logits_N2.split(list(batch.lengths))])

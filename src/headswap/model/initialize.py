@@ -1,8 +1,8 @@
-"""First values of every tensor, from one stream a tensor.
+"""Initialisation of every tensor, with one random stream per tensor.
 
-`lab` is PyTorch's own encoder layer with the lab's embedding and heads; `normal` is BERT's N(0, 0.02);
-`normal_scaled` is GPT-2's, which divides the layers that write into the residual stream by sqrt(2 L). Since a
-tensor's stream is named by the tensor, the same seed gives the same base under any head.
+`lab` uses PyTorch's defaults for encoder layers and the lab's values for embedding and heads; `normal` is BERT's
+N(0, 0.02); `normal_scaled` is GPT-2's, which divides the layers that write to the residual stream by sqrt(2 L). A
+tensor's stream is named by the tensor, so the same seed gives the same base under any head.
 """
 
 import math
@@ -21,11 +21,11 @@ RESIDUAL_WRITERS = ("attention.output.weight", "feed_forward.down.weight")
 
 @torch.no_grad()
 def initialize(model: nn.Module, shape: BaseShape, *, seed: int) -> None:
-    """Fill every parameter in place."""
+    """Initialise every parameter in place."""
     for name, tensor in model.named_parameters():
         generator = torch.Generator().manual_seed(derive_seed(seed, "init", name))
         if is_adapter(name):
-            # As PEFT does: the way in like a linear layer of PyTorch, the way out at zero.
+            # As in PEFT: lora_down like a linear layer of PyTorch, lora_up zero.
             bound = 1.0 / math.sqrt(tensor.shape[1])
             tensor.zero_() if name.endswith("lora_up") else tensor.uniform_(-bound, bound, generator=generator)
         elif "norm." in name:

@@ -1,8 +1,8 @@
-"""LoRA: small trainable products beside frozen matrices, inside the model they belong to.
+"""LoRA: trainable low-rank products added to frozen matrices.
 
-A linear layer keeps its name and its weights and gains two narrow matrices, `lora_down` and `lora_up`; `lora_up` starts
-at zero, so the model starts where it was. Base, adapters and head are one model and one bundle: none of them can be
-lost on the way. `merged` adds the products into the weights and gives a plain model with the same outputs.
+A linear layer keeps its name and its weights and gets two narrow matrices, `lora_down` and `lora_up`. `lora_up` is
+initialised to zero, so the model's outputs do not change at first. Base, adapters and head are saved together in one
+bundle. `merged` adds the product to the weights and gives a plain layer with the same outputs.
 
 Shapes: N tokens, R rank.
 """
@@ -15,7 +15,7 @@ from headswap.model.shape import LoraShape
 
 
 class LoraLinear(nn.Linear):
-    """A linear layer and a product of rank R beside it."""
+    """A linear layer plus a product of rank R."""
 
     def __init__(self, in_features: int, out_features: int, *, bias: bool, rank: int, alpha: float) -> None:
         super().__init__(in_features, out_features, bias=bias)
@@ -24,19 +24,19 @@ class LoraLinear(nn.Linear):
         self.lora_up = nn.Parameter(torch.empty(out_features, rank))
 
     def forward(self, input: Tensor) -> Tensor:
-        """The layer's own output and the adapter's."""
+        """The sum of the layer's output and the adapter's."""
         inner_NR = F.linear(input, self.lora_down)
         return F.linear(input, self.weight, self.bias) + F.linear(inner_NR, self.lora_up * self.scale)
 
     @torch.no_grad()
     def merged(self) -> Tensor:
-        """The weights of a plain layer with the same output; added up in float64, then rounded once."""
+        """The weights of a plain layer with the same output, computed in float64 and rounded once."""
         product = self.lora_up.double() @ self.lora_down.double() * self.scale
         return (self.weight.double() + product).to(self.weight.dtype)
 
 
 def add_adapters(layers: nn.Module, lora: LoraShape) -> None:
-    """Put an adapter beside every targeted matrix of the layers; the matrices keep their names."""
+    """Add an adapter to every targeted matrix of the layers; the matrices keep their names."""
     for module in list(layers.modules()):
         for name in lora.targets:
             linear = getattr(module, name, None)

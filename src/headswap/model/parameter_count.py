@@ -1,12 +1,13 @@
-"""The parameter account: from a formula and from real tensors, and the two must agree.
+"""Parameter counts: computed from a formula and from the tensors, and the two must agree.
 
-Reports disagree about parameter counts because each counts other things. Here every part states its formula in the
-symbols of the shape (V vocabulary, D width, L layers, F feed-forward width, P positions, S segments, C classes, R rank
-of adapters), its numbers, and what the tensors of that part really hold.
+Published parameter counts differ because each counts different parts. Here every part has a formula in the symbols of
+the shape (V vocabulary, D width, L layers, F feed-forward width, P positions, S segments, C classes, R rank of
+adapters), and its value is compared with the number of elements of the part's tensors.
 """
 
+import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 
 from torch import nn
@@ -14,12 +15,12 @@ from torch import nn
 from headswap.core.errors import RunError
 from headswap.model.base import Base
 from headswap.model.shape import BaseShape, LoraShape
-from headswap.model.text_model import ModelShape, TextModel, lay_out
+from headswap.model.text_model import ModelShape, TextModel, build_empty
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One line of the account."""
+    """One part of a model, with the formula of its parameter count."""
 
     name: str
     formula: str
@@ -27,8 +28,8 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
-    """All parts of a model."""
+class ParameterCount:
+    """The parameters of a model: in total, trainable, and by part."""
 
     total: int
     trainable: int
@@ -39,30 +40,33 @@ class Account:
         return asdict(self) | {"parts": [asdict(part) for part in self.parts]}
 
 
-def account_of(model: Base | TextModel) -> Account:
-    """Count a model's tensors part by part and hold them against the formula."""
+def count_parameters(model: Base | TextModel) -> ParameterCount:
+    """Count the parameters of a model part by part; a count that differs from its formula is an error."""
     head = model.shape if isinstance(model, TextModel) else None
     base = model.shape.base if isinstance(model, TextModel) else model.shape
+    values = _values(base, head)
     counted = dict.fromkeys((name for name, _ in _formulas(base, head)), 0)
     for name, tensor in model.named_parameters():
         counted[_part_of(name if head else f"base.{name}")] += tensor.numel()
     parts = []
     for name, formula in _formulas(base, head):
-        expected = _evaluate(formula, base, head)
+        expected = evaluate(formula, values)
         if counted[name] != expected:
-            raise RunError(f"{name}: the formula {formula} gives {expected:,}, the tensors hold {counted[name]:,}.")
-        parts.append(Part(name, f"{formula} = {_with_numbers(formula, base, head)}", expected))
+            raise RunError(
+                f"{name}: the formula {formula} gives {expected:,}, the tensors have {counted[name]:,} elements."
+            )
+        parts.append(Part(name, f"{formula} = {_with_numbers(formula, values)}", expected))
     total = sum(part.count for part in parts)
     trainable = sum(tensor.numel() for tensor in model.parameters() if tensor.requires_grad)
     assert total == sum(tensor.numel() for tensor in model.parameters())
-    return Account(total, trainable, tuple(parts))
+    return ParameterCount(total, trainable, tuple(parts))
 
 
-def account_of_shape(base: BaseShape, head: ModelShape | None) -> Account:
-    """The account of a model that is laid out without memory for its values."""
+def count_parameters_of_shape(base: BaseShape, head: ModelShape | None) -> ParameterCount:
+    """The parameters of a model of this shape, counted on the meta device; of the base alone if `head` is None."""
     if head is not None:
-        return account_of(lay_out(head))
-    return account_of(lay_out(ModelShape(base=base)).base)
+        return count_parameters(build_empty(head))
+    return count_parameters(build_empty(ModelShape(base=base)).base)
 
 
 def _formulas(base: BaseShape, head: ModelShape | None) -> Iterator[tuple[str, str]]:
@@ -89,7 +93,7 @@ def _formulas(base: BaseShape, head: ModelShape | None) -> Iterator[tuple[str, s
 
 
 def _adapter_formula(base: BaseShape, lora: LoraShape) -> str:
-    """In and out of every targeted matrix, times the rank."""
+    """Input and output width of every targeted matrix, times the rank."""
     widths = {"qkv": "4*D", "output": "2*D", "up": "D + F", "down": "D + F"}
     if base.activation == "swiglu":
         widths["gate"] = "D + F"
@@ -121,7 +125,7 @@ def _part_of(tensor: str) -> str:
     ):
         if re.match(pattern, tensor):
             return part
-    raise AssertionError(f"no part of the account holds {tensor}")
+    raise AssertionError(f"no part of a model has the tensor {tensor}")
 
 
 def _values(base: BaseShape, head: ModelShape | None) -> dict[str, int]:
@@ -137,16 +141,28 @@ def _values(base: BaseShape, head: ModelShape | None) -> dict[str, int]:
     }
 
 
-def _with_numbers(formula: str, base: BaseShape, head: ModelShape | None) -> str:
-    values = _values(base, head)
+def _with_numbers(formula: str, values: Mapping[str, int]) -> str:
     return re.sub(r"[A-Z]", lambda symbol: str(values[symbol[0]]), formula)
 
 
-def _evaluate(formula: str, base: BaseShape, head: ModelShape | None) -> int:
-    """The formula's value; it is one of ours, made of numbers, +, * and brackets."""
-    return int(eval(_with_numbers(formula, base, head), {"__builtins__": {}}))
+def evaluate(formula: str, values: Mapping[str, int]) -> int:
+    """The value of a formula of integers, symbols, +, * and parentheses."""
+
+    def value(node: ast.expr) -> int:
+        match node:
+            case ast.Constant(value=int(number)):
+                return number
+            case ast.Name(id=symbol):
+                return values[symbol]
+            case ast.BinOp(left=left, op=ast.Add(), right=right):
+                return value(left) + value(right)
+            case ast.BinOp(left=left, op=ast.Mult(), right=right):
+                return value(left) * value(right)
+        raise ValueError(f"{ast.unparse(node)} in the formula {formula} is not an integer, a symbol, + or *.")
+
+    return value(ast.parse(formula, mode="eval").body)
 
 
 def num_parameters(model: nn.Module) -> int:
-    """How many numbers a model learns."""
+    """The number of parameters of a model."""
     return sum(tensor.numel() for tensor in model.parameters())

@@ -1,7 +1,7 @@
-"""Where a token stands: sinusoidal and rotary positions. Learned ones are a table of the base.
+"""Sinusoidal and rotary positions. Learned position embeddings are part of the base.
 
 Shapes: N tokens of a flat batch, D hidden width, H attention heads, K head width. Positions count from 0 within each
-sequence, so a flat batch needs no padding to number its tokens.
+sequence.
 """
 
 import math
@@ -13,7 +13,7 @@ from torch import Tensor
 
 @lru_cache(maxsize=32)
 def sinusoidal_table(length: int, dim: int, device: torch.device, dtype: torch.dtype) -> Tensor:
-    """Sines on the even dimensions and cosines on the odd ones, base 10000; kept on each device it was asked for."""
+    """Sines on the even dimensions and cosines on the odd ones, base 10000; cached per device."""
     angle_LK = _angles(length, dim)
     table_LD = torch.stack((angle_LK.sin(), angle_LK.cos()), dim=2).flatten(1)
     return table_LD.to(device, dtype)
@@ -31,7 +31,7 @@ def _angles(length: int, dim: int) -> Tensor:
 
 
 class Rotary:
-    """Turns query and key vectors by an angle that grows with the position, so that scores see distances only."""
+    """Rotates query and key vectors by an angle proportional to the position: scores depend on distances only."""
 
     def __init__(self, positions_N: Tensor, *, dim: int, length: int, dtype: torch.dtype) -> None:
         cosine_LK, sine_LK = _rotation_table(length, dim, positions_N.device, dtype)
@@ -39,9 +39,9 @@ class Rotary:
         self.sine_N1K = sine_LK[positions_N].unsqueeze(1)
 
     def __call__(self, vector_NHK: Tensor) -> Tensor:
-        """The vectors, turned; the first and second half of a head hold the two coordinates of each plane."""
+        """The rotated vectors; the two halves of a head hold the two coordinates of each plane."""
         first, second = vector_NHK.to(self.cosine_N1K.dtype).chunk(2, dim=-1)
-        turned = torch.cat(
+        rotated = torch.cat(
             (first * self.cosine_N1K - second * self.sine_N1K, second * self.cosine_N1K + first * self.sine_N1K), dim=-1
         )
-        return turned.to(vector_NHK.dtype)
+        return rotated.to(vector_NHK.dtype)

@@ -1,12 +1,12 @@
-"""Shapes: what a base and a head look like, and the named presets. Free of torch.
+"""Shapes of bases and heads, and the named presets. Does not import torch.
 
-A preset fixes everything about the base but the vocabulary, which comes from the tokenizer. `ModelSettings` is the face
-that flags and recipes see: a preset and the values that differ from it.
+A preset defines everything about the base except the vocabulary, which the tokenizer defines. `ModelSettings` has the
+settings for flags and recipes: a preset and the values that differ from it.
 """
 
 from typing import Annotated, Literal, get_args
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from headswap.core.errors import SettingError
 from headswap.core.settings import Settings
@@ -17,7 +17,8 @@ Activation = Literal["relu", "gelu", "gelu_tanh", "swiglu"]
 Initialization = Literal["lab", "normal", "normal_scaled"]
 Preset = Literal["lab", "small", "modern", "gpt2-small", "bert-base"]
 Direction = Literal["causal", "bidirectional"]
-Pooling = Literal["last", "mean", "first", "max", "mean+max", "later"]
+Pooling = Literal["last", "mean", "first", "max", "mean+max", "weighted-mean"]
+FORMER_POOLINGS: dict[str, Pooling] = {"later": "weighted-mean"}
 HeadKind = Literal["lm", "classify", "tag", "span"]
 HeadName = Literal["none", "lm", "classify", "tag", "span"]
 
@@ -26,7 +27,7 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 
 
 class BaseShape(Settings):
-    """Everything that decides which tensors a base has and what it computes."""
+    """Everything that defines the tensors of a base and its computation."""
 
     vocab_size: Count
     hidden_size: Count
@@ -47,7 +48,7 @@ class BaseShape(Settings):
     lm_head_bias: bool = False
     dropout: Share = 0.0
     attention_dropout: Share | None = None
-    """Dropout on attention weights; as `dropout` where absent. Attention without padding (CUDA) needs 0."""
+    """Dropout on attention weights; None: as `dropout`. Attention without padding (CUDA) requires 0."""
     initialization: Initialization = "normal_scaled"
 
     @property
@@ -56,7 +57,7 @@ class BaseShape(Settings):
         return self.hidden_size // self.num_attention_heads
 
     def model_post_init(self, _context: object) -> None:
-        """Widths must divide."""
+        """Check that the widths are divisible as the attention heads and positions require."""
         if self.hidden_size % self.num_attention_heads:
             raise SettingError(
                 f"hidden_size {self.hidden_size} is not a multiple of num_attention_heads {self.num_attention_heads}."
@@ -68,19 +69,24 @@ class BaseShape(Settings):
 
 
 class HeadShape(Settings):
-    """How a head reads the base."""
+    """How a head uses the base's vectors."""
 
     pooling: Pooling = "mean"
-    """How token vectors become one vector: last, mean, first, max, mean and max side by side, or later, a mean
-    in which a token weighs as much as its place, since it has read all before it. Heads that read token
-    by token (tag, span) have no use for it."""
+    """How token vectors become one vector per sequence: last, mean, first, max, mean+max (both, concatenated), or
+    weighted-mean (position-weighted mean: token i has weight i, SGPT's weighted mean). Heads that score every token
+    (tag, span) do not use it."""
     head_hidden: Literal["none", "tanh"] = "none"
-    """A hidden layer between the vector that is read and the classes: none, or a square layer with tanh (BERT's
-    pooler)."""
+    """Hidden layer before the class layer: none, or a square layer with tanh (BERT's pooler)."""
     head_bias: bool = True
-    """Whether the class layer has a bias (GPT-2's own has none)."""
+    """Whether the class layer has a bias (GPT-2's classification head has none)."""
     head_dropout: Share = 0.1
-    """Dropout on the vector that is read."""
+    """Dropout on the input of the class layer."""
+
+    @field_validator("pooling", mode="before")
+    @classmethod
+    def _current_name(cls, pooling: object) -> object:
+        """Accept former names, which older bundles, recipes and run folders contain."""
+        return FORMER_POOLINGS.get(pooling, pooling) if isinstance(pooling, str) else pooling
 
 
 LoraTarget = Literal["qkv", "output", "gate", "up", "down"]
@@ -88,7 +94,7 @@ LORA_TARGETS: tuple[LoraTarget, ...] = get_args(LoraTarget)
 
 
 class LoraShape(Settings):
-    """Where adapters are and how wide."""
+    """Rank, scale and target matrices of LoRA adapters."""
 
     rank: Count
     alpha: Annotated[float, Field(gt=0)]
@@ -96,7 +102,7 @@ class LoraShape(Settings):
 
 
 PRESETS: dict[str, dict[str, object]] = {
-    # The lab's model to the number: PyTorch's encoder layer defaults, see docs/concepts.md.
+    # The lab's model exactly: PyTorch's encoder layer defaults, see docs/concepts.md.
     "lab": {
         "hidden_size": 200, "num_hidden_layers": 4, "num_attention_heads": 2, "intermediate_size": 200,
         "max_position_embeddings": 512, "positions": "sinusoidal", "norm": "post", "final_norm": False,
@@ -125,23 +131,23 @@ PRESETS: dict[str, dict[str, object]] = {
 PRESET_VOCAB_SIZES = {"lab": 50_001, "small": 16_000, "modern": 16_000, "gpt2-small": 50_257, "bert-base": 30_522}
 DEFAULT_PRESET: Preset = "small"
 FITTED_DROPOUT: frozenset[str] = frozenset({"small", "modern"})
-"""Presets of our own: their dropout in pre-training depends on how often the text is read."""
+"""Presets whose dropout in pre-training depends on the number of epochs."""
 assert set(PRESETS) == set(get_args(Preset)) == set(PRESET_VOCAB_SIZES)
 
 
 class ShapeChanges(Settings):
-    """Where a base differs from its preset."""
+    """Values of a base that differ from its preset."""
 
     hidden_size: Count | None = None
     """Width of the base."""
     num_hidden_layers: Count | None = None
     """Number of layers."""
     num_attention_heads: Count | None = None
-    """Number of attention heads a layer."""
+    """Number of attention heads per layer."""
     intermediate_size: Count | None = None
     """Width of the feed-forward layers."""
     positions: Positions | None = None
-    """How positions enter: sinusoidal, learned or rotary."""
+    """Position encoding: sinusoidal, learned or rotary."""
     norm: Norm | None = None
     """Layer norm before (pre) or after (post) each block."""
     final_norm: bool | None = None
@@ -155,10 +161,10 @@ class ShapeChanges(Settings):
     tied_head: bool | None = None
     """Whether the language modelling head shares the embedding's weights."""
     dropout: Share | None = None
-    """Dropout on embeddings, residual branches and attention. By default the preset's own; of small and modern 0, but
-    0.1 where the causal objective reads the corpus more than 4 times, and 0.2 where more than 10 times."""
+    """Dropout on embeddings, residual branches and attention. Default: the preset's value; for small and modern 0, or
+    with the causal objective 0.1 above 4 epochs and 0.2 above 10 epochs."""
     attention_dropout: Share | None = None
-    """Dropout on attention weights, where it is not that of the rest (in the presets small and modern it is 0)."""
+    """Dropout on attention weights, if it differs from --dropout (0 in the presets small and modern)."""
 
     def laid_over(self, preset: Preset, *, vocab_size: int, max_length: int | None) -> BaseShape:
         """The full shape for a vocabulary; `max_length` replaces the preset's number of positions."""
@@ -170,7 +176,7 @@ class ShapeChanges(Settings):
 
 
 class ModelSettings(ShapeChanges):
-    """A preset and where the base differs from it."""
+    """A preset and the values that differ from it."""
 
     preset: Preset = DEFAULT_PRESET
     """Shape of a new base: lab (4 layers of 200), small (6 of 256), modern (6 of 512), gpt2-small, bert-base."""

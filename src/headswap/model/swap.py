@@ -1,8 +1,8 @@
 """The head swap and its ledger.
 
-A swap returns a *new* model and a ledger that says of every tensor whether it was carried over, is new, or was dropped,
-with checksums. Carrying over fewer base tensors than the base has is an error: a "pre-trained" arm that silently starts
-from scratch is the worst bug of this trade.
+A swap returns a *new* model and a ledger that lists for every tensor whether it was kept from the base ("carried"), is
+new, or was dropped, with checksums. If any base tensor is not kept, it is an error: otherwise a "pre-trained" arm could
+silently start from scratch.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from headswap.model.text_model import ModelShape, TextModel, build_model, merged
 
 @dataclass(frozen=True, slots=True)
 class LedgerRow:
-    """What became of one tensor."""
+    """The status of one tensor after a swap."""
 
     tensor: str
     status: Literal["carried", "new", "dropped"]
@@ -29,29 +29,29 @@ class LedgerRow:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """What was carried from one model into another."""
+    """Which tensors of a model were kept from another one."""
 
     source: str
     rows: tuple[LedgerRow, ...]
 
     def count(self, status: str, *, part: str = "") -> tuple[int, int]:
-        """Tensors and parameters with a status, of the base, the head or both."""
+        """Number of tensors and of parameters with a status, in all parts or in those whose names start with `part`."""
         rows = [row for row in self.rows if row.status == status and row.tensor.startswith(part)]
         return len(rows), sum(row.parameters for row in rows)
 
     def sentence(self) -> str:
-        """One line that says what is expected to be new and what was carried."""
+        """One line: how many tensors are from the base, are new, and were dropped."""
         carried, carried_parameters = self.count("carried")
         new, new_parameters = self.count("new")
         dropped, dropped_parameters = self.count("dropped")
         if not carried:
-            return f"from scratch: all {new} tensors ({new_parameters:,} parameters) are new, as asked"
+            return f"all {new} tensors ({new_parameters:,} parameters) are new (from scratch)"
         base = len([row for row in self.rows if row.tensor.startswith("base.") and not is_adapter(row.tensor)])
         what = "head and adapters" if any(is_adapter(row.tensor) for row in self.rows) else "head"
         return (
-            f"base carried whole: {carried} of {base} tensors ({carried_parameters:,} parameters) from {self.source}; "
-            f"{what} new, as expected: {new} tensors ({new_parameters:,}); "
-            f"old head dropped: {dropped} tensors ({dropped_parameters:,})"
+            f"{carried} of {base} base tensors ({carried_parameters:,} parameters) kept from {self.source}; "
+            f"new {what}: {new} tensors ({new_parameters:,} parameters); "
+            f"old head dropped: {dropped} tensors ({dropped_parameters:,} parameters)"
         )
 
     def as_json(self) -> dict[str, object]:
@@ -64,7 +64,7 @@ class Ledger:
 
 
 def swap_head(model: TextModel, shape: ModelShape, *, seed: int, source: str) -> tuple[TextModel, Ledger]:
-    """A new model of `shape` with `model`'s base in it and a fresh head; `model` is left as it is."""
+    """A new model of `shape` with the base of `model` and a new head; `model` is not changed."""
     model = merged(model) if model.shape.lora is not None else model
     new = build_model(shape, seed=seed)
     old_state, state = model.state_dict(), new.state_dict()
@@ -78,19 +78,19 @@ def swap_head(model: TextModel, shape: ModelShape, *, seed: int, source: str) ->
 
 
 def scratch_ledger(model: TextModel) -> Ledger:
-    """The ledger of a model that nothing was carried into."""
+    """The ledger of a model in which every tensor is new."""
     rows = (LedgerRow(name, "new", tensor.numel(), checksum(tensor)) for name, tensor in model.state_dict().items())
     return Ledger("scratch", tuple(rows))
 
 
 def check_ledger(ledger: Ledger, shape: ModelShape) -> None:
-    """The whole base must have been carried, bit for bit; adapters are new."""
+    """Raise unless the whole base was kept, bit for bit; adapters are new."""
     base = [row for row in ledger.rows if row.tensor.startswith("base.") and not is_adapter(row.tensor)]
     lost = [row.tensor for row in base if row.status != "carried"]
     if lost:
         total = len(base)
         raise RunError(
-            f"Only {total - len(lost)} of the base's {total} tensors could be carried over from {ledger.source}; "
+            f"Only {total - len(lost)} of the base's {total} tensors could be kept from {ledger.source}; "
             f"{lost[0]} is the first that was not. The shapes differ (wanted: {shape.base.num_hidden_layers} layers of "
             f"{shape.base.hidden_size}, vocabulary {shape.base.vocab_size}). Nothing was trained."
         )

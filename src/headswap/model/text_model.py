@@ -1,7 +1,7 @@
-"""A base with a head on it, and how one is built from a seed.
+"""A base with a head, and how such a model is built from a seed.
 
-`TextModel` is what is trained, saved and asked. The attention direction is the objective's choice and is kept here,
-since a model that was trained to look left must go on looking left.
+`TextModel` is what is trained, saved and used. The objective chooses the attention direction; it is part of the model,
+since a model that was trained with causal attention must keep it.
 """
 
 from collections.abc import Iterator
@@ -22,11 +22,11 @@ from headswap.model.lora import LoraLinear, add_adapters, is_adapter
 from headswap.model.shape import BaseShape, Direction, HeadKind, HeadShape, LoraShape
 
 PAIR_HEAD = HeadShape(pooling="first", head_hidden="tanh", head_dropout=0.0)
-"""BERT's: a square layer with tanh on the first token's vector."""
+"""As in BERT: a square layer with tanh on the first token's vector."""
 
 
 class ModelShape(Settings):
-    """All that is needed to build a model's tensors and to run it."""
+    """Everything that is needed to build and run a model."""
 
     base: BaseShape
     direction: Direction = "causal"
@@ -34,9 +34,9 @@ class ModelShape(Settings):
     num_labels: int | None = None
     classifier: HeadShape = HeadShape()
     pair_head: bool = False
-    """A second head beside the language model's that tells whether two segments belong together."""
+    """A second head, which classifies whether two segments are consecutive and in order."""
     lora: LoraShape | None = None
-    """Adapters beside the base's matrices."""
+    """LoRA adapters of the base's matrices."""
 
 
 class TextModel(nn.Module):
@@ -58,7 +58,7 @@ class TextModel(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """The device of the weights."""
         return self.base.embedding.weight.device
 
     def hidden(self, batch: Batch) -> Tensor:
@@ -74,25 +74,25 @@ class TextModel(nn.Module):
         return self.base(batch.ids_N, layout, batch.segments_N)
 
     def forward(self, batch: Batch) -> Tensor:
-        """The head's scores: a row a sequence for classification, a row a token for the others."""
+        """The head's scores: one row per sequence for classification, one row per token for other heads."""
         hidden_ND = self.hidden(batch)
-        return self.name_tokens(hidden_ND) if isinstance(self.head, LanguageModelHead) else self.head(hidden_ND, batch)
+        return self.token_logits(hidden_ND) if isinstance(self.head, LanguageModelHead) else self.head(hidden_ND, batch)
 
-    def name_tokens(self, hidden_ND: Tensor) -> Tensor:
-        """The language model's scores of every token of the vocabulary, for vectors that the base has made."""
+    def token_logits(self, hidden_ND: Tensor) -> Tensor:
+        """Logits over the vocabulary for vectors of the base, N x V."""
         assert isinstance(self.head, LanguageModelHead)
         return self.head(hidden_ND, self.base.embedding.weight)
 
 
-def lay_out(shape: ModelShape, *, device: str = "meta") -> TextModel:
-    """A model to be filled, by default without memory for its values; no initialisers are run for nothing."""
+def build_empty(shape: ModelShape, *, device: str = "meta") -> TextModel:
+    """A model without values, by default on the meta device (no memory); PyTorch's initialisers are skipped."""
     with torch.device(device), _without_initialisers():
         return TextModel(shape)
 
 
 @contextmanager
 def _without_initialisers() -> Iterator[None]:
-    """On the meta device they would import a compiler, a second and more for a prediction."""
+    """On the meta device they would import a compiler, which takes more than a second."""
     kinds: tuple[Any, ...] = (nn.Linear, nn.Embedding, nn.LayerNorm)
     before = [kind.reset_parameters for kind in kinds]
     try:
@@ -105,16 +105,16 @@ def _without_initialisers() -> Iterator[None]:
 
 
 def build_model(shape: ModelShape, *, seed: int) -> TextModel:
-    """A fresh model on the CPU; every tensor is drawn from its own stream, named by the tensor."""
-    model = lay_out(shape, device="cpu")
+    """A new model on the CPU; each tensor has its own random stream, named by the tensor."""
+    model = build_empty(shape, device="cpu")
     initialize(model, shape.base, seed=seed)
     return model.eval()
 
 
 @torch.no_grad()
 def merged(model: TextModel) -> TextModel:
-    """A plain model with the adapters added into the weights: the same outputs, nothing beside the matrices."""
-    plain = lay_out(model.shape.changed(lora=None))
+    """A model without adapters and with the same outputs: the adapters are added to the weights."""
+    plain = build_empty(model.shape.changed(lora=None))
     state = {name: tensor for name, tensor in model.state_dict().items() if not is_adapter(name)}
     for name, module in model.named_modules():
         if isinstance(module, LoraLinear):

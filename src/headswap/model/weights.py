@@ -1,6 +1,6 @@
-"""The weights of a model as a safetensors file: written, opened, and read back into exactly the places they have.
+"""Saving and loading a model's weights as a safetensors file, never as a pickle.
 
-Never pickle. A file that is missing, damaged or of another model is an error that names it.
+A file that is missing, damaged or belongs to another model is an error that names the file.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from headswap.model.text_model import TextModel
 
 
 def save_model(model: TextModel, path: Path, *, dtype: torch.dtype | None = None) -> None:
-    """Write the weights; a tied head has none of its own, so nothing is stored twice."""
+    """Write the weights; a tied head has no weights of its own, so nothing is stored twice."""
     state = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
     if dtype is not None:
         whole, state = state, {name: tensor.to(dtype) for name, tensor in state.items()}
@@ -27,7 +27,7 @@ def save_model(model: TextModel, path: Path, *, dtype: torch.dtype | None = None
 
 @contextmanager
 def open_weights(path: Path, *, device: torch.device | str = "cpu") -> Iterator[Any]:
-    """A safetensors file, open; one that is missing or damaged is an error that names it."""
+    """Open a safetensors file; a missing or damaged file is an error that names it."""
     try:
         with safetensors.safe_open(path, framework="pt", device=str(device)) as file:
             yield file
@@ -42,24 +42,24 @@ def open_weights(path: Path, *, device: torch.device | str = "cpu") -> Iterator[
 
 
 def load_weights(model: TextModel, path: Path, *, device: torch.device | str) -> None:
-    """Fill a model, which may lie on the meta device, with exactly the tensors of a file.
+    """Load exactly the tensors of a file into a model, which may be on the meta device.
 
-    Weights that are stored in 16 bits become fp32, exactly: what they are computed in is the machine's matter.
+    Weights stored in 16 bits are converted to fp32, which is exact; the precision of computation is a machine setting.
     """
     with open_weights(path, device=device) as file:
         state = {name: _widened(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118 - no mapping
-    wanted = model.state_dict()
-    problems = [f"{path}: the tensor {name} is missing." for name in wanted if name not in state]
-    problems += [f"{path}: the tensor {name} has no place in this model." for name in state if name not in wanted]
+    expected = model.state_dict()
+    problems = [f"{path}: the tensor {name} is missing." for name in expected if name not in state]
+    problems += [f"{path}: the tensor {name} does not belong to this model." for name in state if name not in expected]
     problems += [
-        f"{path}: {name} holds {str(tensor.dtype).removeprefix('torch.')}, not floating-point numbers."
+        f"{path}: {name} has the dtype {str(tensor.dtype).removeprefix('torch.')}, which is not floating-point."
         for name, tensor in state.items()
         if not tensor.is_floating_point()
     ]
     problems += [
-        f"{path}: {name} has shape {tuple(state[name].shape)}, wanted is {tuple(wanted[name].shape)}."
-        for name in wanted
-        if name in state and state[name].shape != wanted[name].shape
+        f"{path}: {name} has shape {tuple(state[name].shape)}, expected is {tuple(expected[name].shape)}."
+        for name in expected
+        if name in state and state[name].shape != expected[name].shape
     ]
     raise_problems([*problems[:-1], f"{problems[-1]} Restore the file from a copy."] if problems else [])
     is_trainable = {name: tensor.requires_grad for name, tensor in model.named_parameters()}

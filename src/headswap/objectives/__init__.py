@@ -1,1 +1,1 @@
-"""Objectives: what is predicted and how it is scored."""
+"""Objectives: how targets are made from text or labels, and how a model is scored on them."""

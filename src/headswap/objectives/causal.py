@@ -1,4 +1,4 @@
-"""The causal objective: predict the next token."""
+"""The causal objective: predicting the next token."""
 
 from collections.abc import Mapping
 
@@ -16,7 +16,7 @@ from headswap.tokens.tokenizer import Tokenizer
 
 
 class CausalObjective:
-    """Predict the next token from those before it. Needs: any text. Gives: a generator. Sees: the left context only."""
+    """Predicts each token from the tokens before it. Needs any text; the base can generate text."""
 
     direction: Direction = "causal"
     losses: tuple[str, ...] = ("loss",)
@@ -28,13 +28,13 @@ class CausalObjective:
         self.tokenizer = tokenizer
 
     def rows(self, store: TokenStore, documents: np.ndarray, *, max_length: int, layout: Layout) -> Rows:
-        """Windows of the corpus, or one document a row."""
+        """Windows of the corpus, or one row per document."""
         sos, eos = self.tokenizer.sos_id, self.tokenizer.eos_id
         return Rows(store, documents, max_length=max_length, layout=layout, sos_id=sos, eos_id=eos)
 
     def make_batch(self, pieces: Pieces, draws: Draws) -> Batch:
-        """Each piece's tokens in, the same tokens shifted by one out."""
-        del draws  # nothing is drawn
+        """Inputs are the tokens of each piece; targets are the same tokens shifted by one."""
+        del draws  # nothing is random
         return joined_batch(
             pieces.ids,
             pieces.lengths,
@@ -44,9 +44,9 @@ class CausalObjective:
         )
 
     def loss_sum(self, model: TextModel, batch: Batch) -> Tensor:
-        """Cross entropy of every next token."""
+        """Cross entropy summed over all next tokens."""
         return token_loss_sum(model, model.hidden(batch), batch)
 
     def score_sums(self, model: TextModel, batch: Batch) -> Mapping[str, ScoreSums]:
-        """The loss and its number of targets."""
+        """The summed loss and its number of targets."""
         return {"loss": ScoreSums(self.loss_sum(model, batch).item(), batch.num_targets)}

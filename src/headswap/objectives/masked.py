@@ -1,7 +1,6 @@
-"""The objectives that see both directions: hidden tokens, and pairs of segments on top of them.
+"""The masked objective: predicting masked tokens from both sides.
 
-Only the positions that are to be named are projected to the vocabulary. Which tokens are hidden is drawn in
-text/masking.py, which segments stand together in text/pairs.py.
+Only the vectors of the masked tokens are projected to the vocabulary. batches/masking.py chooses the tokens.
 
 Shapes: N tokens, T targets, B sequences, D hidden width.
 """
@@ -13,7 +12,7 @@ from torch import Tensor
 
 from headswap.batches.batch import Batch, joined_batch
 from headswap.batches.config import MaskingSettings
-from headswap.batches.masking import Masker, Places
+from headswap.batches.masking import CorpusTokens, Masker
 from headswap.batches.windows import Layout, Pieces, Rows
 from headswap.core.random_streams import Draws
 from headswap.model.shape import Direction
@@ -24,7 +23,7 @@ from headswap.tokens.tokenizer import Tokenizer
 
 
 class MaskedObjective:
-    """Name hidden tokens from both sides. Needs: any text, and more of it than `causal`. Gives: a base and `fill`."""
+    """Predicts masked tokens from both sides. Needs any text, and more of it than `causal`; the base can fill masks."""
 
     direction: Direction = "bidirectional"
     losses: tuple[str, ...] = ("loss",)
@@ -37,23 +36,23 @@ class MaskedObjective:
         self.sides: tuple[str, ...] = ("word_starts",) if self.with_words else ()
 
     def rows(self, store: TokenStore, documents: np.ndarray, *, max_length: int, layout: Layout) -> Rows:
-        """Windows of the corpus, or one document a row."""
+        """Windows of the corpus, or one row per document."""
         sos, eos = self.tokenizer.sos_id, self.tokenizer.eos_id
         return Rows(
             store, documents, max_length=max_length, layout=layout, sos_id=sos, eos_id=eos, with_words=self.with_words
         )
 
     def make_batch(self, pieces: Pieces, draws: Draws) -> Batch:
-        """Each piece's tokens, some of them hidden."""
+        """The tokens of each piece, some of them masked; targets are the masked tokens."""
         firsts = np.cumsum(pieces.lengths) - pieces.lengths
-        places = Places(
+        tokens = CorpusTokens(
             ids=pieces.ids,
             documents=np.repeat(pieces.documents, pieces.lengths),
             positions=np.arange(len(pieces.ids)) + np.repeat(pieces.starts - firsts, pieces.lengths),
             word_starts=pieces.word_starts,
             sequence_starts=firsts,
         )
-        masked = self.mask(places, draws)
+        masked = self.mask(tokens, draws)
         return joined_batch(
             masked.ids,
             pieces.lengths,
@@ -63,9 +62,9 @@ class MaskedObjective:
         )
 
     def loss_sum(self, model: TextModel, batch: Batch) -> Tensor:
-        """Cross entropy of the hidden tokens."""
+        """Cross entropy summed over the masked tokens."""
         return token_loss_sum(model, model.hidden(batch), batch)
 
     def score_sums(self, model: TextModel, batch: Batch) -> Mapping[str, ScoreSums]:
-        """The loss and its number of targets."""
+        """The summed loss and its number of targets."""
         return {"loss": ScoreSums(self.loss_sum(model, batch).item(), batch.num_targets)}

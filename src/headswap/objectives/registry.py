@@ -1,4 +1,4 @@
-"""The objectives that need no labels, by name. A new one is a class and a line here."""
+"""The objectives of pre-training, by name. A new objective is one file with its class and one line here."""
 
 from collections.abc import Callable
 
@@ -18,5 +18,5 @@ PRETRAINING: dict[str, Callable[[Tokenizer, MaskingSettings], PretrainingObjecti
 
 
 def make_objective(name: str, tokenizer: Tokenizer, masking: MaskingSettings) -> PretrainingObjective:
-    """The objective of a name for a tokenizer, which has `<mask>` and `<sep>` where they are needed."""
+    """The objective of this name; for the masked ones the tokenizer must have `<mask>` and `<sep>`."""
     return PRETRAINING[name](tokenizer, masking)

@@ -1,4 +1,4 @@
-"""Masked tokens plus a label per pair of segments: next-sentence and sentence-order prediction.
+"""The masked objective plus one label per pair of segments: next-sentence and sentence-order prediction.
 
 Shapes: N tokens, T targets, B sequences, D hidden width.
 """
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from headswap.batches.batch import Batch, flat_batch
 from headswap.batches.config import MaskingSettings
-from headswap.batches.masking import places_of
+from headswap.batches.masking import joined_tokens
 from headswap.batches.sentence_pairs import Pair, PairKind, PairRows, Segment
 from headswap.batches.windows import Layout
 from headswap.core.random_streams import Draws
@@ -24,7 +24,7 @@ from headswap.tokens.tokenizer import Tokenizer
 
 
 class PairObjective(MaskedObjective):
-    """Hidden tokens, and whether two segments belong together. Needs: documents of several sentences, apart."""
+    """Predicts masked tokens, and whether two segments are consecutive. Needs documents of several sentences."""
 
     num_segments = 2
 
@@ -36,14 +36,14 @@ class PairObjective(MaskedObjective):
         self.sides = (*self.sides, "sentence_starts")
 
     def rows(self, store: TokenStore, documents: np.ndarray, *, max_length: int, layout: Layout) -> PairRows:  # type: ignore[override]
-        """Chunks of documents that are split into two segments."""
-        del layout  # a pair is a row
+        """Chunks of documents, each split into two segments."""
+        del layout  # a row is always a pair
         return PairRows(store, documents, max_length=max_length, kind=self.kind, with_words=self.with_words)
 
     def make_batch(self, pieces: Sequence[Pair], draws: Draws) -> Batch:  # type: ignore[override]
-        """`<sos>` first `<sep>` second, some tokens hidden, with a label a pair."""
+        """`<sos>` first `<sep>` second, with some tokens masked and one label per pair."""
         parts = [part for pair in pieces for part in (pair.first, pair.second)]
-        masked = self.mask(places_of([_place(part) for part in parts]), draws)
+        masked = self.mask(joined_tokens([_with_position(part) for part in parts]), draws)
         lengths = [len(part.ids) for part in parts]
         ends = np.cumsum(lengths)
         bodies = np.split(masked.ids, ends[:-1])
@@ -52,7 +52,7 @@ class PairObjective(MaskedObjective):
         segments = np.concatenate(
             [np.repeat([0, 1], (lengths[at] + 2, lengths[at + 1])) for at in range(0, len(bodies), 2)]
         )
-        # One special token stands before every segment: <sos> or <sep>.
+        # One special token precedes every segment: <sos> or <sep>.
         shift = np.searchsorted(ends, masked.target_index, side="right") + 1
         return flat_batch(
             rows,
@@ -60,16 +60,16 @@ class PairObjective(MaskedObjective):
             target_value=masked.target_value,
             documents=[pair.document for pair in pieces],
             segments=segments,
-            pair_target=np.array([pair.is_true for pair in pieces], dtype=np.int64),
+            pair_target=np.array([pair.is_original for pair in pieces], dtype=np.int64),
         )
 
     def loss_sum(self, model: TextModel, batch: Batch) -> Tensor:
-        """Two sums: of the hidden tokens, and of the pairs; the engine divides each by its own number."""
+        """Two sums, over masked tokens and over pairs; the training loop divides each by its number of targets."""
         hidden_ND = model.hidden(batch)
         return torch.stack((token_loss_sum(model, hidden_ND, batch), self._pair_loss(model, hidden_ND, batch)[0]))
 
     def score_sums(self, model: TextModel, batch: Batch) -> Mapping[str, ScoreSums]:
-        """Both losses, and how many pairs were told right (half of them by chance)."""
+        """Both losses, and the number of pairs classified correctly (chance: half of them)."""
         hidden_ND = model.hidden(batch)
         tokens = token_loss_sum(model, hidden_ND, batch).item()
         loss, logits_B2 = self._pair_loss(model, hidden_ND, batch)
@@ -86,10 +86,10 @@ class PairObjective(MaskedObjective):
         assert batch.pair_target_B is not None
         logits_B2 = model.pair_head(hidden_ND, batch)
         logits_B2 = logits_B2 if logits_B2.dtype.itemsize >= 4 else logits_B2.float()
-        sequences = slice(len(batch.pair_target_B))  # none where a process has no rows of its own
+        sequences = slice(len(batch.pair_target_B))  # empty if a process has no rows in this step
         return F.cross_entropy(logits_B2[sequences], batch.pair_target_B, reduction="sum"), logits_B2
 
 
-def _place(segment: Segment) -> tuple[np.ndarray, int, int, np.ndarray | None]:
+def _with_position(segment: Segment) -> tuple[np.ndarray, int, int, np.ndarray | None]:
     # Position 0 of a document's stream is <sos>, so its first token is at 1, as in a window.
     return segment.ids, segment.document, segment.start + 1, segment.word_starts

@@ -1,1 +1,1 @@
-"""Pre-training: a corpus in, a base out."""
+"""Pre-training: train a base on a corpus."""

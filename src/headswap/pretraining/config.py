@@ -1,4 +1,4 @@
-"""Settings and recipes of pre-training and of adaptation. Free of torch."""
+"""Settings and recipes of pre-training and adaptation. Does not import torch."""
 
 from typing import Annotated, Literal
 
@@ -20,46 +20,48 @@ class PretrainTraining(TrainingSettings):
     exclusive = ("max_steps", "num_train_epochs", "max_tokens", "max_minutes")
 
     objective: ObjectiveName = "causal"
-    """What is predicted: causal is the next token; masked is hidden tokens, from both sides; masked+nsp also asks
-    whether two segments follow each other, masked+sop whether they are in their order."""
+    """Pre-training objective. causal: predict the next token. masked: predict masked tokens from both sides.
+    masked+nsp: also predict whether the second segment follows the first (next sentence prediction). masked+sop: also
+    predict whether the two segments are in their original order (sentence order prediction)."""
     layout: Literal["packed", "documents"] = "packed"
-    """Rows of a batch: packed windows of equal length, or one document a row, cut at the limit, as the lab has it."""
+    """How documents become rows: packed concatenates them and cuts windows of equal length; documents puts one document
+    in each row and truncates it at max_length, as in the lab."""
     max_length: Annotated[int, Field(ge=2)] | None = None
-    """Longest row in tokens; the preset's limit by default."""
+    """Maximum number of tokens per row. Default: the limit of the preset."""
     num_train_epochs: Positive | None = None
-    """Passes over the corpus; 1 if no other limit is given."""
+    """Number of passes over the corpus. Default: 1 if no other limit is given."""
     max_tokens: Steps | None = None
-    """Stop after about this many tokens."""
+    """Stop after about this many training tokens."""
     max_minutes: Positive | None = None
-    """Stop after about this long: a short probe turns it into a number of steps, once."""
+    """Stop after about this many minutes. A short speed test before training converts them to a number of steps."""
     batch_size: Steps = 32
-    """Rows per optimizer step, over all micro-batches and processes."""
+    """Rows per optimizer step, summed over all micro-batches and processes."""
     lr_scheduler_type: Literal["linear", "cosine", "constant"] = "cosine"
-    """How the learning rate goes from its peak to the end."""
+    """Schedule after warm-up: linear or cosine decay to 0, or constant."""
     weight_decay: Annotated[float, Field(ge=0)] = 0.05
-    """AdamW's weight decay; never on biases and norms."""
+    """Weight decay of AdamW. Biases and norms are not decayed."""
     adam_beta2: Share = 0.98
-    """AdamW's second decay rate."""
+    """beta2 of AdamW: decay rate of the mean of the squared gradient."""
     held_out_fraction: Annotated[float, Field(ge=0, le=0.5)] = 0.01
-    """Share of the documents that is held out for the held-out loss (at most about 50,000 tokens)."""
+    """Fraction of the documents that is held out to compute the held-out loss; at most about 50,000 tokens."""
     eval_steps: Steps | None = None
-    """Held-out evaluation and a sampled continuation every so many steps; ten times a run by default."""
+    """Compute the held-out loss and sample a text every N steps. Default: ten times per run."""
 
     def check(self) -> None:
-        """At most one limit may be given, in a recipe too; but a probe writes max_steps beside max_minutes."""
+        """Check that at most one limit is given; a saved recipe may have max_steps beside max_minutes."""
         limits = [name for name in self.exclusive if name != "max_steps" or self.max_minutes is None]
         check_exclusive(self.model_dump(), limits)
 
 
 class CorpusSettings(ReadSettings):
-    """Where the unlabelled text is."""
+    """The unlabelled text."""
 
     corpus: tuple[str, ...] = ()
-    """Files, folders, globs, a token store, a named data set, or - for standard input."""
+    """Files, folders, glob patterns, a token store, a named data set, or - for standard input."""
 
 
 class PretrainRecipe(Recipe):
-    """Everything that reproduces a pre-training run."""
+    """All settings of a pre-training run."""
 
     verb: Literal["pretrain"] = "pretrain"
     corpus: CorpusSettings = CorpusSettings()
@@ -71,23 +73,23 @@ class PretrainRecipe(Recipe):
 
 
 class AdaptStart(Settings):
-    """The base that goes on, and the text it came from."""
+    """The base to adapt, and text of its old domain."""
 
     base: str | None = None
-    """Bundle or run folder of a pre-trained base, or an installed one (box:NAME)."""
+    """Bundle or run folder of a pre-trained base, or an installed base (box:NAME)."""
     reference: str | None = None
-    """Corpus of the old domain: its loss is told before and after, since new text can push old knowledge out."""
+    """Corpus of the old domain. The loss on it is reported before and after, to show how much the base forgets."""
 
 
 class AdaptTraining(PretrainTraining):
-    """Settings of going on with pre-training."""
+    """Settings of continued pre-training."""
 
     objective: ObjectiveName | None = None  # type: ignore[assignment]
-    """The base's own; it cannot be changed on the way."""
+    """Default: the objective of the base. Another objective is an error."""
 
 
 class AdaptRecipe(Recipe):
-    """Everything that reproduces a run that goes on pre-training a base on new text."""
+    """All settings of a run that continues the pre-training of a base on new text."""
 
     verb: Literal["adapt"] = "adapt"
     corpus: CorpusSettings = CorpusSettings()

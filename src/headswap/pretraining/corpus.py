@@ -1,4 +1,4 @@
-"""What a tokenised corpus gives to pre-training: batches of rows, held-out rows, and the entropy of its tokens."""
+"""A tokenised corpus in pre-training: batches of training rows, held-out rows, and the unigram entropy."""
 
 import logging
 import math
@@ -28,7 +28,7 @@ class RowBatches:
     seed: int
 
     def micro_batches(self, step: int, *, count: int) -> list[Batch]:
-        """The rows of a step, cut into at most `count` parts."""
+        """The rows of a step, split into at most `count` micro-batches."""
         rows = rows_of_step(step, num_rows=len(self.rows), batch_size=self.batch_size, seed=self.seed)
         draws = Draws(self.seed, "mask", step)
         parts = [part for part in np.array_split(rows, count) if len(part)]
@@ -36,7 +36,7 @@ class RowBatches:
 
 
 class CorpusParts:
-    """The rows that are trained on and those that are held out, as an objective sees them."""
+    """The training rows and the held-out rows of a corpus, in the form that an objective needs."""
 
     def __init__(
         self, store: TokenStore, objective: PretrainingObjective, settings: PretrainTraining, *, max_length: int
@@ -47,35 +47,35 @@ class CorpusParts:
         self.held_out = self.rows_of(held_out) if len(held_out) else None
         self.held_out_bytes = int(store.byte_counts[held_out].sum()) if len(held_out) else 0
         if not self.held_out:
-            log.warning("Held-out loss is missing: the corpus has too few documents to hold any out.")
+            log.warning("There is no held-out loss: the corpus has too few documents, or held_out_fraction is 0.")
         if num := num_seen_in_training(store, documents, held_out):
             log.warning(
-                "%d of the %d held-out documents also stand in the training part (the corpus repeats itself), so the "
-                "held-out loss flatters the model.", num, len(held_out),
+                "%d of the %d held-out documents are also in the training part (the corpus has duplicates), so the "
+                "held-out loss is too low.", num, len(held_out),
             )  # fmt: skip
 
     @property
     def batch_size(self) -> int:
-        """Rows of a step."""
+        """Rows per step."""
         return self.settings.batch_size
 
     @property
     def steps_per_epoch(self) -> int:
-        """Steps in which every training row is seen once."""
+        """Steps in which every training row is used once."""
         return steps_per_epoch(len(self.rows), self.batch_size)
 
     def batches(self) -> RowBatches:
-        """The training rows, batch by batch."""
+        """The batches of training rows."""
         return RowBatches(self.rows, self.objective, self.batch_size, self.settings.seed)
 
     def rows_of(self, documents: np.ndarray, store: TokenStore | None = None) -> RowSource:
-        """Rows of some documents, of this corpus or of another."""
+        """Rows of some documents of this corpus, or of another token store."""
         layout = self.settings.layout
         return self.objective.rows(store or self.store, documents, max_length=self.max_length, layout=layout)
 
 
 def split_documents(store: TokenStore, fraction: float) -> tuple[np.ndarray, np.ndarray]:
-    """(training, held-out) documents: the same for every seed, so that runs can be compared."""
+    """(training, held-out) documents. The split does not depend on the seed, so that runs can be compared."""
     size = store.num_documents
     wanted = min(size // 2, math.ceil(size * fraction)) if fraction else 0
     order = shuffled(np.arange(size), size, 0, "held-out")
@@ -88,11 +88,11 @@ def split_documents(store: TokenStore, fraction: float) -> tuple[np.ndarray, np.
 
 
 def num_seen_in_training(store: TokenStore, train: np.ndarray, held_out: np.ndarray) -> int:
-    """How many held-out documents also stand in the training part, token for token."""
+    """How many held-out documents have an exact copy in the training part."""
     offsets = np.asarray(store.offsets, dtype=np.int64)
     lengths, first_ids = np.diff(offsets), store.ids[offsets[:-1].clip(max=store.num_tokens - 1)]
     for feature in (lengths, first_ids):
-        train = train[np.isin(feature[train], feature[held_out])]  # few are left to be compared whole
+        train = train[np.isin(feature[train], feature[held_out])]  # only these are compared in full
 
     def content(document: int) -> bytes:
         return store.ids[offsets[document] : offsets[document + 1]].tobytes()
@@ -102,7 +102,7 @@ def num_seen_in_training(store: TokenStore, train: np.ndarray, held_out: np.ndar
 
 
 def unigram_entropy(store: TokenStore, tokenizer: Tokenizer) -> float:
-    """Entropy in nats of the tokens' frequencies: what a model reaches that knows nothing but them."""
+    """Entropy of the token frequencies in nats: the loss of a model that knows nothing but these frequencies."""
     counts = np.zeros(tokenizer.vocab_size, dtype=np.int64)
     for start in range(0, store.num_tokens, 1 << 24):
         counts += np.bincount(store.ids[start : start + (1 << 24)], minlength=tokenizer.vocab_size)

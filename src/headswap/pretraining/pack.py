@@ -1,8 +1,8 @@
-"""Packing: a finished pre-training becomes a base that can be shipped as a package.
+"""Packing: turn a finished pre-training run into a base that can be distributed as a Python package.
 
-`bundle/` holds the weights, rounded to bf16 and computed with again: golden outputs and the held-out loss on the card
-are those of the weights that are shipped. `record/` holds what the run left (recipe, metrics, result) and a reference:
-sentences, and the loss that anyone must get on them. How a package offers it is told in docs/bases.md.
+`bundle/` has the weights, rounded to bf16. Golden outputs and the held-out loss on the card are computed with the
+rounded weights. `record/` has the files of the run (recipe, metrics, result) and a reference: sentences, and the loss
+that the base must have on them. docs/bases.md explains how a package makes a base available.
 """
 
 import copy
@@ -19,7 +19,7 @@ import torch
 
 from headswap.bundle.bundle import LAYOUT as BUNDLE
 from headswap.bundle.bundle import Bundle
-from headswap.bundle.check import examine_bundle
+from headswap.bundle.check import check_bundle
 from headswap.core.errors import InputError, RunError, SettingError, listed
 from headswap.core.files import atomic_folder, read_json, sha256_of_file, write_json
 from headswap.core.manifest import write_manifest, written_names
@@ -28,7 +28,7 @@ from headswap.core.ownership import Layout
 from headswap.core.settings import load_recipe, read_toml
 from headswap.inference.evaluate import score_language_model
 from headswap.inference.language_model import held_out_metrics
-from headswap.model.parameter_count import account_of
+from headswap.model.parameter_count import count_parameters
 from headswap.objectives.registry import make_objective
 from headswap.pretraining.config import PretrainRecipe
 from headswap.pretraining.corpus import split_documents
@@ -39,16 +39,16 @@ from headswap.training.run_folder import RunFolder
 
 REFERENCE_TEXT, REFERENCE = "reference.txt", "reference.json"
 REFERENCE_TOLERANCE = 1e-3
-"""How far another machine's rounding may move a loss."""
+"""Largest difference of the reference loss between machines, from rounding."""
 MOST_LOST = 0.01
-"""The largest change of the held-out loss that rounding to bf16 may make."""
-MOST_APART = 0.05
-"""How far the run's own held-out loss (bf16 on a GPU) may be from that of its bundle (fp32)."""
+"""Largest change of the held-out loss by rounding to bf16."""
+MOST_DIFFERENT = 0.05
+"""Largest difference between the held-out loss in result.json (bf16 on a GPU) and that of the bundle (fp32)."""
 
 
 @dataclass(frozen=True)
 class Packed:
-    """What was written, and what it scores."""
+    """The packed base and its losses."""
 
     out: Path
     num_bytes: int
@@ -66,41 +66,39 @@ def pack(
     beside: Sequence[Path] = (),
     most_bytes: int | None = None,
 ) -> Packed:
-    """Write `out/bundle` and `out/record` from a finished run whose corpus is still where its recipe says.
+    """Write `out/bundle` and `out/record` from a finished run; its corpus must still exist at the recipe's path.
 
-    `about` goes onto the card (say `licence` and `limits` in it), `sentences` are written for the reference, files of
-    `beside` go into the record.
+    `about` is added to the card (it should contain `licence` and `limits`), `sentences` become the reference text, and
+    the files of `beside` are copied into the record.
     """
     recipe, result = _checked(run)
     layouts = {"bundle": BUNDLE, "record": _record_layout(out / "record")}
-    for name, layout in layouts.items():  # what is in `out` may be refused, and that is known before the work
+    for name, layout in layouts.items():  # checks that `out` may be replaced, before any work
         check_folder(out / name, layout, overwrite=True, reads=[run])
     bundle = Bundle.load(run)
     before = _held_out(run, bundle, recipe)
-    if abs(before["loss"] - result["loss"]) > MOST_APART:
+    if abs(before["loss"] - result["loss"]) > MOST_DIFFERENT:
         raise RunError(
-            f"{run}: the held-out loss of its bundle is {before['loss']:.4f}, that of its result {result['loss']:.4f}. "
-            "They do not belong together."
+            f"{run}: the held-out loss of its bundle is {before['loss']:.4f}, but result.json has "
+            f"{result['loss']:.4f}. They are not from the same run. Restore the run folder."
         )
     rounded = replace(bundle, model=_rounded(bundle.model))
     after = _held_out(run, rounded, recipe)
     if abs(after["loss"] - before["loss"]) > MOST_LOST:
         raise RunError(
-            f"Rounding to bf16 moves the held-out loss from {before['loss']:.4f} to {after['loss']:.4f}, more than "
-            f"{MOST_LOST}. This base cannot be shipped in bf16."
+            f"Rounding to bf16 changes the held-out loss from {before['loss']:.4f} to {after['loss']:.4f}, by more "
+            f"than {MOST_LOST}. This base cannot be distributed in bf16."
         )
     rounded = replace(rounded, card={**bundle.card, **_card(run, rounded, result, before, after), **about})
-    with TemporaryDirectory() as name:  # what is refused replaces nothing
+    with TemporaryDirectory() as name:  # nothing is replaced before all checks have passed
         bundle_folder, record = Path(name) / "bundle", Path(name) / "record"
         rounded.save(bundle_folder, dtype=torch.bfloat16)
-        if unsound := [check.message for check in examine_bundle(bundle_folder) if not check.is_sound]:
-            raise RunError(f"What was packed from {run} is not sound: {' '.join(unsound)}")
+        if unsound := [check.message for check in check_bundle(bundle_folder) if not check.is_sound]:
+            raise RunError(f"The bundle packed from {run} is damaged: {' '.join(unsound)}")
         reference = _write_record(run, record, Bundle.load(bundle_folder), sentences, beside)
         num_bytes = sum(file.stat().st_size for part in (bundle_folder, record) for file in part.iterdir())
         if most_bytes is not None and num_bytes > most_bytes:
-            raise RunError(
-                f"The base has {num_bytes / 1e6:.1f} MB, more than the {most_bytes / 1e6:.1f} MB that are allowed."
-            )
+            raise RunError(f"The base has {num_bytes / 1e6:.1f} MB, but only {most_bytes / 1e6:.1f} MB are allowed.")
         for part in (bundle_folder, record):
             with atomic_folder(out / part.name, layouts[part.name]) as place:
                 shutil.copytree(part, place, dirs_exist_ok=True, copy_function=shutil.copyfile)
@@ -108,14 +106,14 @@ def pack(
 
 
 def _record_layout(folder: Path) -> Layout:
-    """What an earlier packing wrote into a record, by its manifest."""
+    """The files that an earlier packing wrote into a record, by its manifest."""
     return Layout(files=tuple(map(re.escape, written_names(folder))))
 
 
 def reference_loss(bundle: Bundle, record: Path) -> dict[str, Any]:
-    """The loss of a base on the sentences of a record, in fp32 on the CPU: the same on every machine, up to rounding.
+    """The loss of a base on the sentences of a record, in fp32 on the CPU; up to rounding equal on every machine.
 
-    `headswap evaluate box:NAME record/reference.txt --documents line` says the same.
+    `headswap evaluate box:NAME record/reference.txt --documents line` prints the same loss.
     """
     machine = Machine(MachineSettings(device="cpu", precision="fp32"))
     file = str(record / REFERENCE_TEXT)
@@ -125,24 +123,24 @@ def reference_loss(bundle: Bundle, record: Path) -> dict[str, Any]:
 
 
 def _checked(run: Path) -> tuple[PretrainRecipe, dict[str, Any]]:
-    """The recipe and the result of a pre-training that came to its end and is whole."""
+    """The recipe and the result of a finished pre-training run whose bundle is undamaged."""
     if not (run / "recipe.toml").is_file():
         raise InputError(f"{run} is not a run folder: it has no recipe.toml. Give the folder of headswap pretrain.")
     verb = read_toml(run / "recipe.toml").get("verb")
     if verb != "pretrain":
-        raise SettingError(f"{run} is a run of headswap {verb}; a base that is shipped comes from headswap pretrain.")
+        raise SettingError(f"{run} is a run of headswap {verb}. Only runs of headswap pretrain can be packed.")
     if not RunFolder(run).is_finished:
         raise InputError(f"{run} has not finished. Finish it with --resume first.")
-    if unsound := [check.message for check in examine_bundle(run) if not check.is_sound]:
-        raise InputError(f"{run} is not sound: {' '.join(unsound)}")
+    if unsound := [check.message for check in check_bundle(run) if not check.is_sound]:
+        raise InputError(f"{run} is damaged: {' '.join(unsound)}")
     result = RunFolder(run).result
     if result["loss"] is None:
-        raise InputError(f"{run} held nothing out, so there is no loss to put on the card.")
+        raise InputError(f"{run} has no held-out loss for the card. Pre-train with --held-out-fraction above 0.")
     return load_recipe(PretrainRecipe, run / "recipe.toml"), result
 
 
 def _rounded(model: Any) -> Any:
-    """A copy whose weights are what bf16 can hold, in the numbers they are computed in."""
+    """A copy whose weights are rounded to bf16 but keep their dtype."""
     result = copy.deepcopy(model)
     with torch.no_grad():
         for tensor in result.state_dict().values():
@@ -151,7 +149,7 @@ def _rounded(model: Any) -> Any:
 
 
 def _held_out(run: Path, bundle: Bundle, recipe: PretrainRecipe) -> dict[str, float]:
-    """The loss on what the run held out, in fp32 on the CPU."""
+    """Metrics on the held-out documents of the run, in fp32 on the CPU."""
     objective = make_objective(bundle.objective, bundle.tokenizer, bundle.masking)
     store = cached_store(recipe.corpus.corpus, recipe.corpus, bundle.tokenizer, side=objective.sides)
     if store.meta["arrays"]["ids"]["sha256"] != read_json(run / "data.json")["corpus"]:
@@ -171,8 +169,8 @@ def _card(
     environment, data = read_json(run / "environment.json"), read_json(run / "data.json")
     bits = {"held-out bits per byte": round(after["bits_per_byte"], 4)} if "bits_per_byte" in after else {}
     return {
-        "parameters": account_of(bundle.model).total,
-        "weights": "bf16 (computed with in fp32, or in bf16 where the machine is told to)",
+        "parameters": count_parameters(bundle.model).total,
+        "weights": "bf16 (computed in fp32 by default, in bf16 with --precision bf16)",
         "sha256 of the token ids": data["corpus"],
         "tokens read": result["tokens"],
         "epochs": round(result["epochs"], 2),
@@ -189,9 +187,9 @@ def _card(
 def _write_record(
     run: Path, out: Path, bundle: Bundle, sentences: Sequence[str], beside: Sequence[Path]
 ) -> dict[str, Any]:
-    """What the run left, without the texts that it sampled on its way, and the reference."""
+    """Write the run's files, without sampled texts and the command line, and the reference."""
     if broken := [sentence for sentence in sentences if not sentence.strip() or "\n" in sentence]:
-        raise InputError(f"A sentence of the reference is one line of text; {broken[0]!r} is not.")
+        raise InputError(f"{broken[0]!r} cannot be a reference sentence: give one non-empty line of text per sentence.")
     with atomic_folder(out, _record_layout(out)) as folder:
         for file in (run / "recipe.toml", run / "result.json", run / "data.json", *beside):
             (folder / file.name).write_bytes(file.read_bytes())

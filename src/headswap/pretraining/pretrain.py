@@ -1,7 +1,7 @@
-"""Pre-training: a corpus in, a run folder with a base in it out; and going on with a base on new text.
+"""Pre-training: train a new base on a corpus, or adapt an existing base to a new corpus.
 
-Puts the parts together, drives the loop, scores held-out text on the way and writes what came out. Where text,
-objective and model come from is left to origin.py, what is held out to corpus.py, for how long is trained to settle.py.
+`pretrain` and `adapt` check the recipe and pass a `_Pretraining` to the runner. Corpus, objective and model come from
+starting_point.py, training and held-out rows from corpus.py, the number of steps from time_budget.py.
 """
 
 import logging
@@ -18,20 +18,19 @@ from headswap.bundle.bundle import TOKENS_TRAINED, Bundle
 from headswap.core.errors import SettingError, counted
 from headswap.core.random_streams import Draws
 from headswap.core.settings import Settings, load_recipe
-from headswap.data.checks import say_findings
+from headswap.data.checks import log_findings
 from headswap.data.content_hash import spooled
 from headswap.defaults import PretrainingFacts, resolve_pretraining
 from headswap.inference.generate.config import SamplingSettings
 from headswap.inference.generate.generator import Generator
 from headswap.inference.language_model import held_out_metrics
 from headswap.model.parameter_count import num_parameters
-from headswap.model.text_model import TextModel
 from headswap.pretraining.config import AdaptRecipe, PretrainRecipe
 from headswap.pretraining.corpus import CorpusParts, split_documents, unigram_entropy
 from headswap.pretraining.show_inputs import shown_inputs
 from headswap.pretraining.starting_point import StartingPoint, existing_base, new_base, with_dropout
 from headswap.pretraining.time_budget import num_evaluations, num_steps
-from headswap.pretraining.warnings import PlateauAlarm, corpus_findings
+from headswap.pretraining.warnings import PlateauWarning, corpus_findings
 from headswap.tokens.cache import cached_store
 from headswap.tokens.store import TokenStore
 from headswap.training.checkpoint import Progress
@@ -43,6 +42,7 @@ from headswap.training.runner import Context, Plan, run_steps, run_training
 log = logging.getLogger("headswap")
 SAMPLE_TOKENS = 40
 AnyRecipe = PretrainRecipe | AdaptRecipe
+MakeStart = Callable[[Any, Sequence[str]], StartingPoint]
 
 
 def pretrain(
@@ -54,9 +54,11 @@ def pretrain(
     resume: bool = False,
     observer: Observer | None = None,
 ) -> RunFolder:
-    """Pre-train a base as a recipe and the given sections say; return its run."""
+    """Pre-train a base with the settings of a recipe and of the given sections; return its run."""
     recipe = load_recipe(PretrainRecipe, Path(config) if config else None, sections)
-    recipe.model.shape(vocab_size=1, max_length=recipe.training.max_length)  # a wrong one is told before all else
+    recipe.model.shape(
+        vocab_size=1, max_length=recipe.training.max_length
+    )  # an invalid shape is an error before any work
     return _run(recipe, [recipe.tokenizer.tokenizer], new_base, out, overwrite, resume, observer)
 
 
@@ -69,7 +71,7 @@ def adapt(
     resume: bool = False,
     observer: Observer | None = None,
 ) -> RunFolder:
-    """Go on pre-training a base on a new corpus, as a recipe and the given sections say; return its run."""
+    """Continue the pre-training of a base on a new corpus; return its run."""
     recipe = load_recipe(AdaptRecipe, Path(config) if config else None, sections)
     if recipe.model.base is None:
         raise SettingError("No base is given. Name the bundle or run folder of a pre-trained base.")
@@ -80,7 +82,7 @@ def adapt(
 def _run(
     recipe: AnyRecipe,
     also_reads: Sequence[str | None],
-    start: Callable[[Any, Sequence[str]], StartingPoint],
+    start: MakeStart,
     out: str | Path,
     overwrite: bool,
     resume: bool,
@@ -103,71 +105,36 @@ def _run(
 
 
 class _Pretraining:
-    def __init__(
-        self, recipe: AnyRecipe, start: Callable[[Any, Sequence[str]], StartingPoint], context: Context
-    ) -> None:
+    def __init__(self, recipe: AnyRecipe, start: MakeStart, context: Context) -> None:
+        """Read the inputs: the corpus, the base that is adapted, and text of its old domain."""
         self.recipe, self.run, self.machine = recipe, context.run, context.machine
         self.processes, self.observer = context.processes, context.observer
         sources = self.processes.from_first(lambda: spooled(recipe.corpus.corpus))  # only rank 0 has standard input
         self.start = self.processes.first_then_all(lambda: start(recipe, sources))
         self.tokenizer, self.store, self.objective = self.start.tokenizer, self.start.store, self.start.objective
-        self.shape = self.start.model.shape
         self.reference = self.processes.first_then_all(self._read_reference)
-        self.machine.settle_precision(self.shape.base.hidden_size)
-        max_length = recipe.training.max_length or self.shape.base.max_position_embeddings
-        self.parts = CorpusParts(self.store, self.objective, recipe.training, max_length=max_length)
+
+    def _read_reference(self) -> TokenStore | None:
+        """Text of the old domain, if given; read here, before a run that is replaced is removed."""
+        name = self.recipe.model.reference if isinstance(self.recipe, AdaptRecipe) else None
+        if name is None:
+            return None
+        return cached_store([name], self.recipe.corpus, self.tokenizer, side=self.objective.sides)
+
+    def _resolve(self) -> None:
+        """Split the corpus, fill in the open settings and the number of steps, and make the bundle to train."""
+        shape = self.start.model.shape.base
+        self.machine.resolve_precision(shape.hidden_size)
+        max_length = self.recipe.training.max_length or shape.max_position_embeddings
+        self.parts = CorpusParts(self.store, self.objective, self.recipe.training, max_length=max_length)
         self.references = {
             "ln_vocabulary": math.log(self.tokenizer.vocab_size),
             "unigram_entropy": unigram_entropy(self.store, self.tokenizer),
         }
-        self.total_steps = 0
-        self.plateau = PlateauAlarm(self.references["unigram_entropy"], is_masked=not self.objective.is_likelihood)
-
-    def checksums(self) -> dict[str, str]:
-        """What identifies the corpus, the tokenizer and the base that is adapted."""
-        return self.start.checksums()
-
-    def work(self) -> None:
-        """Train to the end and write the results."""
-        model = self._resolve()
-        training, parts, steps = self.recipe.training, self.parts, self.total_steps
-        self.processes.from_first(
-            lambda: self.run.begin(self.recipe, self.machine.environment(training.seed), self.checksums())
-        )
-        self._report_inputs(steps)
-        if self.processes.is_first:
-            say_findings(corpus_findings(self.store, self.tokenizer, num_parameters=num_parameters(model)), log)
-        tokens = steps * parts.rows.num_tokens / parts.steps_per_epoch
-        if pays_off(model, self.machine, tokens=tokens, minutes=training.max_minutes):
-            compile_layers(model, self.machine.device)
-        name, masking, card = self.start.objective_name, self.start.masking, self._card(steps, round(tokens))
-        bundle = Bundle(model, self.tokenizer, objective=name, masking=masking, card=card)
-        old = self._reference_loss(bundle)
-        every = training.eval_steps or max(1, math.ceil(steps / num_evaluations(steps, parts)))
-        plan = Plan(
-            bundle=bundle,
-            objective=self.objective,
-            source=parts.batches(),
-            settings=training,
-            machine=self.machine,
-            processes=self.processes,
-            total_steps=steps,
-            steps_per_epoch=parts.steps_per_epoch,
-            evaluate=lambda step: self._evaluate(bundle, step),
-            evaluate_every=every,
-            save_every=training.save_steps,
-            losses=self.objective.losses,
-            observer=self.observer,
-        )
-        progress = run_steps(plan, self.run)
-        # All processes wait for rank 0 to write: under torchrun the first process that ends stops the others.
-        self.processes.from_first(lambda: self._finish(bundle, progress, plan.steps_per_epoch, old))
-
-    def _resolve(self) -> TextModel:
-        """Fill in the recipe's open settings and the number of steps; return the model to train."""
+        self.plateau = PlateauWarning(self.references["unigram_entropy"], is_masked=not self.objective.is_likelihood)
         facts = PretrainingFacts(
-            hidden_size=self.shape.base.hidden_size,
-            max_length=self.parts.max_length,
+            hidden_size=shape.hidden_size,
+            max_length=max_length,
             is_new=self.start.source is None,
             is_causal=self.objective.is_likelihood,
         )
@@ -175,18 +142,64 @@ class _Pretraining:
         training, self.total_steps = num_steps(
             recipe, self.start, self.parts, run=self.run, machine=self.machine, processes=self.processes
         )
+        self.num_tokens = self.total_steps * self.parts.rows.num_tokens / self.parts.steps_per_epoch
         facts = replace(facts, epochs=self.total_steps / self.parts.steps_per_epoch)
         self.recipe = resolve_pretraining(recipe.changed(training=training), facts)
         dropout = self.recipe.model.dropout if isinstance(self.recipe, PretrainRecipe) else None
-        return with_dropout(self.start.model, dropout, seed=training.seed)
+        self.bundle = Bundle(
+            with_dropout(self.start.model, dropout, seed=training.seed),
+            self.tokenizer,
+            objective=self.start.objective_name,
+            masking=self.start.masking,
+            card=self._card(),
+        )
 
-    def _finish(self, bundle: Bundle, progress: Progress, per_epoch: int, old: float | None) -> None:
-        bundle.save(self.run.path / "bundle")
+    def checksums(self) -> dict[str, str]:
+        """Checksums of the corpus, the tokenizer and the base that is adapted."""
+        return self.start.checksums()
+
+    def work(self) -> None:
+        """Train and write the results."""
+        self._resolve()
+        self.processes.from_first(self._begin)
+        self._log_inputs()
+        model = self.bundle.model
+        if pays_off(model, self.machine, tokens=self.num_tokens, minutes=self.recipe.training.max_minutes):
+            compile_layers(model, self.machine.device)
+        reference_before = self._reference_loss()
+        progress = run_steps(self._plan(), self.run)
+        # All processes wait for rank 0 to write: under torchrun the first process that ends stops the others.
+        self.processes.from_first(lambda: self._finish(progress, reference_before))
+
+    def _begin(self) -> None:
+        self.run.begin(self.recipe, self.machine.environment(self.recipe.training.seed), self.checksums())
+
+    def _plan(self) -> Plan:
+        training, steps = self.recipe.training, self.total_steps
+        return Plan(
+            bundle=self.bundle,
+            objective=self.objective,
+            source=self.parts.batches(),
+            settings=training,
+            machine=self.machine,
+            processes=self.processes,
+            total_steps=steps,
+            steps_per_epoch=self.parts.steps_per_epoch,
+            evaluate=self._evaluate,
+            evaluate_every=training.eval_steps or max(1, math.ceil(steps / num_evaluations(steps, self.parts))),
+            save_every=training.save_steps,
+            losses=self.objective.losses,
+            observer=self.observer,
+        )
+
+    def _finish(self, progress: Progress, reference_before: float | None) -> None:
+        """Save the bundle and write `result.json`."""
+        self.bundle.save(self.run.path / "bundle")
         before: dict[str, Any] = {}
         if isinstance(self.recipe, AdaptRecipe):
             before = {"before": _held_out(progress.history[0])}
-            if old is not None:
-                before["reference"] = {"loss_before": old, "loss_after": self._reference_loss(bundle)}
+            if reference_before is not None:
+                before["reference"] = {"loss_before": reference_before, "loss_after": self._reference_loss()}
         self.run.write("result.json", {
             "verb": self.recipe.verb,
             "objective": self.start.objective_name,
@@ -195,87 +208,86 @@ class _Pretraining:
             **self._held_out_size(),
             **before,
             "references": self.references,
-            "epochs": progress.step / per_epoch,
-            **progress.noted(),
+            "epochs": progress.step / self.parts.steps_per_epoch,
+            **progress.skipped_steps(),
             **self.machine.cost(progress.step, progress.tokens, progress.seconds),
         })  # fmt: skip
 
-    def _read_reference(self) -> TokenStore | None:
-        """The text of the old domain, where some is given; read before the run that is replaced is removed."""
-        name = self.recipe.model.reference if isinstance(self.recipe, AdaptRecipe) else None
-        if name is None:
-            return None
-        return cached_store([name], self.recipe.corpus, self.tokenizer, side=self.objective.sides)
-
-    def _reference_loss(self, bundle: Bundle) -> float | None:
-        """The loss on text of the old domain, where some is given."""
-        store = self.reference
-        if store is None:
-            return None
-        model = bundle.model.to(self.machine.device)
-        _, chosen = split_documents(store, 0.5)  # at most as many tokens as are held out
-        rows = self.parts.rows_of(chosen if len(chosen) else np.arange(store.num_documents), store)
-        num_bytes = int(store.byte_counts.sum())
-        autocast = self.machine.scoring()
-        return held_out_metrics(model, self.objective, rows, num_bytes=num_bytes, autocast=autocast)["loss"]
-
-    def _evaluate(self, bundle: Bundle, step: int) -> dict[str, Any]:
+    def _evaluate(self, step: int) -> dict[str, Any]:
+        """Metrics on the held-out rows and, for a causal base, a sampled text."""
         line: dict[str, Any] = {}
         if self.parts.held_out:
             metrics = held_out_metrics(
-                bundle.model,
+                self.bundle.model,
                 self.objective,
                 self.parts.held_out,
                 num_bytes=self.parts.held_out_bytes,
                 autocast=self.machine.scoring(),
             )
             line = {f"eval_{name}": value for name, value in metrics.items()}
-            self.plateau.look(metrics["loss"], step, self.total_steps, self.recipe.training.learning_rate)
+            self.plateau.check(metrics["loss"], step, self.total_steps, self.recipe.training.learning_rate)
         if self.objective.direction == "causal":
             settings = SamplingSettings(max_new_tokens=SAMPLE_TOKENS, temperature=0.8, top_k=50, seed=0)
-            line["sample"] = Generator(bundle).continue_text("", settings).text
+            line["sample"] = Generator(self.bundle).continue_text("", settings).text
         return line
 
-    def _report_inputs(self, steps: int) -> None:
-        training, shape, rows = self.recipe.training, self.shape.base, self.parts.rows
-        cut = f", {rows.num_truncated:,} tokens cut off by the limit" if rows.num_truncated else ""
-        beside = f" ({len(self.parts.held_out.documents):,} more are held out)" if self.parts.held_out else ""
-        log.info(
-            "To be read: %s%s, %s tokens with <sos> and the like, in %s rows of at most %d%s; vocabulary %s.",
-            counted(len(rows.documents), "document"), beside, f"{rows.num_tokens:,}", f"{len(rows):,}",
-            self.parts.max_length, cut, f"{shape.vocab_size:,}",
-        )  # fmt: skip
-        log.info(
-            "Pre-training %d layers of %d (%s) for %s of %d rows on %s. ln V = %.3f, unigram entropy = %.3f.",
-            shape.num_hidden_layers, shape.hidden_size, self.start.objective_name, counted(steps, "step"),
-            training.batch_size, self.machine.describe(), *self.references.values(),
-        )  # fmt: skip
-        if isinstance(rows, PairRows) and rows.num_left_out:
-            log.info("%s tokens stand in chunks of a single sentence and make no pair.", f"{rows.num_left_out:,}")
-        draws = Draws(training.seed, "mask", 0)
-        for line in shown_inputs(self.objective.make_batch(rows.pieces_of([0], draws), draws), self.tokenizer):
-            log.info("As the model sees it: %s", line)
+    def _reference_loss(self) -> float | None:
+        """The loss on text of the old domain, if given."""
+        store = self.reference
+        if store is None:
+            return None
+        model = self.bundle.model.to(self.machine.device)
+        _, chosen = split_documents(store, 0.5)  # the limit of held-out tokens applies here too
+        rows = self.parts.rows_of(chosen if len(chosen) else np.arange(store.num_documents), store)
+        num_bytes = int(store.byte_counts.sum())
+        autocast = self.machine.scoring()
+        return held_out_metrics(model, self.objective, rows, num_bytes=num_bytes, autocast=autocast)["loss"]
 
     def _held_out_size(self) -> dict[str, int]:
-        """How much text the held-out figures rest on."""
+        """Size of the held-out text."""
         rows = self.parts.held_out
         return {} if not rows else {"held_out_documents": len(rows.documents), "held_out_tokens": rows.num_tokens}
 
-    def _card(self, steps: int, tokens: int) -> dict[str, Any]:
+    def _card(self) -> dict[str, Any]:
         training, before = self.recipe.training, self.start.tokens_trained
         return {
             "objective": self.start.objective_name,
             "preset": self.start.preset,
             **({"went on from": self.start.source} if self.start.source else {}),
             "training tokens in the corpus": self.parts.rows.num_tokens,
-            **({TOKENS_TRAINED: before + tokens} if before is not None else {}),
-            "steps": steps,
+            **({TOKENS_TRAINED: before + round(self.num_tokens)} if before is not None else {}),
+            "steps": self.total_steps,
             "batch size": training.batch_size,
             "learning rate": training.learning_rate,
             "seed": training.seed,
         }
 
+    def _log_inputs(self) -> None:
+        """Log sizes, reference losses, an example row, and findings about the corpus."""
+        training, shape, rows = self.recipe.training, self.bundle.model.shape.base, self.parts.rows
+        held_out = f", {len(self.parts.held_out.documents):,} held out" if self.parts.held_out else ""
+        cut = f", {rows.num_truncated:,} tokens cut off" if rows.num_truncated else ""
+        log.info(
+            "Corpus: %s%s; %s tokens (with special tokens) in %s rows of at most %d tokens%s; vocabulary of %s tokens.",
+            counted(len(rows.documents), "training document"), held_out, f"{rows.num_tokens:,}", f"{len(rows):,}",
+            self.parts.max_length, cut, f"{shape.vocab_size:,}",
+        )  # fmt: skip
+        log.info(
+            "Pre-training %s of width %d (%s) for %s, batch size %d, on %s. "
+            "Losses to compare with: ln(vocabulary size) = %.3f, unigram entropy = %.3f.",
+            counted(shape.num_hidden_layers, "layer"), shape.hidden_size, self.start.objective_name,
+            counted(self.total_steps, "step"), training.batch_size, self.machine.describe(), *self.references.values(),
+        )  # fmt: skip
+        if isinstance(rows, PairRows) and rows.num_left_out:
+            log.info("%s tokens are not used: a chunk of a single sentence forms no pair.", f"{rows.num_left_out:,}")
+        draws = Draws(training.seed, "mask", 0)
+        for line in shown_inputs(self.objective.make_batch(rows.pieces_of([0], draws), draws), self.tokenizer):
+            log.info("Example row with its targets: %s", line)
+        if self.processes.is_first:
+            size = num_parameters(self.bundle.model)
+            log_findings(corpus_findings(self.store, self.tokenizer, num_parameters=size), log)
+
 
 def _held_out(line: Mapping[str, Any]) -> dict[str, float]:
-    """The held-out figures of one evaluation."""
+    """The held-out metrics of one evaluation."""
     return {name.removeprefix("eval_"): value for name, value in line.items() if name.startswith("eval_")}

@@ -24,7 +24,7 @@ log = logging.getLogger("headswap")
 
 @dataclass(frozen=True)
 class StartingPoint:
-    """Text as tokens, the objective, and the model before the first step."""
+    """The tokenised corpus, the objective, and the model before the first step."""
 
     tokenizer: Tokenizer
     store: TokenStore
@@ -39,7 +39,7 @@ class StartingPoint:
     """Tokens that it was trained on before; None where its card does not record it."""
 
     def checksums(self) -> dict[str, str]:
-        """What identifies the text, the tokenizer and the base that is adapted."""
+        """Checksums of the corpus, the tokenizer and the base that is adapted."""
         found = {
             "corpus": self.store.meta["arrays"]["ids"]["sha256"],
             "tokenizer": self.tokenizer.fingerprint,
@@ -62,9 +62,13 @@ def new_base(recipe: PretrainRecipe, sources: Sequence[str]) -> StartingPoint:
     """A base of a preset's shape for the vocabulary of the corpus."""
     name, masking = recipe.training.objective, recipe.masking
     if name == "causal" and (given := masking.not_default(MaskingSettings.model_fields)):
-        raise SettingError(f"{', '.join(given)}: the causal objective masks nothing. Use --objective masked.")
+        raise SettingError(
+            f"{', '.join(given)}: no effect with the causal objective, which masks no tokens. Use --objective masked."
+        )
     if "+" in name and recipe.training.layout == "documents":
-        raise SettingError(f"--layout documents cannot be used: under --objective {name} a row is a pair of segments.")
+        raise SettingError(
+            f"--layout documents cannot be used with --objective {name}, whose rows are pairs of segments. Remove it."
+        )
     found = _tokenizer(recipe, sources)
     tokenizer = found if name == "causal" else found.with_mask_and_sep()
     objective = make_objective(name, tokenizer, masking)
@@ -74,10 +78,10 @@ def new_base(recipe: PretrainRecipe, sources: Sequence[str]) -> StartingPoint:
         if recipe.model.type_vocab_size is not None:
             raise SettingError(
                 f"type_vocab_size is {shape.type_vocab_size}, but --objective {name} needs {objective.num_segments} "
-                "segment embeddings."
+                "segment embeddings. Remove the setting."
             )
         shape = shape.changed(type_vocab_size=objective.num_segments)
-        log.info("Added %d segment embeddings to the base: %s tells two segments apart.", objective.num_segments, name)
+        log.info("Added %d segment embeddings to the base, which --objective %s needs.", objective.num_segments, name)
     whole = ModelShape(base=shape, direction=objective.direction, head="lm", pair_head=objective.num_segments > 0)
     model = build_model(whole, seed=recipe.training.seed)
     return StartingPoint(tokenizer, store, name, objective, masking, model, recipe.model.preset)
@@ -90,14 +94,19 @@ def existing_base(recipe: AdaptRecipe, sources: Sequence[str]) -> StartingPoint:
     bundle = Bundle.load(base)
     if bundle.model.shape.head != "lm":
         raise InputError(
-            f"{base} is a classifier: the head that pre-training needs is gone. Give the base it was fine-tuned from."
+            f"{base} was fine-tuned: it has no language modelling head, which pre-training needs. Give the base that "
+            "it was fine-tuned from."
         )
     wanted = recipe.training.objective
     if wanted is not None and wanted != bundle.objective:
-        raise SettingError(f"--objective {wanted} cannot be used: {base} was pre-trained with {bundle.objective}.")
+        raise SettingError(
+            f"--objective {wanted} cannot be used: {base} was pre-trained with {bundle.objective}. Remove it."
+        )
     length = recipe.training.max_length
     if length is not None and length > bundle.max_length:
-        raise SettingError(f"max_length is {length}, but the base reads at most {bundle.max_length} tokens.")
+        raise SettingError(
+            f"max_length is {length}, but the base reads at most {bundle.max_length} tokens. Use a smaller value."
+        )
     objective = make_objective(bundle.objective, bundle.tokenizer, bundle.masking)
     store = cached_store(sources, recipe.corpus, bundle.tokenizer, side=objective.sides)
     preset = str(bundle.card.get("preset", "not recorded"))

@@ -30,7 +30,7 @@ EVALUATION_COST = 1 / 3
 PROBE_SECONDS = 4.0
 WARM_UP = {"cpu": 2, "cuda": 20}
 """Steps that the probe does not count; on CUDA graphs are captured in some of them."""
-STEPS_BETWEEN_LOOKS = 4
+STEPS_BETWEEN_READS = 4
 
 
 def num_steps(
@@ -42,7 +42,7 @@ def num_steps(
     machine: Machine,
     processes: Processes,
 ) -> tuple[PretrainTraining, int]:
-    """The training settings with their limit, and the steps that it means.
+    """The training settings with their limit, and the number of steps.
 
     Only the steps of a probe are written beside the limit that was given: a recipe with two limits cannot be run again.
     """
@@ -117,7 +117,7 @@ def steps_in(
     evaluation_tokens: int,
     num_evaluations: Callable[[int], int],
 ) -> int:
-    """How many steps fit into some minutes, with the evaluations that belong to them."""
+    """How many steps fit into some minutes, including the time for evaluations."""
     records = train(
         module, make_optimizer(module.model, settings), source, settings=settings, machine=machine,
         processes=Processes(), first_step=0, total_steps=1_000_000, may_capture=world == 1,
@@ -126,14 +126,16 @@ def steps_in(
         next(records).loss.item()
     start, steps, tokens = time.perf_counter(), 0, 0
     while time.perf_counter() - start < PROBE_SECONDS:
-        for _ in range(STEPS_BETWEEN_LOOKS):
+        for _ in range(STEPS_BETWEEN_READS):
             record = next(records)
             tokens += int(record.num_tokens)
         record.loss.item()  # waits for the device after several steps, as a run does
-        steps += STEPS_BETWEEN_LOOKS
+        steps += STEPS_BETWEEN_READS
     per_step = (time.perf_counter() - start) / steps / world
     evaluation = evaluation_tokens * per_step * steps / tokens * EVALUATION_COST * world
     planned = max(1, int(minutes * 60 / per_step))
     found = max(1, int((minutes * 60 - num_evaluations(planned) * evaluation) / per_step))
-    log.info("%d probe steps took %.2f s per step: %.3g minutes are %d steps.", steps, per_step, minutes, found)
+    log.info(
+        "Speed test: %d steps took %.2f s per step, so %.3g minutes are %d steps.", steps, per_step, minutes, found
+    )
     return found

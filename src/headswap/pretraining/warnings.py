@@ -1,4 +1,4 @@
-"""Warnings of pre-training: what the corpus shows before the first step, and a loss that stays on a plateau."""
+"""Warnings of pre-training: problems of the corpus, and a held-out loss that stays at the unigram entropy."""
 
 import hashlib
 import logging
@@ -12,20 +12,25 @@ from headswap.data.doctor import FEW_TOKENS_PER_PARAMETER, LARGE_UNKNOWN
 from headswap.tokens.store import TokenStore
 from headswap.tokens.tokenizer import Tokenizer
 
+log = logging.getLogger("headswap")
 MOST_DOCUMENTS = 200_000
-"""Documents in which repetitions are looked for: a second of work."""
+"""Duplicates are searched in this many documents, which takes about a second."""
 MANY_REPEATED = 0.1
 PIECE = 1 << 24
+NATS = 0.15
+"""A held-out loss above (unigram entropy - NATS) is a plateau: the model has learnt little but token frequencies."""
+FROM_SHARE, FROM_STEP = 0.3, 20
+"""No warning before this fraction of the steps, nor before this step."""
 
 
 def corpus_findings(store: TokenStore, tokenizer: Tokenizer, *, num_parameters: int) -> Iterator[Finding]:
-    """What a token store shows in one pass over its ids."""
+    """Duplicates, unknown tokens and the size of a token store."""
     if repeated := _num_repeated(store):
         looked_at = min(store.num_documents, MOST_DOCUMENTS)
         yield Finding(
             "warning" if repeated >= MANY_REPEATED * looked_at else "note", "duplicates", "corpus",
             f"{repeated:,} of {counted(looked_at, 'document')} repeat an earlier one, token for token. "
-            "Repeated text is learnt by heart.",
+            "The model may memorise repeated text.",
         )  # fmt: skip
     unknown = sum(
         int((store.ids[start : start + PIECE] == tokenizer.unk_id).sum()) for start in range(0, store.num_tokens, PIECE)
@@ -39,7 +44,7 @@ def corpus_findings(store: TokenStore, tokenizer: Tokenizer, *, num_parameters: 
         yield Finding(
             "note", "corpus size", "corpus",
             f"{store.num_tokens:,} tokens for {num_parameters:,} parameters ({store.num_tokens / num_parameters:.2g} "
-            "each; about 20 are called enough): a smaller base may do as well.",
+            "per parameter; about 20 are recommended). A smaller base may be as good.",
         )  # fmt: skip
 
 
@@ -54,30 +59,23 @@ def _num_repeated(store: TokenStore) -> int:
     return len(offsets) - 1 - len(digests)
 
 
-log = logging.getLogger("headswap")
-NATS = 0.15
-"""A held-out loss this close to the unigram entropy, or above it, has learnt little else."""
-FROM_SHARE, FROM_STEP = 0.3, 20
-"""Nothing is said before this share of the steps, nor before so many."""
-
-
-class PlateauAlarm:
-    """Looks at every held-out loss and says once that it stands at the unigram entropy, and why it may."""
+class PlateauWarning:
+    """Warns once if the held-out loss stays at the unigram entropy, and states likely causes."""
 
     def __init__(self, entropy: float, *, is_masked: bool) -> None:
         self.entropy, self.is_masked = entropy, is_masked
-        self.has_rung = False
+        self.was_given = False
 
-    def look(self, loss: float, step: int, total_steps: int, learning_rate: float | None) -> None:
-        """Say so if a run that should have learnt something has not."""
+    def check(self, loss: float, step: int, total_steps: int, learning_rate: float | None) -> None:
+        """Log the warning if the loss is on the plateau and the run is no longer in its early steps."""
         is_early = step < max(FROM_STEP, FROM_SHARE * total_steps)
-        if self.has_rung or is_early or loss < self.entropy - NATS:
+        if self.was_given or is_early or loss < self.entropy - NATS:
             return
-        self.has_rung = True
+        self.was_given = True
         place = "above" if loss > self.entropy + NATS else "at"
-        masked = " Masked objectives stay there longest: 2 million tokens were too few." if self.is_masked else ""
+        masked = " Masked objectives need more tokens: 2 million were too few in our tests." if self.is_masked else ""
         log.warning(
-            "The held-out loss %.3f at step %d is still %s the unigram entropy %.3f: the model knows little more "
-            "than how often each token occurs. Likely causes: too few tokens, a learning rate that is too high or too "
-            "low (%s), a corpus that repeats itself.%s", loss, step, place, self.entropy, learning_rate, masked,
+            "The held-out loss %.3f at step %d is still %s the unigram entropy %.3f: the model has learnt little more "
+            "than token frequencies. Likely causes: too few tokens, a learning rate that is too high or too low (%s), "
+            "or a corpus with many duplicates.%s", loss, step, place, self.entropy, learning_rate, masked,
         )  # fmt: skip

@@ -1,8 +1,6 @@
 """The baselines of runs that were made one by one: scored on the same labels, if those can still be read."""
 
 import logging
-from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -10,7 +8,7 @@ from headswap.baselines.classify import PROBABILITIES
 from headswap.core.errors import HeadswapError
 from headswap.core.files import read_json
 from headswap.core.settings import load_recipe
-from headswap.data.records import Example, whole_text
+from headswap.data.records import pair_as_text
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.finetuning.prediction_file import Predictions
 from headswap.finetuning.splits import LabelledSplits, read_splits
@@ -35,7 +33,8 @@ def add_baselines(material: Material) -> Material:
                 f"labels, seed {seed}."
             )
             continue
-        train, test = (_joined(part) for part in ([*splits.train, *splits.validation], splits.test))
+        parts = ([*splits.train, *splits.validation], splits.test)
+        train, test = ([pair_as_text(example) for example in part] for part in parts)
         for name, score in PROBABILITIES.items():
             key = name, frozenset((example.source, example.line) for example in train)
             if key not in known:
@@ -49,11 +48,6 @@ def add_baselines(material: Material) -> Material:
     material.runs += found
     material.arms = [*(name for name in PROBABILITIES if any(run.arm == name for run in found)), *material.arms]
     return material
-
-
-def _joined(examples: Sequence[Example]) -> list[Example]:
-    """Pairs of texts as one text."""
-    return [replace(example, text=whole_text(example)) for example in examples]
 
 
 def _splits(run: Scored) -> LabelledSplits | None:

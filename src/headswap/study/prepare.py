@@ -15,7 +15,7 @@ from typing import Any
 
 from headswap.core.errors import Collected, HeadswapError, InputError, SettingError, counted
 from headswap.core.files import read_json, write_json
-from headswap.data.checks import findings_of, say_findings
+from headswap.data.checks import findings_of, log_findings
 from headswap.data.config import ReadSettings
 from headswap.data.content_hash import corpus_hash
 from headswap.data.documents import read_documents
@@ -106,9 +106,9 @@ def _checked(recipe: StudyRecipe) -> StudyRecipe:
         raise SettingError("No training set is given. Name a data set, or pass --train FILE.")
     if data.num_train is not None:
         raise SettingError("num_train is for finetune; in a study it is the budgets that say how many labels are used.")
-    task = chosen_task(data).name
-    if task != "classify" or data.text_pair_column is not None:
-        what = "pairs of texts" if data.text_pair_column is not None else f"the task {task}"
+    task = chosen_task(data)
+    if not task.keeps_predictions or data.text_pair_column is not None:
+        what = "pairs of texts" if data.text_pair_column is not None else f"the task {task.name}"
         raise SettingError(
             f"A study compares classifiers of single texts; {data.train} is for {what}. "
             "Fine-tune with several seeds instead (headswap finetune)."
@@ -162,7 +162,7 @@ class _Preparation:
 
     def work(self) -> Prepared:
         sets = self._read()
-        say_findings(findings_of(sets), log)
+        log_findings(findings_of(sets), log)
         overlap = self._guard(sets)
         drop = {name: set[int]() for name in ("train", "validation", "corpus")}
         leaks = [found for found in overlap if (found.from_set, found.to_set) in LEAKS and found.rows]

@@ -20,7 +20,7 @@ from headswap.finetuning.finetune import for_task
 from headswap.finetuning.splits import LabelledSplits
 from headswap.finetuning.starting_point import StartingPoint
 from headswap.inference.outputs import outputs_of
-from headswap.tasks.registry import TASKS
+from headswap.tasks.registry import DEFAULT_TASK
 from headswap.training.device import Machine
 from headswap.training.distributed import Processes
 from headswap.training.gradients import LossModule
@@ -34,7 +34,7 @@ NUM_TEXTS = 128
 
 def measure(sections: Mapping[str, Any]) -> dict[str, Any]:
     """Seconds a step, seconds a scored text, bytes a token, parameters and peak memory of one fine-tuning."""
-    recipe, task = load_recipe(FinetuneRecipe, None, sections), TASKS["classify"]
+    recipe, task = load_recipe(FinetuneRecipe, None, sections), DEFAULT_TASK
     recipe = for_task(recipe, task)
     assert recipe.data.train is not None
     examples = read_labelled(recipe.data.train, text_column="text", label_column="label")
@@ -44,7 +44,7 @@ def measure(sections: Mapping[str, Any]) -> dict[str, Any]:
     machine = Machine(recipe.machine)
     training = recipe.training.changed(learning_rate=1e-9)
     base = start.model.shape.base
-    machine.settle_precision(base.hidden_size)
+    machine.resolve_precision(base.hidden_size)
     length = training.max_length or base.max_position_embeddings
     state = TaskState(max_length=length, long=training.long, doc_stride=training.doc_stride)
     encoded = task.encode(some, Bundle(start.model, start.tokenizer, labels, task=state))

@@ -16,7 +16,7 @@ import numpy as np
 
 from headswap.core.errors import HeadswapError, InputError, SettingError, absent
 from headswap.core.files import read_json
-from headswap.core.settings import load_recipe, read_toml
+from headswap.core.settings import flattened, load_recipe, read_toml
 from headswap.data.columns import COLUMN_EXTENSIONS
 from headswap.data.documents import read_texts
 from headswap.data.open_text import extension_of
@@ -27,6 +27,7 @@ from headswap.study.config import StudyRecipe
 from headswap.study.folder import PLAN, RECIPE
 from headswap.study.outputs import damage, has_finished
 from headswap.study.records import CELL, damage_sentence, read_plan, read_prepared, record_of, record_sentence
+from headswap.tasks.registry import named_task
 from headswap.training.run_folder import METRICS, RunFolder, read_metrics
 
 FREE = {"training.seed", "data.num_train", "machine.threads", "machine.device"}
@@ -169,7 +170,10 @@ def read_runs(paths: Sequence[Path]) -> Material:
     # Epochs that are fitted to the number of labels make no other arm; other epochs with as many labels do.
     epochs = {(sizes[path], recipe.training.num_train_epochs) for path, recipe in recipes.items()}
     leave = FREE | ({"training.num_train_epochs"} if len(epochs) == len({size for size, _ in epochs}) else set())
-    names = _arm_names({path: _flat(recipe, leave=leave) for path, recipe in recipes.items()})
+    names = _arm_names({
+        path: {name: value for name, value in flattened(recipe).items() if name not in leave}
+        for path, recipe in recipes.items()
+    })  # fmt: skip
     runs = [_scored(path, names[path], str(sizes[path]), sizes[path], recipes[path].training.seed) for path in paths]
     seen: dict[tuple[str, int, int], Path] = {}
     for run in runs:
@@ -234,23 +238,13 @@ def _finetune_recipe(path: Path) -> FinetuneRecipe:
     if not (path / "result.json").exists():
         raise InputError(f"{path} is not finished. Finish it with --resume first.")
     recipe = load_recipe(FinetuneRecipe, file)
-    if recipe.data.task not in (None, "classify"):
+    if not named_task(recipe.data.task).keeps_predictions:
         raise SettingError(f"{path} is a run of the task {recipe.data.task}; compare takes classifiers.")
     if recipe.data.test is None and "test" not in RunFolder(path).result:
         raise InputError(f"{path} was not scored on a test set. Run the fine-tuning again with --test FILE.")
     if why := damage("finetune", path):
         raise InputError(f"{path} is damaged ({why}). Run the fine-tuning again with --overwrite, or leave it out.")
     return recipe
-
-
-def _flat(recipe: FinetuneRecipe, *, leave: set[str]) -> dict[str, Any]:
-    values = {
-        f"{section}.{name}": value
-        for section, part in recipe.model_dump(mode="json").items()
-        if isinstance(part, dict)
-        for name, value in part.items()
-    }
-    return {name: value for name, value in values.items() if name not in leave}
 
 
 def _arm_names(flat: dict[Path, dict[str, Any]]) -> dict[Path, str]:

@@ -1,1 +1,1 @@
-"""Tasks: what a labelled set asks of a model. One class per task, in a file of its own; registry.py lists them."""
+"""Tasks: what is predicted from a labelled set. One class per task, each in its own file; registry.py lists them."""

@@ -1,4 +1,4 @@
-"""One label a text."""
+"""Classification: one label per text."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -13,31 +13,38 @@ from headswap.data.config import ColumnSettings
 from headswap.data.labelled import check_labels, label_names, one_label
 from headswap.data.records import Example
 from headswap.metrics.classification import classification_metrics, warn_of_collapse
+from headswap.metrics.intervals import wilson_interval
 from headswap.objectives.supervised import ClassificationObjective
 from headswap.tasks.config import TaskSettings
 from headswap.tasks.predictions import LabelPrediction
+from headswap.tasks.task import Table
 from headswap.tasks.text_task import TextTask
+
+MAX_LABELS_OF_CONFUSION = 10
 
 
 class ClassifyTask(TextTask):
-    """Softmax over the labels of train. Compare with: multilabel, where a text may have several or none."""
+    """Softmax over the labels of train. Compare with multilabel, where a text has any number of labels."""
 
     name = "classify"
     product = "classifier"
-    metrics = ("accuracy", "macro_f1", "loss")
-    shown = ("accuracy", "macro_f1")
+    selection_metrics = ("accuracy", "macro_f1", "loss")
+    logged_metrics = ("accuracy", "macro_f1")
+    table_metrics = ("accuracy", "macro_f1")
     settings = ("label_smoothing_factor", "class_weight")
+    problem_type = "single_label_classification"
+    keeps_predictions = True
 
     def parse(self, columns: ColumnSettings) -> Any:
-        """One name."""
+        """The label as one name."""
         return one_label
 
     def labels(self, train: Sequence[Example]) -> tuple[str, ...]:
-        """The names in train, sorted."""
+        """The labels of train, sorted."""
         return tuple(label_names(train))
 
     def check(self, examples: Sequence[Example], labels: Sequence[str], *, role: str) -> None:
-        """A label that train has not is an error."""
+        """A label that is not in train is an error."""
         check_labels(examples, labels, role=role)
 
     def strata(self, examples: Sequence[Example]) -> list[str]:
@@ -50,29 +57,29 @@ class ClassifyTask(TextTask):
         return np.array([numbers[example.label] for example in examples], dtype=np.int64)
 
     def average(self, scores: np.ndarray) -> np.ndarray:
-        """The mean probability, as a logarithm, so that its softmax gives it back."""
+        """The logarithm of the mean probability, so that its softmax is the mean probability."""
         probabilities = torch.softmax(torch.from_numpy(scores).double(), dim=1).mean(dim=0)
         return probabilities.log().float().numpy()
 
     def objective(self, training: TaskSettings, encoded: EncodedSet, labels: Sequence[str]) -> ClassificationObjective:
-        """Cross entropy, weighted and smoothed as asked."""
+        """Cross entropy with label smoothing and class weights as set."""
         weights = None
         if training.class_weight == "balanced":
             weights = balanced_weights(np.concatenate([row.target_value for row in encoded.rows]), len(labels))
         return ClassificationObjective(label_smoothing=training.label_smoothing_factor, class_weights=weights)
 
-    def measure(
+    def evaluate(
         self, outputs: Sequence[np.ndarray], encoded: EncodedSet, bundle: Bundle, *, is_final: bool = False
     ) -> dict[str, Any]:
-        """Accuracy, macro-F1, the confusion; its interval follows from accuracy and the number of texts."""
+        """Accuracy, macro-F1 and the confusion matrix; the interval of accuracy is computed by `interval`."""
         logits = torch.from_numpy(self.scores(outputs, encoded))
         return classification_metrics(logits, self.targets(encoded.examples, bundle), bundle.labels)
 
-    def warn(self, metrics: dict[str, Any], *, role: str) -> None:
-        """One class for everything is suspicious."""
+    def warn_of_problems(self, metrics: dict[str, Any], *, role: str) -> None:
+        """Log a warning if one class is predicted for every text."""
         warn_of_collapse(metrics, role=role)
 
-    def answers(self, outputs: Sequence[np.ndarray], encoded: EncodedSet, bundle: Bundle) -> list[LabelPrediction]:
+    def predictions(self, outputs: Sequence[np.ndarray], encoded: EncodedSet, bundle: Bundle) -> list[LabelPrediction]:
         """The most probable label."""
         scores = torch.softmax(torch.from_numpy(self.scores(outputs, encoded)), dim=1)
         best = scores.argmax(dim=1)
@@ -81,9 +88,29 @@ class ClassifyTask(TextTask):
             for choice, row in zip(best.tolist(), scores.tolist(), strict=True)
         ]
 
+    def interval(self, metrics: dict[str, Any]) -> tuple[float, float]:
+        """Wilson's interval of the accuracy."""
+        return wilson_interval(metrics["accuracy"], metrics["num_examples"])
+
+    def describe_set(self, metrics: dict[str, Any]) -> str:
+        """The number of texts and the share of the largest class, which is the accuracy of the majority baseline."""
+        return f"{super().describe_set(metrics)}, largest class {metrics['majority_share']:.3f} of them"
+
+    def extra_rows(self, metrics: dict[str, Any]) -> list[tuple[str, float]]:
+        """The share of the largest class."""
+        return [("largest class of these texts", metrics["majority_share"])]
+
+    def detail_tables(self, metrics: dict[str, Any]) -> list[Table]:
+        """The confusion matrix, if there are few classes."""
+        labels = metrics["labels"]
+        if len(labels) > MAX_LABELS_OF_CONFUSION:
+            return []
+        rows = [(label, *row) for label, row in zip(labels, metrics["confusion"], strict=True)]
+        return [Table("Confusion", ("truth \\ predicted", *labels), rows)]
+
 
 def balanced_weights(targets: np.ndarray, num_labels: int) -> torch.Tensor:
-    """Each class weighs the same in all, and the targets weigh 1 on average; a class that never occurs weighs 0."""
+    """Weights that give each class the same total, with mean 1 over the targets; 0 for a class that never occurs."""
     counts = Counter(targets.tolist())
     present = sum(1 for number in range(num_labels) if counts[number])
     weights = [len(targets) / (present * counts[number]) if counts[number] else 0.0 for number in range(num_labels)]

@@ -1,4 +1,4 @@
-"""Any number of labels a text."""
+"""Multi-label classification: any number of labels per text."""
 
 from collections.abc import Container, Sequence
 from itertools import product
@@ -10,36 +10,39 @@ import torch.nn.functional as F
 
 from headswap.batches.labelled_rows import EncodedSet
 from headswap.bundle.bundle import Bundle
-from headswap.core.errors import InputError, counted, did_you_mean, listed, raise_problems
+from headswap.core.errors import InputError, listed
 from headswap.data.config import ColumnSettings
 from headswap.data.labelled import several_labels
 from headswap.data.records import Example
+from headswap.data.seen_labels import check_seen
 from headswap.metrics.multilabel import THRESHOLD, best_thresholds, multilabel_metrics, present_labels
 from headswap.objectives.supervised import MultiLabelObjective
 from headswap.tasks.config import TaskSettings
 from headswap.tasks.predictions import LabelsPrediction
-from headswap.tasks.task import with_state
+from headswap.tasks.task import Table, f1_tables, with_state
 from headswap.tasks.text_task import TextTask
 
 SEPARATORS = ";,|"
 
 
 class MultiLabelTask(TextTask):
-    """A sigmoid a label; from which score on a label is given is chosen on validation, label by label."""
+    """One sigmoid per label; the threshold of each label is chosen on validation."""
 
     name = "multilabel"
     product = "multi-label classifier"
     columns = (*TextTask.columns, "label_separator")
-    metrics = ("micro_f1", "macro_f1", "exact_match", "loss")
-    shown = ("micro_f1", "macro_f1")
+    selection_metrics = ("micro_f1", "macro_f1", "exact_match", "loss")
+    logged_metrics = ("micro_f1", "macro_f1")
+    table_metrics = ("micro_f1", "macro_f1", "exact_match")
     settings = ("label_smoothing_factor", "class_weight")
+    problem_type = "multi_label_classification"
 
     def parse(self, columns: ColumnSettings) -> Any:
-        """A list of names, or names in one string."""
+        """The labels as a list, or as one string with separators."""
         return several_labels(columns.label_separator)
 
     def labels(self, train: Sequence[Example]) -> tuple[str, ...]:
-        """The names in train, sorted."""
+        """The labels of train, sorted."""
         names = sorted({name for example in train for name in example.labels})
         if not names:
             raise InputError(f"{train[0].source} has no label on any text. There is nothing to learn.")
@@ -50,51 +53,43 @@ class MultiLabelTask(TextTask):
         return tuple(names)
 
     def check(self, examples: Sequence[Example], labels: Sequence[str], *, role: str) -> None:
-        """A label that train has not is an error."""
-        known = set(labels)
-        unseen: dict[str, list[Example]] = {}
-        for example in examples:
-            for name in example.labels:
-                if name not in known:
-                    unseen.setdefault(name, []).append(example)
-        raise_problems(
-            [
-                f"{found[0].source}, line {found[0].line}: the label '{name}' of the {role} set was never seen in "
-                f"train ({counted(len(found), 'example')}; labels in train: {listed(labels)})."
-                f"{did_you_mean(name, labels)}"
-                for name, found in unseen.items()
-            ],
-            hint=_separator_hint(list(unseen), known),
+        """Raise if a label of an example does not occur in train."""
+        check_seen(
+            examples,
+            labels,
+            role=role,
+            labels_of=lambda example: example.labels,
+            hint=lambda unseen: _separator_hint(unseen, set(labels)),
         )
 
     def targets(self, examples: Sequence[Example], bundle: Bundle) -> np.ndarray:
-        """A row of zeros and ones a text."""
+        """One row of zeros and ones per text."""
         return present_labels([example.labels for example in examples], bundle.labels).astype(np.float32)
 
     def average(self, scores: np.ndarray) -> np.ndarray:
-        """The mean probability, as log-odds, so that its sigmoid gives it back."""
+        """The log-odds of the mean probability, so that its sigmoid is the mean probability."""
         return torch.sigmoid(torch.from_numpy(scores).double()).mean(dim=0).logit(eps=1e-12).float().numpy()
 
     def objective(self, training: TaskSettings, encoded: EncodedSet, labels: Sequence[str]) -> MultiLabelObjective:
-        """Binary cross entropy, weighted and smoothed as asked."""
+        """Binary cross entropy with label smoothing and class weights as set."""
         weights = None
         if training.class_weight == "balanced":
             targets = np.concatenate([row.target_value for row in encoded.rows])
-            here = targets.sum(axis=0)
-            counts = np.stack([len(targets) - here, here])
-            # a label that stands nowhere, or everywhere, has one side only, which then weighs 1
+            present = targets.sum(axis=0)
+            counts = np.stack([len(targets) - present, present])
+            # both weights are 1 for a label that no text has or all texts have
             weights = np.where((counts > 0).all(axis=0), len(targets) / (2 * np.maximum(1, counts)), 1.0)
         return MultiLabelObjective(
             label_smoothing=training.label_smoothing_factor,
             class_weights=None if weights is None else torch.from_numpy(weights),
         )
 
-    def choose(self, outputs: Sequence[np.ndarray], encoded: EncodedSet, bundle: Bundle) -> Bundle:
-        """A threshold for each label."""
+    def choose_thresholds(self, outputs: Sequence[np.ndarray], encoded: EncodedSet, bundle: Bundle) -> Bundle:
+        """The threshold with the best F1 for each label."""
         thresholds = best_thresholds(self._probabilities(outputs, encoded), self.targets(encoded.examples, bundle) > 0)
         return with_state(bundle, thresholds=tuple(thresholds.tolist()))
 
-    def measure(
+    def evaluate(
         self, outputs: Sequence[np.ndarray], encoded: EncodedSet, bundle: Bundle, *, is_final: bool = False
     ) -> dict[str, Any]:
         """Micro- and macro-F1 with the thresholds of the bundle."""
@@ -104,7 +99,7 @@ class MultiLabelTask(TextTask):
         metrics = multilabel_metrics(targets.numpy() > 0, predicted, bundle.labels, is_final=is_final)
         return {"loss": F.binary_cross_entropy_with_logits(logits, targets).item()} | metrics
 
-    def answers(self, outputs: Sequence[np.ndarray], encoded: EncodedSet, bundle: Bundle) -> list[LabelsPrediction]:
+    def predictions(self, outputs: Sequence[np.ndarray], encoded: EncodedSet, bundle: Bundle) -> list[LabelsPrediction]:
         """The labels whose probability reaches their threshold."""
         scores, limits = self._probabilities(outputs, encoded), thresholds_of(bundle)
         return [
@@ -115,12 +110,16 @@ class MultiLabelTask(TextTask):
             for row in scores
         ]
 
+    def detail_tables(self, metrics: dict[str, Any]) -> list[Table]:
+        """F1 by label."""
+        return f1_tables("label", metrics["f1"])
+
     def _probabilities(self, outputs: Sequence[np.ndarray], encoded: EncodedSet) -> np.ndarray:
         return torch.sigmoid(torch.from_numpy(self.scores(outputs, encoded)).double()).numpy()
 
 
 def _separator_hint(unseen: Sequence[str], known: Container[str]) -> str:
-    """What to do where an unseen label is several known ones in one string."""
+    """Advice to set the separator, if an unseen label consists of several known ones."""
     for name, sign in product(unseen, SEPARATORS):
         if sign in name and all(part.strip() in known for part in name.split(sign)):
             return f"'{name}' seems to be several labels: pass --label-separator '{sign}'."

@@ -1,6 +1,6 @@
-"""Answers: what a fine-tuned model says about an input, one class a task.
+"""Predictions: what a fine-tuned model predicts for one input. One class per task.
 
-Each has a `short` form (what `Run.predict` gives), an object for `--json`, and a line for a person.
+Each has a short form (what `Model.predict` returns), an object for `--json`, and a line for the terminal.
 """
 
 from dataclasses import asdict, dataclass
@@ -30,7 +30,7 @@ class LabelPrediction:
 
 @dataclass(frozen=True, slots=True)
 class LabelsPrediction:
-    """The labels whose score reaches their threshold, none too, and the score of every label."""
+    """The labels whose score reaches their threshold, which may be none, and the score of every label."""
 
     labels: tuple[str, ...]
     scores: dict[str, float]
@@ -81,7 +81,7 @@ class Entity:
 
 @dataclass(frozen=True, slots=True)
 class TagsPrediction:
-    """The words of a sentence, the tag and its score for each, and the entities they spell."""
+    """The words of a sentence, the tag and the score of each, and the entities."""
 
     tokens: tuple[str, ...]
     tags: tuple[str, ...]
@@ -103,13 +103,13 @@ class TagsPrediction:
         }
 
     def as_line(self) -> str:
-        """Word and tag, a line each, and a blank line: a .conll file."""
+        """One line per word with its tag, then a blank line, as in a .conll file."""
         return "".join(f"{token}\t{tag}\n" for token, tag in zip(self.tokens, self.tags, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
 class SpanPrediction:
-    """The answer to a question, where in the context it stands, and its probability; empty: there is none."""
+    """The answer to a question, its offsets in the context, and its probability; empty if there is no answer."""
 
     answer: str
     start: int | None
@@ -126,9 +126,9 @@ class SpanPrediction:
         return asdict(self)
 
     def as_line(self) -> str:
-        """The answer, its characters in the context, and its score."""
-        where = f"{self.start}-{self.end}" if self.start is not None else "no answer"
-        return f"{self.answer}\t{where}\t{self.score:.4f}"
+        """The answer, its offsets in the context, and its score."""
+        offsets = f"{self.start}-{self.end}" if self.start is not None else "no answer"
+        return f"{self.answer}\t{offsets}\t{self.score:.4f}"
 
 
 Prediction = LabelPrediction | LabelsPrediction | ValuePrediction | TagsPrediction | SpanPrediction

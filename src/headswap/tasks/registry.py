@@ -1,4 +1,4 @@
-"""The table of tasks, and which of them a training file shows."""
+"""The table of tasks, and the task of a bundle, of a setting or of a training file."""
 
 import logging
 from pathlib import Path
@@ -28,10 +28,17 @@ TASKS: dict[TaskName, Task] = {
     "tag": TagTask(),
     "span": SpanTask(),
 }
+DEFAULT_TASK = TASKS["classify"]
+"""The task where none is given or recorded."""
+
+
+def named_task(name: TaskName | None) -> Task:
+    """The task of a name; None means the default."""
+    return DEFAULT_TASK if name is None else TASKS[name]
 
 
 def task_of(bundle: Bundle) -> Task:
-    """The task that a bundle was fine-tuned for; a language model has none."""
+    """The task that a bundle was fine-tuned for; for a language model an error."""
     if bundle.model.shape.head == "lm":
         raise InputError(
             f"{bundle.path or 'This bundle'} is a language model without a classification head. "
@@ -41,27 +48,28 @@ def task_of(bundle: Bundle) -> Task:
 
 
 def chosen_task(data: LabelledSettings) -> Task:
-    """The task that is asked for, or the one that the training file shows."""
+    """The task that is set, or the one that the training file is for."""
     if data.task is not None:
         return TASKS[data.task]
-    name, why = shown_task(data)
-    if name != "classify":
-        log.info("The task is %s: %s. (--task says otherwise.)", name, why)
-    return TASKS[name]
+    task, reason = detect_task(data)
+    if task is not DEFAULT_TASK:
+        log.info("The task is %s: %s. Override with --task.", task.name, reason)
+    return task
 
 
-def shown_task(data: LabelledSettings) -> tuple[TaskName, str]:
-    """The task of a training file and what shows it. A number may be a class, so a regression is never guessed."""
+def detect_task(data: LabelledSettings) -> tuple[Task, str]:
+    """The task of a training file, and the reason. A number may be a class, so a regression is never detected."""
     assert data.train is not None
+    default = DEFAULT_TASK, "it has one label per text"
     if is_named(data.train) or data.label_file:
-        return "classify", "it has one label a text"
+        return default
     path = one_file(data.train)
     if extension_of(path) in CONLL_EXTENSIONS:
-        return "tag", f"{path} is a file of words and tags"
+        return TASKS["tag"], f"{path} is a file of words and tags"
     if is_nested(path):
-        return "span", f"{path} is laid out as SQuAD is"
+        return TASKS["span"], f"{path} has the layout of SQuAD"
     if extension_of(path) not in COLUMN_EXTENSIONS:
-        return "classify", "it has one label a text"
+        return default
     row = _first_row(path, {"label_column": data.label_column})
     if row is None:
         columns: dict[TaskName, dict[str, str]] = {
@@ -70,14 +78,14 @@ def shown_task(data: LabelledSettings) -> tuple[TaskName, str]:
         }
         for name, wanted in columns.items():
             if _first_row(path, wanted) is not None:
-                return name, f"{path} has the columns {' and '.join(wanted.values())}"
+                return TASKS[name], f"{path} has the columns {' and '.join(wanted.values())}"
     if row and isinstance(row[0], list):
-        return "multilabel", f"the labels of {path} are lists"
-    return "classify", "it has one label a text"
+        return TASKS["multilabel"], f"the labels of {path} are lists"
+    return default
 
 
 def _first_row(path: Path, wanted: dict[str, str]) -> list[Any] | None:
-    """The wanted values of the first row, or None where a column is missing or nothing can be read."""
+    """The wanted values of the first row, or None if a column is missing or the file cannot be read."""
     try:
         return next((values for _, values in read_rows(path, wanted, Problems())), None)
     except InputError:

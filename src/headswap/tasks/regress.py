@@ -1,4 +1,4 @@
-"""A number a text."""
+"""Regression: one number per text."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,6 +13,8 @@ from headswap.data.config import ColumnSettings
 from headswap.data.labelled import number
 from headswap.data.records import Example
 from headswap.metrics.regression import regression_metrics
+from headswap.objectives.supervised import RegressionObjective
+from headswap.tasks.config import TaskSettings
 from headswap.tasks.predictions import ValuePrediction
 from headswap.tasks.text_task import TextTask
 
@@ -20,34 +22,37 @@ NUM_STRATA = 5
 
 
 class RegressTask(TextTask):
-    """Squared error. Targets are standardised inside, so that one learning rate fits stars and prices alike; answers
-    and errors are in the unit of the labels."""
+    """Squared error. The model is trained on standardised targets, so that one learning rate fits targets of any scale;
+    predictions and errors are in the unit of the labels."""
 
     name = "regress"
     product = "regression model"
-    metrics = ("mse", "mae", "pearson", "spearman", "r2", "loss")
-    shown = ("mse", "mae", "pearson", "r2")
+    selection_metrics = ("mse", "mae", "pearson", "spearman", "r2", "loss")
+    logged_metrics = ("mse", "mae", "pearson", "r2")
+    table_metrics = ("mse", "mae", "pearson", "spearman", "r2")
+    problem_type = "regression"
+    lists_labels = False
 
     def parse(self, columns: ColumnSettings) -> Any:
-        """A finite number."""
+        """The label as a finite number."""
         return number
 
     def labels(self, train: Sequence[Example]) -> tuple[str, ...]:
-        """The head's one output."""
+        """The name of the one output of the head."""
         return ("value",)
 
     def check(self, examples: Sequence[Example], labels: Sequence[str], *, role: str) -> None:
-        """Any number will do."""
+        """Every number is allowed."""
 
-    def begin(self, state: TaskState, train: Sequence[Example]) -> TaskState:
-        """Mean and spread of the training targets."""
+    def initial_state(self, state: TaskState, train: Sequence[Example]) -> TaskState:
+        """Mean and standard deviation of the training targets."""
         values = np.array([example.value for example in train])
         if not values.std() > 0:
             raise InputError(f"{train[0].source}: all labels are {values[0]:g}, so there is nothing to learn.")
         return state.changed(target_mean=float(values.mean()), target_std=float(values.std()))
 
     def strata(self, examples: Sequence[Example]) -> list[str]:
-        """Fifths of the values."""
+        """The quintile of each value."""
         values = np.array([example.value for example in examples])
         bounds = np.unique(np.quantile(values, np.arange(1, NUM_STRATA) / NUM_STRATA))
         return [str(part) for part in np.searchsorted(bounds, values, side="right")]
@@ -57,11 +62,15 @@ class RegressTask(TextTask):
         values = np.array([example.value for example in examples])
         return ((values - bundle.task.target_mean) / bundle.task.target_std).astype(np.float32)
 
+    def objective(self, training: TaskSettings, encoded: EncodedSet, labels: Sequence[str]) -> RegressionObjective:
+        """Squared error."""
+        return RegressionObjective()
+
     def average(self, scores: np.ndarray) -> np.ndarray:
         """The mean."""
         return scores.mean(axis=0)
 
-    def measure(
+    def evaluate(
         self, outputs: Sequence[np.ndarray], encoded: EncodedSet, bundle: Bundle, *, is_final: bool = False
     ) -> dict[str, Any]:
         """Errors in the unit of the labels, correlations, and the share of variance explained."""
@@ -69,7 +78,7 @@ class RegressTask(TextTask):
         metrics = regression_metrics(values, self._values(outputs, encoded, bundle), is_final=is_final)
         return {"loss": metrics["mse"] / bundle.task.target_std**2} | metrics
 
-    def answers(self, outputs: Sequence[np.ndarray], encoded: EncodedSet, bundle: Bundle) -> list[ValuePrediction]:
+    def predictions(self, outputs: Sequence[np.ndarray], encoded: EncodedSet, bundle: Bundle) -> list[ValuePrediction]:
         """The number, in the unit of the labels."""
         return [ValuePrediction(float(value)) for value in self._values(outputs, encoded, bundle)]
 

@@ -1,8 +1,9 @@
-"""The answer to a question, inside a context.
+"""Question answering: the answer to a question as a span of a context.
 
-A sequence is `<sos> question <sep> context`; a long context is read in windows that overlap, the question in front of
-each. The head gives two distributions over a sequence: where the answer begins and where it ends. A window without the
-answer has `<sos>` for both. Of all windows the most probable pair wins; offsets are characters of the context.
+A sequence is `<sos> question <sep> context`. A long context is read in overlapping windows, each with the question in
+front. The head gives two distributions over the tokens of a sequence: the start and the end of the answer. In a window
+without the answer both targets are `<sos>`. The most probable span of all windows is predicted; offsets are characters
+of the context.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,6 +22,9 @@ from headswap.data.questions import read_questions
 from headswap.data.records import SpanExample
 from headswap.data.stratify import stratified_split
 from headswap.metrics.squad import span_metrics
+from headswap.objectives.supervised import SpanObjective
+from headswap.tasks.config import TaskSettings
+from headswap.tasks.inputs import InputColumns, InputForm, SecondInput
 from headswap.tasks.predictions import SpanPrediction
 from headswap.tasks.task import Task, length_of
 
@@ -28,7 +32,7 @@ FEWEST_CONTEXTS = 5
 
 
 class Found(NamedTuple):
-    """An answer's place in the context and its log-probability."""
+    """The log-probability of an answer and its offsets in the context."""
 
     score: float
     start: int
@@ -37,14 +41,14 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True)
 class ContextRow(Row):
-    """A question with one window of its context: of each token where it stands in the context, -1 outside of it."""
+    """A question with one window of its context; `starts` and `ends` are offsets in it, -1 for other tokens."""
 
     starts: np.ndarray = field(default_factory=nothing)
     ends: np.ndarray = field(default_factory=nothing)
 
 
 class SpanTask(Task):
-    """Cross entropy of the first and the last token of the answer; scored by exact match and F1, as SQuAD is."""
+    """Cross entropy of the first and the last token of the answer; evaluated by exact match and F1, as in SQuAD."""
 
     name = "span"
     head = "span"
@@ -53,44 +57,46 @@ class SpanTask(Task):
     noun = "question"
     product = "question answerer"
     columns = ("context_column", "question_column", "answers_column")
-    metrics = ("f1", "exact_match", "loss")
-    shown = ("exact_match", "f1")
+    selection_metrics = ("f1", "exact_match", "loss")
+    logged_metrics = ("exact_match", "f1")
+    table_metrics = ("f1", "exact_match")
     settings = ("max_answer_length",)
+    lists_labels = False
 
     def read(self, source: str, columns: ColumnSettings, label_file: str | None = None) -> list[SpanExample]:
         """Questions with contexts and answers."""
         if label_file:
-            raise InputError(f"Answers stand beside their questions; leave out --label-file {label_file}.")
+            raise InputError(f"Answers are in the same file as their questions; leave out --label-file {label_file}.")
         return read_questions(source, columns)
 
     def labels(self, train: Sequence[SpanExample]) -> tuple[str, ...]:
-        """The head's two outputs."""
+        """The names of the two outputs of the head."""
         if not any(example.answers for example in train):
             raise InputError(f"{train[0].source} has no answer to any question. There is nothing to learn.")
         return ("start", "end")
 
     def check(self, examples: Sequence[SpanExample], labels: Sequence[str], *, role: str) -> None:
-        """Any answer will do."""
+        """Every answer is allowed."""
 
-    def begin(self, state: TaskState, train: Sequence[SpanExample]) -> TaskState:
-        """Whether a question may have no answer."""
+    def initial_state(self, state: TaskState, train: Sequence[SpanExample]) -> TaskState:
+        """Whether an empty answer may be predicted."""
         return state.changed(has_unanswerable=any(not example.answers for example in train))
 
     def hold_out(self, examples: Sequence[SpanExample], fraction: float, seed: int) -> tuple[list[int], list[int]]:
-        """Whole contexts are held out: a context that was trained on is no test of reading."""
+        """Whole contexts are held out, so that no held-out context was trained on."""
         contexts = {example.context: example for example in examples}
         if len(contexts) < FEWEST_CONTEXTS:
             return super().hold_out(examples, fraction, seed)
-        own = list(contexts.values())
-        _, chosen = stratified_split(own, fraction, seed, strata=[""] * len(own))
-        held = {own[index].context for index in chosen}
+        unique = list(contexts.values())
+        _, chosen = stratified_split(unique, fraction, seed, strata=[""] * len(unique))
+        held_out = {unique[index].context for index in chosen}
         sides: tuple[list[int], list[int]] = ([], [])
         for number, example in enumerate(examples):
-            sides[example.context in held].append(number)
+            sides[example.context in held_out].append(number)
         return sides
 
-    def layout(self, examples: Sequence[SpanExample], bundle: Bundle) -> EncodedSet:
-        """A row a window of a context, the question in front."""
+    def encode_inputs(self, examples: Sequence[SpanExample], bundle: Bundle) -> EncodedSet:
+        """One row per window of a context, with the question in front."""
         tokenizer, limit = bundle.tokenizer, length_of(bundle)
         if tokenizer.sep_id is None:
             raise SettingError(
@@ -122,35 +128,35 @@ class SpanTask(Task):
         return EncodedSet(examples, rows, num_tokens, num_truncated, notes)
 
     def with_targets(self, encoded: EncodedSet, bundle: Bundle) -> EncodedSet:
-        """Where the first right answer begins and ends in each window; `<sos>` where it is not whole in it."""
+        """Start and end of the first right answer in each window; `<sos>` if the window does not contain all of it."""
         rows: list[Row] = []
-        reached: set[int] = set()
+        found: set[int] = set()
         for row in encoded.rows:
             assert isinstance(row, ContextRow)
             answers = encoded.examples[row.example].answers
             places = tokens_of(row, answers[0].start, answers[0].start + len(answers[0].text)) if answers else None
             if places is not None:
-                reached.add(row.example)
+                found.add(row.example)
             index = np.array(places or (0, 0), dtype=np.int64)
             rows.append(replace(row, target_index=index, target_value=np.array([0, 1])))
         notes = list(encoded.notes)
         wanted = sum(1 for example in encoded.examples if example.answers)
-        if cut := wanted - len(reached):
-            notes.append(f"{counted(cut, 'answer')} not whole in any window; raise --doc-stride or --max-length")
+        if cut := wanted - len(found):
+            notes.append(f"{counted(cut, 'answer')} not completely in any window; raise --doc-stride or --max-length")
         return replace(encoded, rows=rows, notes=tuple(notes))
 
-    def measure(
+    def evaluate(
         self, outputs: Sequence[np.ndarray], encoded: EncodedSet, bundle: Bundle, *, is_final: bool = False
     ) -> dict[str, Any]:
-        """Exact match and F1 over questions, and the loss a window's start or end."""
+        """Exact match and F1 per question, and the mean loss of starts and ends."""
         targets = zip(encoded.rows, outputs, strict=True)
         losses = [-output[row.target_index, row.target_value].astype(np.float64) for row, output in targets]
-        answers = [answer.answer for answer in self.answers(outputs, encoded, bundle)]
+        answers = [prediction.answer for prediction in self.predictions(outputs, encoded, bundle)]
         metrics = span_metrics(answers, encoded.examples, is_final=is_final)
         return {"loss": float(np.concatenate(losses).mean())} | metrics
 
     def inputs(self, given: Sequence[Any], bundle: Bundle) -> list[SpanExample]:
-        """Questions with their contexts, as pairs or as objects."""
+        """Questions with their contexts, as pairs or as mappings."""
         examples = []
         for number, one in enumerate(given, 1):
             parts: Any = (one.get("question"), one.get("context")) if isinstance(one, Mapping) else one
@@ -162,29 +168,42 @@ class SpanTask(Task):
             examples.append(SpanExample(question, context, (), "predict", number))
         return examples
 
-    def answers(self, outputs: Sequence[np.ndarray], encoded: EncodedSet, bundle: Bundle) -> list[SpanPrediction]:
-        """The most probable answer over all windows; an empty one if that is more probable still."""
+    def predictions(self, outputs: Sequence[np.ndarray], encoded: EncodedSet, bundle: Bundle) -> list[SpanPrediction]:
+        """The most probable answer over all windows, or an empty answer if that is more probable."""
         best: list[Found | None] = [None] * len(encoded.examples)
-        nothing = np.full(len(encoded.examples), np.inf)
+        empty = np.full(len(encoded.examples), np.inf)
         for row, output in zip(encoded.rows, outputs, strict=True):
             assert isinstance(row, ContextRow)
             found = best_span(row, output, longest=bundle.task.max_answer_length)
-            before = best[row.example]
-            if found is not None and (before is None or found.score > before.score):
+            previous = best[row.example]
+            if found is not None and (previous is None or found.score > previous.score):
                 best[row.example] = found
-            nothing[row.example] = min(nothing[row.example], output[0].sum())
-        answers = []
-        for example, found, empty in zip(encoded.examples, best, nothing, strict=True):
-            if found is None or (bundle.task.has_unanswerable and empty > found.score):
-                answers.append(SpanPrediction("", None, None, float(np.exp(empty))))
+            empty[row.example] = min(empty[row.example], output[0].sum())
+        predictions = []
+        for example, found, empty_score in zip(encoded.examples, best, empty, strict=True):
+            if found is None or (bundle.task.has_unanswerable and empty_score > found.score):
+                predictions.append(SpanPrediction("", None, None, float(np.exp(empty_score))))
             else:
                 text = example.context[found.start : found.end]
-                answers.append(SpanPrediction(text, found.start, found.end, float(np.exp(found.score))))
-        return answers
+                predictions.append(SpanPrediction(text, found.start, found.end, float(np.exp(found.score))))
+        return predictions
+
+    def objective(self, training: TaskSettings, encoded: EncodedSet, labels: Sequence[str]) -> SpanObjective:
+        """Cross entropy of start and end."""
+        return SpanObjective()
+
+    def needs_sep(self, columns: ColumnSettings) -> bool:
+        """A question and its context are separated by `<sep>`."""
+        return True
+
+    def input_form(self, state: TaskState) -> InputForm:
+        """Questions about contexts."""
+        del state
+        return QUESTIONS
 
 
 def tokens_of(row: ContextRow, begin: int, end: int) -> tuple[int, int] | None:
-    """The first and the last token of characters begin..end, if a window holds all of them."""
+    """The first and the last token of the characters begin..end, if the window contains all of them."""
     is_inside = (row.starts < end) & (row.ends > begin) & (row.ends > row.starts)
     places = np.flatnonzero(is_inside)
     if not len(places) or row.starts[places[0]] > begin or row.ends[places[-1]] < end:
@@ -193,14 +212,35 @@ def tokens_of(row: ContextRow, begin: int, end: int) -> tuple[int, int] | None:
 
 
 def best_span(row: ContextRow, output: np.ndarray, *, longest: int) -> Found | None:
-    """The most probable (start, end) of a window, at most `longest` tokens apart."""
+    """The most probable (start, end) of a window, at most `longest` tokens long."""
     is_real = (row.starts >= 0) & (row.ends > row.starts)
     starts = np.where(is_real, output[:, 0].astype(np.float64), -np.inf)
     ends = np.where(is_real, output[:, 1].astype(np.float64), -np.inf)
-    best, place = -np.inf, (0, 0)
+    best, span = -np.inf, (0, 0)
     for gap in range(min(longest, len(starts))):
         scores = starts[: len(starts) - gap] + ends[gap:]
         first = int(scores.argmax())
         if scores[first] > best:
-            best, place = float(scores[first]), (first, first + gap)
-    return Found(best, int(row.starts[place[0]]), int(row.ends[place[1]])) if np.isfinite(best) else None
+            best, span = float(scores[first]), (first, first + gap)
+    return Found(best, int(row.starts[span[0]]), int(row.ends[span[1]])) if np.isfinite(best) else None
+
+
+def _read_question_file(file: str, columns: InputColumns) -> list[tuple[str, str]]:
+    """(question, context) for every row of a file, or for SQuAD's layout."""
+    default = ColumnSettings()
+    names = ColumnSettings(
+        question_column=columns.question_column or default.question_column,
+        context_column=columns.context_column or default.context_column,
+    )
+    return [(example.question, example.context) for example in read_questions(file, names, needs_answers=False)]
+
+
+QUESTIONS = InputForm(
+    columns=("question_column", "context_column"),
+    second=SecondInput(
+        "question",
+        "questions about a context",
+        join=lambda context, question: (question, context),
+        read_file=_read_question_file,
+    ),
+)

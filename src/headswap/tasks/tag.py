@@ -1,12 +1,13 @@
-"""A tag a word.
+"""Tagging: one tag per word.
 
-A word is read at the first piece that the tokenizer makes of it, found by characters, so it works for every kind of
-tokenizer. A sentence longer than the limit is read in windows that overlap, and each word is read in the one that shows
-most of its surroundings: every word has exactly one place, in training and in scoring, and none is left out of a score.
+A word is scored at its first token, which is found by character offsets, so every kind of tokenizer can be used. A
+sentence longer than the limit is read in overlapping windows, and each word is scored in the window with the most
+context around it: every word is scored exactly once, in training and in evaluation.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,28 +16,32 @@ import torch
 from headswap.batches.labelled_rows import NOTHING, EncodedSet, Row, nothing
 from headswap.batches.long_texts import home_windows, window_spans
 from headswap.bundle.bundle import Bundle
-from headswap.core.errors import InputError, counted
+from headswap.bundle.task_state import TaskState
+from headswap.core.errors import InputError, SettingError, counted
+from headswap.data.columns import COLUMN_EXTENSIONS
 from headswap.data.config import ColumnSettings
+from headswap.data.open_text import extension_of
 from headswap.data.records import TaggedExample
-from headswap.data.tagged import OUTSIDE, check_tags, read_tagged, split_words, tag_names
+from headswap.data.tagged import CONLL_EXTENSIONS, OUTSIDE, check_tags, read_tagged, split_words, tag_names
 from headswap.metrics.entities import entities_of, tagging_metrics
-from headswap.objectives.supervised import TaggingObjective
+from headswap.objectives.supervised import ClassificationObjective
 from headswap.tasks.classify import balanced_weights
 from headswap.tasks.config import TaskSettings
+from headswap.tasks.inputs import InputColumns, InputForm
 from headswap.tasks.predictions import Entity, TagsPrediction
-from headswap.tasks.task import Task, length_of
+from headswap.tasks.task import Table, Task, f1_tables, length_of
 from headswap.tokens.tokenizer import PlacedIds
 
 
 @dataclass(frozen=True)
 class WordRow(Row):
-    """A sentence or a window of one; `wanted` are first pieces, `words` the words they begin."""
+    """A sentence or a window of it; `wanted` are the first tokens of words, `words` the numbers of these words."""
 
     words: np.ndarray = field(default_factory=nothing)
 
 
 class TagTask(Task):
-    """Cross entropy at the first piece of every word; scored by entities, as seqeval counts them."""
+    """Cross entropy at the first token of every word; evaluated by entities, as seqeval counts them."""
 
     name = "tag"
     head = "tag"
@@ -45,14 +50,15 @@ class TagTask(Task):
     noun = "sentence"
     product = "tagger"
     columns = ("tokens_column", "tags_column", "conll_word_column", "conll_tag_column")
-    metrics = ("f1", "macro_f1", "accuracy", "loss")
-    shown = ("f1", "accuracy")
+    selection_metrics = ("f1", "macro_f1", "accuracy", "loss")
+    logged_metrics = ("f1", "accuracy")
+    table_metrics = ("f1", "precision", "recall", "accuracy")
     settings = ("label_smoothing_factor", "class_weight")
 
     def read(self, source: str, columns: ColumnSettings, label_file: str | None = None) -> list[TaggedExample]:
         """Sentences with their tags."""
         if label_file:
-            raise InputError(f"Tags stand beside their words; leave out --label-file {label_file}.")
+            raise InputError(f"Tags are in the same file as their words; leave out --label-file {label_file}.")
         return read_tagged(source, columns)
 
     def labels(self, train: Sequence[TaggedExample]) -> tuple[str, ...]:
@@ -60,24 +66,24 @@ class TagTask(Task):
         return tuple(tag_names(train))
 
     def check(self, examples: Sequence[TaggedExample], labels: Sequence[str], *, role: str) -> None:
-        """A tag that train has not is an error."""
+        """A tag that is not in train is an error."""
         check_tags(examples, labels, role=role)
 
-    def layout(self, examples: Sequence[TaggedExample], bundle: Bundle) -> EncodedSet:
-        """A row a sentence, or a row a window, each with the words that are read in it."""
+    def encode_inputs(self, examples: Sequence[TaggedExample], bundle: Bundle) -> EncodedSet:
+        """One row per sentence or per window, each with the words that are scored in it."""
         room = length_of(bundle) - 1
         rows: list[Row] = []
         num_tokens = num_long = num_unread = 0
-        encoded = bundle.tokenizer.encode_batch_placed([example.text for example in examples])
-        for number, (example, pieces) in enumerate(zip(examples, encoded, strict=True)):
-            words, first_pieces = first_pieces_of(example.tokens, pieces)
+        placed = bundle.tokenizer.encode_batch_placed([example.text for example in examples])
+        for number, (example, pieces) in enumerate(zip(examples, placed, strict=True)):
+            words, first_tokens = first_tokens_of(example.tokens, pieces)
             spans = window_spans(len(pieces.ids), room, bundle.task.doc_stride)
-            homes = home_windows(first_pieces, spans) if len(words) else NOTHING
+            homes = home_windows(first_tokens, spans) if len(words) else NOTHING
             for window, (start, end) in enumerate(spans):
                 is_here = homes == window
                 if is_here.any():
                     ids = np.concatenate(([bundle.tokenizer.sos_id], pieces.ids[start:end]))
-                    wanted = first_pieces[is_here] - start + 1
+                    wanted = first_tokens[is_here] - start + 1
                     rows.append(WordRow(number, ids, wanted=wanted, words=words[is_here]))
             num_tokens += len(pieces.ids) + 1
             num_long += len(spans) > 1
@@ -86,11 +92,11 @@ class TagTask(Task):
         if num_long:
             notes.append(f"{counted(num_long, 'sentence')} longer than {room + 1} tokens, read in windows")
         if num_unread:
-            notes.append(f"{counted(num_unread, 'word')} that the tokenizer leaves nothing of, scored as {OUTSIDE}")
+            notes.append(f"{counted(num_unread, 'word')} without any token, scored as {OUTSIDE}")
         return EncodedSet(examples, rows, num_tokens, 0, tuple(notes))
 
     def with_targets(self, encoded: EncodedSet, bundle: Bundle) -> EncodedSet:
-        """The tag of every word, at its first piece."""
+        """The tag of every word, at its first token."""
         numbers = {tag: number for number, tag in enumerate(bundle.labels)}
         rows: list[Row] = []
         for row in encoded.rows:
@@ -101,17 +107,17 @@ class TagTask(Task):
             rows.append(replace(row, target_index=row.wanted, target_value=values))
         return replace(encoded, rows=rows)
 
-    def objective(self, training: TaskSettings, encoded: EncodedSet, labels: Sequence[str]) -> TaggingObjective:
-        """Cross entropy, weighted and smoothed as asked."""
+    def objective(self, training: TaskSettings, encoded: EncodedSet, labels: Sequence[str]) -> ClassificationObjective:
+        """Cross entropy with label smoothing and class weights as set."""
         weights = None
         if training.class_weight == "balanced":
             weights = balanced_weights(np.concatenate([row.target_value for row in encoded.rows]), len(labels))
-        return TaggingObjective(label_smoothing=training.label_smoothing_factor, class_weights=weights)
+        return ClassificationObjective(label_smoothing=training.label_smoothing_factor, class_weights=weights)
 
-    def measure(
+    def evaluate(
         self, outputs: Sequence[np.ndarray], encoded: EncodedSet, bundle: Bundle, *, is_final: bool = False
     ) -> dict[str, Any]:
-        """Entity precision, recall and F1, and the loss a word."""
+        """Entity precision, recall and F1, and the loss per word."""
         logits = torch.from_numpy(np.concatenate(list(outputs))).double()
         targets = torch.from_numpy(np.concatenate([row.target_value for row in encoded.rows]))
         tags, _ = self._tags(outputs, encoded, bundle)
@@ -121,7 +127,7 @@ class TagTask(Task):
         return {"loss": loss} | metrics | {"num_unread_words": metrics["num_words"] - len(targets)}
 
     def inputs(self, given: Sequence[Any], bundle: Bundle) -> list[TaggedExample]:
-        """Sentences as words, or as raw texts that are split into words."""
+        """Sentences as lists of words, or as texts, which are split into words."""
         examples = []
         for number, one in enumerate(given, 1):
             words = split_words(one) if isinstance(one, str) else tuple(one)
@@ -132,17 +138,26 @@ class TagTask(Task):
             examples.append(TaggedExample(words, (), "predict", number))
         return examples
 
-    def answers(self, outputs: Sequence[np.ndarray], encoded: EncodedSet, bundle: Bundle) -> list[TagsPrediction]:
-        """The most probable tag of every word, and the entities they spell."""
-        every, scores = self._tags(outputs, encoded, bundle)
-        answers = []
-        for example, tags, own in zip(encoded.examples, every, scores, strict=True):
+    def predictions(self, outputs: Sequence[np.ndarray], encoded: EncodedSet, bundle: Bundle) -> list[TagsPrediction]:
+        """The most probable tag of every word, and the entities."""
+        all_tags, all_scores = self._tags(outputs, encoded, bundle)
+        predictions = []
+        for example, tags, scores in zip(encoded.examples, all_tags, all_scores, strict=True):
             entities = tuple(
                 Entity(span.type, span.start, span.end, " ".join(example.tokens[span.start : span.end]))
                 for span in entities_of(tags)
             )
-            answers.append(TagsPrediction(example.tokens, tuple(tags), tuple(own), entities))
-        return answers
+            predictions.append(TagsPrediction(example.tokens, tuple(tags), tuple(scores), entities))
+        return predictions
+
+    def input_form(self, state: TaskState) -> InputForm:
+        """Sentences as texts or as words."""
+        del state
+        return SENTENCES
+
+    def detail_tables(self, metrics: dict[str, Any]) -> list[Table]:
+        """F1 by type of entity."""
+        return f1_tables("type", metrics["f1_by_type"])
 
     def _tags(
         self, outputs: Sequence[np.ndarray], encoded: EncodedSet, bundle: Bundle
@@ -160,10 +175,10 @@ class TagTask(Task):
         return tags, scores
 
 
-def first_pieces_of(tokens: Sequence[str], pieces: PlacedIds) -> tuple[np.ndarray, np.ndarray]:
-    """(words, first pieces): which piece of the words, joined by blanks, begins each of them.
+def first_tokens_of(tokens: Sequence[str], pieces: PlacedIds) -> tuple[np.ndarray, np.ndarray]:
+    """(words, first tokens): the numbers of the words that have a token, and the position of the first token of each.
 
-    A word that the tokenizer leaves nothing of is not among them.
+    `pieces` are the tokens of the words, joined by blanks. A word without any token is left out.
     """
     lengths = np.array([len(token) for token in tokens])
     begins = np.cumsum(lengths + 1) - lengths - 1
@@ -171,3 +186,17 @@ def first_pieces_of(tokens: Sequence[str], pieces: PlacedIds) -> tuple[np.ndarra
     numbers = np.searchsorted(begins, pieces.starts[is_real], side="right") - 1
     words, first = np.unique(numbers, return_index=True)
     return words, np.flatnonzero(is_real)[first]
+
+
+def _read_sentences(file: str, columns: InputColumns) -> list[Any] | None:
+    """Words from a .conll file or a tokens column; None for a plain text file, whose lines are texts."""
+    extension = extension_of(Path(file))
+    if extension not in CONLL_EXTENSIONS | COLUMN_EXTENSIONS:
+        if columns.tokens_column is not None:
+            raise SettingError(f"tokens_column is '{columns.tokens_column}', but {file} has no columns. Leave it out.")
+        return None
+    names = ColumnSettings(tokens_column=columns.tokens_column or ColumnSettings().tokens_column)
+    return [example.tokens for example in read_tagged(file, names, needs_tags=False)]
+
+
+SENTENCES = InputForm(columns=("text_column", "tokens_column"), read_file=_read_sentences)

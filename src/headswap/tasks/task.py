@@ -1,30 +1,43 @@
-"""What a task is: everything between a labelled file and an answer that is not the model or the loop.
+"""The interface of a task: everything between a labelled file and a prediction that is neither model nor training loop.
 
-A task reads examples, says which labels there are, turns examples into rows, names the objective and the head, measures
-what the head said, and turns it into answers. Adding one is a class, a line in `table.py` and a contract fixture.
+A task reads examples, lists the labels, turns examples into rows, chooses the objective and the head, computes metrics
+from the head's outputs, and turns outputs into predictions. It also declares what other rooms need: the columns it
+reads, the metrics in its tables, its inputs on the command line. Adding a task takes one class, one line in `TASKS`
+(registry.py) and its name in `TaskName` (data/config.py); baselines are optional (baselines/registry.py).
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
 from headswap.batches.labelled_rows import EncodedSet
 from headswap.bundle.bundle import Bundle
 from headswap.bundle.task_state import TaskState
+from headswap.bundle.uses import USES
 from headswap.core.errors import SettingError, listed
 from headswap.data.config import ColumnSettings, LabelledSettings, TaskName
 from headswap.data.stratify import stratified_split
 from headswap.model.shape import Direction, HeadKind, Pooling
-from headswap.objectives.supervised import SUPERVISED, SupervisedObjective
+from headswap.objectives.supervised import SupervisedObjective
 from headswap.tasks.config import TaskSettings
+from headswap.tasks.inputs import TEXTS, InputForm
 
 COLUMNS = tuple(ColumnSettings.model_fields)
 AnyTaskSettings = TypeVar("AnyTaskSettings", bound=TaskSettings)
 LOWER_IS_BETTER = frozenset({"loss", "mse", "mae"})
 WORST = -1e9
+MAX_F1_ROWS = 30
+
+
+class Table(NamedTuple):
+    """A table of results, for the command line."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: list[tuple[Any, ...]]
 
 
 class Task(ABC):
@@ -33,139 +46,189 @@ class Task(ABC):
     name: ClassVar[TaskName]
     head: ClassVar[HeadKind]
     is_per_token: ClassVar[bool] = False
-    """Whether the head reads token by token instead of pooling a sequence."""
+    """Whether the head scores every token; otherwise it scores the pooled sequence."""
     direction: ClassVar[Direction] = "causal"
-    """Attention direction of a base from scratch, by default."""
+    """Default attention direction of a base from scratch."""
     noun: ClassVar[str]
-    """What one example is."""
+    """What one example is, for messages: text, sentence, question."""
     product: ClassVar[str]
-    """What is made, as in: The classifier is in ..."""
+    """What fine-tuning produces, for messages: classifier, tagger."""
     columns: ClassVar[tuple[str, ...]]
-    """The settings of `ColumnSettings` that it reads by."""
-    metrics: ClassVar[tuple[str, ...]]
-    """What the best epoch may be chosen by, the default first."""
-    shown: ClassVar[tuple[str, ...]]
-    """What is written down at every evaluation besides the loss."""
-    longs: ClassVar[tuple[str, ...]] = ("windows",)
-    """What can be done with long inputs, the default first."""
+    """The settings of `ColumnSettings` that it reads."""
+    selection_metrics: ClassVar[tuple[str, ...]]
+    """The metrics by which the best epoch can be chosen; the first is the default."""
+    logged_metrics: ClassVar[tuple[str, ...]]
+    """The metrics that are logged at every evaluation, in addition to the loss."""
+    table_metrics: ClassVar[tuple[str, ...]]
+    """The metrics in tables of results; the first has an interval."""
+    long_modes: ClassVar[tuple[str, ...]] = ("windows",)
+    """What can be done with long inputs; the first is the default."""
     settings: ClassVar[tuple[str, ...]] = ()
-    """Which of label_smoothing_factor, class_weight and max_answer_length mean something to it."""
+    """Which of label_smoothing_factor, class_weight and max_answer_length have an effect."""
+    problem_type: ClassVar[str | None] = None
+    """Hugging Face's `problem_type`, where it has one."""
+    lists_labels: ClassVar[bool] = True
+    """Whether the labels are names from the training set; otherwise they only name the outputs of the head."""
+    keeps_predictions: ClassVar[bool] = False
+    """Whether a run saves its test predictions (predictions.npz), which `study` and `compare` need."""
 
     @abstractmethod
     def read(self, source: str, columns: ColumnSettings, label_file: str | None = None) -> list[Any]:
-        """The examples of a labelled set; all that is wrong with it is one error."""
+        """The examples of a labelled set; all its problems are raised as one error."""
 
     @abstractmethod
     def labels(self, train: Sequence[Any]) -> tuple[str, ...]:
-        """The labels of a training set, one for each output of the head."""
+        """The labels of a training set, one per output of the head."""
 
     @abstractmethod
     def check(self, examples: Sequence[Any], labels: Sequence[str], *, role: str) -> None:
-        """Raise if a set has what train has not."""
+        """Raise an error if a set has labels that are not in train."""
 
     @abstractmethod
-    def layout(self, examples: Sequence[Any], bundle: Bundle) -> EncodedSet:
+    def encode_inputs(self, examples: Sequence[Any], bundle: Bundle) -> EncodedSet:
         """The rows of examples, without targets."""
 
     @abstractmethod
     def with_targets(self, encoded: EncodedSet, bundle: Bundle) -> EncodedSet:
-        """The same rows with what is to be predicted."""
+        """The same rows with their targets."""
 
     @abstractmethod
-    def measure(
+    def objective(self, training: TaskSettings, encoded: EncodedSet, labels: Sequence[str]) -> SupervisedObjective:
+        """The training objective of the head."""
+
+    @abstractmethod
+    def evaluate(
         self, outputs: Sequence[np.ndarray], encoded: EncodedSet, bundle: Bundle, *, is_final: bool = False
     ) -> dict[str, Any]:
-        """Every metric, from the head's scores; a final one with the interval of the first."""
+        """All metrics, from the outputs of the head; a final evaluation includes the interval of the first metric."""
 
     @abstractmethod
     def inputs(self, given: Sequence[Any], bundle: Bundle) -> list[Any]:
-        """Examples without labels, from what a user asks about; what is wrong is an error."""
+        """Examples without labels, from the inputs of `predict`; a wrong input is an error."""
 
     @abstractmethod
-    def answers(self, outputs: Sequence[np.ndarray], encoded: EncodedSet, bundle: Bundle) -> list[Any]:
-        """What the scores say, an answer an example."""
+    def predictions(self, outputs: Sequence[np.ndarray], encoded: EncodedSet, bundle: Bundle) -> list[Any]:
+        """One prediction per example, from the outputs of the head."""
 
     def encode(self, examples: Sequence[Any], bundle: Bundle) -> EncodedSet:
         """The rows of examples with their targets."""
-        return self.with_targets(self.layout(examples, bundle), bundle)
+        return self.with_targets(self.encode_inputs(examples, bundle), bundle)
 
-    def begin(self, state: TaskState, train: Sequence[Any]) -> TaskState:
-        """What is known of a training set before the first step."""
+    def initial_state(self, state: TaskState, train: Sequence[Any]) -> TaskState:
+        """The task state with what is computed from the training set before the first step."""
         del train
         return state
 
-    def choose(self, outputs: Sequence[np.ndarray], encoded: EncodedSet, bundle: Bundle) -> Bundle:
-        """The bundle with what is chosen on validation once the weights stand."""
+    def choose_thresholds(self, outputs: Sequence[np.ndarray], encoded: EncodedSet, bundle: Bundle) -> Bundle:
+        """The bundle with the thresholds that are chosen on validation, where a task has any."""
         del outputs, encoded
         return bundle
 
     def strata(self, examples: Sequence[Any]) -> list[str]:
-        """By what a choice of examples keeps its shares."""
+        """The group of each example, whose share is kept when examples are sampled or held out."""
         return ["" for _ in examples]
 
     def hold_out(self, examples: Sequence[Any], fraction: float, seed: int) -> tuple[list[int], list[int]]:
-        """Indices of the rest and of the held-out part."""
+        """Indices of the remaining and of the held-out examples."""
         return stratified_split(examples, fraction, seed, strata=self.strata(examples))
 
-    def objective(self, training: TaskSettings, encoded: EncodedSet, labels: Sequence[str]) -> SupervisedObjective:
-        """What the head is taught."""
-        del training, encoded, labels
-        return SUPERVISED[self.name]()
-
-    def warn(self, metrics: dict[str, Any], *, role: str) -> None:
-        """Say what is suspicious about a score."""
+    def warn_of_problems(self, metrics: dict[str, Any], *, role: str) -> None:
+        """Log a warning if the metrics indicate a problem."""
         del metrics, role
 
+    # Settings
+
     def resolve(self, training: AnyTaskSettings) -> AnyTaskSettings:
-        """The settings with the task's own defaults; what would have no effect is refused."""
-        metric, long = training.metric_for_best_model or self.metrics[0], training.long or self.longs[0]
-        if metric not in self.metrics:
+        """The settings with the defaults of the task; settings without effect are errors."""
+        metric = training.metric_for_best_model or self.selection_metrics[0]
+        long = training.long or self.long_modes[0]
+        if metric not in self.selection_metrics:
             raise SettingError(
-                f"metric_for_best_model is '{metric}', but the task {self.name} has {listed(self.metrics)}."
+                f"metric_for_best_model is '{metric}', but the task {self.name} has {listed(self.selection_metrics)}."
             )
-        if long not in self.longs:
-            raise SettingError(f"long is '{long}', but the task {self.name} has {listed(self.longs)}.")
+        if long not in self.long_modes:
+            raise SettingError(f"long is '{long}', but the task {self.name} has {listed(self.long_modes)}.")
         if training.doc_stride is not None and long != "windows":
             raise SettingError("doc_stride is for windows. Pass --long windows, or leave it out.")
         for name in training.not_default(["label_smoothing_factor", "class_weight", "max_answer_length"]):
             if name not in self.settings:
-                raise SettingError(f"{name} has no meaning for the task {self.name}. Leave it out.")
+                raise SettingError(f"{name} has no effect on the task {self.name}. Leave it out.")
         return training.changed(metric_for_best_model=metric, long=long)
 
     def check_columns(self, columns: ColumnSettings) -> None:
-        """Refuse names of columns that this task does not read."""
-        if idle := [name for name in columns.not_default(COLUMNS) if name not in self.columns]:
-            raise SettingError(
-                f"{', '.join(idle)} cannot be set: the task {self.name} does not read it.{_reader_hint(idle, columns)}"
-            )
+        """Refuse column settings that this task does not read."""
+        if unread := [name for name in columns.not_default(COLUMNS) if name not in self.columns]:
+            hint = _reader_hint(unread, columns)
+            raise SettingError(f"{', '.join(unread)} cannot be set: the task {self.name} does not read it.{hint}")
 
     def check_pooling(self, pooling: Pooling | None) -> None:
-        """Refuse settings of a head that this task's does not have."""
+        """Refuse pooling for a head that scores tokens."""
         if self.is_per_token and pooling not in (None, "mean"):
             raise SettingError(f"pooling cannot be set: the head of the task {self.name} reads token by token.")
 
-    def score(self, metrics: dict[str, Any], name: str) -> list[float]:
-        """What the best epoch is chosen by, higher is better; many ties on a small set, which the loss decides."""
+    def needs_sep(self, columns: ColumnSettings) -> bool:
+        """Whether inputs have two parts, so that the tokenizer needs `<sep>`."""
+        return columns.text_pair_column is not None
+
+    def selection_score(self, metrics: dict[str, Any], name: str) -> list[float]:
+        """The score by which the best epoch is chosen, higher is better; the loss decides ties."""
         value = metrics[f"eval_{name}"]
         signed = WORST if value is None else -value if name in LOWER_IS_BETTER else value
         return [signed] if name == "loss" else [signed, -metrics["eval_loss"]]
 
+    # The command line
 
-def _reader_hint(idle: Sequence[str], columns: ColumnSettings) -> str:
-    """Which task reads these columns and how to choose it, where one can be chosen: a bundle has its own."""
+    @property
+    def example_arguments(self) -> str:
+        """Arguments of an example of `headswap predict`, after the folder."""
+        return USES[self.head].arguments
+
+    def input_form(self, state: TaskState) -> InputForm:
+        """How inputs are given to `headswap predict`."""
+        del state
+        return TEXTS
+
+    def interval(self, metrics: dict[str, Any]) -> tuple[float, float]:
+        """The 95 % interval of the first table metric, for the sampling of test examples."""
+        return metrics["interval"]["low"], metrics["interval"]["high"]
+
+    def describe_set(self, metrics: dict[str, Any]) -> str:
+        """The size of a scored set, for the title of a table."""
+        return f"{metrics['num_examples']:,} {self.noun}s"
+
+    def extra_rows(self, metrics: dict[str, Any]) -> list[tuple[str, float]]:
+        """Further rows of the table of `evaluate`: a name and a value."""
+        del metrics
+        return []
+
+    def detail_tables(self, metrics: dict[str, Any]) -> list[Table]:
+        """Further tables: confusion matrix, or F1 by label or type."""
+        del metrics
+        return []
+
+
+def _reader_hint(unread: Sequence[str], columns: ColumnSettings) -> str:
+    """Which task reads these columns, if it is one and it can be chosen; the task of a bundle cannot."""
     from headswap.tasks.registry import TASKS  # which imports this file
 
-    readers = [name for name, task in TASKS.items() if set(idle) <= set(task.columns)]
+    readers = [name for name, task in TASKS.items() if set(unread) <= set(task.columns)]
     if len(readers) != 1 or not isinstance(columns, LabelledSettings):
         return ""
     return f" The task {readers[0]} does: pass --task {readers[0]}."
 
 
+def f1_tables(what: str, f1: dict[str, float]) -> list[Table]:
+    """F1 by label or by type as a table, unless there are too many rows or none."""
+    if not 0 < len(f1) <= MAX_F1_ROWS:
+        return []
+    return [Table(f"By {what}", (what, "F1"), [(name, f"{value:.3f}") for name, value in f1.items()])]
+
+
 def length_of(bundle: Bundle) -> int:
-    """The longest sequence that is read."""
+    """The longest sequence in tokens that a fine-tuned model reads."""
     return bundle.task.max_length or bundle.max_length
 
 
 def with_state(bundle: Bundle, **changes: Any) -> Bundle:
-    """The bundle with some of its task's state replaced."""
+    """The bundle with some fields of its task state replaced."""
     return replace(bundle, task=bundle.task.changed(**changes))

@@ -1,8 +1,8 @@
-"""What classification, multi-label classification and regression share: texts, or pairs of them, read whole.
+"""What classification, multi-label classification and regression share: one target per text or pair of texts.
 
-A long text is cut at the limit, or keeps its head and tail, or becomes windows. In training each window is a row that
-carries its document's label (memory stays that of one window; a long document counts as often as it has windows); in
-scoring the windows' scores are averaged, so that a document has one answer.
+A long text is truncated, or reduced to its head and tail, or split into windows. In training each window is a row with
+the label of its text: memory does not grow with the length, and a long text counts once per window. In evaluation the
+scores of the windows are averaged, so that a text has one prediction.
 """
 
 from abc import abstractmethod
@@ -15,25 +15,29 @@ import numpy as np
 from headswap.batches.labelled_rows import EncodedSet, Row
 from headswap.batches.long_texts import cut_text, join_pair
 from headswap.bundle.bundle import Bundle
+from headswap.bundle.task_state import TaskState
 from headswap.core.errors import InputError, SettingError
+from headswap.data.columns import COLUMN_EXTENSIONS, Problems, read_rows, text_problem
 from headswap.data.config import ColumnSettings
-from headswap.data.labelled import read_labelled
+from headswap.data.labelled import one_file, read_labelled
+from headswap.data.open_text import extension_of
 from headswap.data.records import Example
 from headswap.model.shape import HeadKind
+from headswap.tasks.inputs import TEXTS, InputColumns, InputForm, SecondInput
 from headswap.tasks.task import Task, length_of
 
 
 class TextTask(Task):
-    """A task with one target a text."""
+    """A task with one target per text."""
 
     head: ClassVar[HeadKind] = "classify"
     noun: ClassVar[str] = "text"
     columns: ClassVar[tuple[str, ...]] = ("text_column", "text_pair_column", "label_column")
-    longs: ClassVar[tuple[str, ...]] = ("truncate", "head+tail", "windows")
+    long_modes: ClassVar[tuple[str, ...]] = ("truncate", "head+tail", "windows")
 
     @abstractmethod
     def parse(self, columns: ColumnSettings) -> Any:
-        """How a value of the label column is understood."""
+        """The function that parses a value of the label column."""
 
     @abstractmethod
     def targets(self, examples: Sequence[Example], bundle: Bundle) -> np.ndarray:
@@ -41,7 +45,7 @@ class TextTask(Task):
 
     @abstractmethod
     def average(self, scores: np.ndarray) -> np.ndarray:
-        """The scores of a document from those of its windows (windows x outputs)."""
+        """The scores of a text from those of its windows (windows x outputs)."""
 
     def read(self, source: str, columns: ColumnSettings, label_file: str | None = None) -> list[Example]:
         """The examples of a labelled set."""
@@ -54,11 +58,11 @@ class TextTask(Task):
             parse=self.parse(columns),
         )
 
-    def layout(self, examples: Sequence[Example], bundle: Bundle) -> EncodedSet:
-        """A row a text, or a row a window."""
+    def encode_inputs(self, examples: Sequence[Example], bundle: Bundle) -> EncodedSet:
+        """One row per text, or one row per window."""
         state, tokenizer, limit = bundle.task, bundle.tokenizer, length_of(bundle)
         if state.reads_pairs:
-            return _pairs(examples, bundle)
+            return _encode_pairs(examples, bundle)
         rows: list[Row] = []
         num_tokens = num_truncated = 0
         for number, ids in enumerate(tokenizer.encode_batch([example.text for example in examples])):
@@ -69,25 +73,29 @@ class TextTask(Task):
         return EncodedSet(examples, rows, num_tokens, num_truncated)
 
     def with_targets(self, encoded: EncodedSet, bundle: Bundle) -> EncodedSet:
-        """Every row with its text's target."""
+        """Every row with the target of its text."""
         targets = self.targets(encoded.examples, bundle)
-        place = np.zeros(1, dtype=np.int64)
+        index = np.zeros(1, dtype=np.int64)
         rows = [
-            replace(row, target_index=place, target_value=targets[row.example : row.example + 1])
+            replace(row, target_index=index, target_value=targets[row.example : row.example + 1])
             for row in encoded.rows
         ]
         return replace(encoded, rows=rows)
 
     def scores(self, outputs: Sequence[np.ndarray], encoded: EncodedSet) -> np.ndarray:
-        """The head's scores of every text, examples x outputs."""
+        """The scores of every text, examples x outputs."""
         windows: list[list[np.ndarray]] = [[] for _ in encoded.examples]
         for row, output in zip(encoded.rows, outputs, strict=True):
             windows[row.example].append(output)
         return np.stack([own[0] if len(own) == 1 else self.average(np.stack(own)) for own in windows])
 
     def inputs(self, given: Sequence[Any], bundle: Bundle) -> list[Example]:
-        """Texts, or pairs of texts where the model reads pairs."""
+        """Texts, or pairs of texts if the model reads pairs."""
         return [self._input(one, number, len(given), bundle) for number, one in enumerate(given, 1)]
+
+    def input_form(self, state: TaskState) -> InputForm:
+        """Texts, or pairs of texts."""
+        return PAIRS if state.reads_pairs else TEXTS
 
     def _input(self, given: Any, number: int, count: int, bundle: Bundle) -> Example:
         if not bundle.task.reads_pairs:
@@ -106,8 +114,33 @@ class TextTask(Task):
         return Example(parts[0], "", "predict", number, parts[1] if len(parts) == 2 else None)
 
 
-def _pairs(examples: Sequence[Example], bundle: Bundle) -> EncodedSet:
-    """`<sos> text <sep> second text`; where they do not fit, the longer one is cut first."""
+def _read_pairs(file: str, columns: InputColumns) -> list[tuple[str, str]]:
+    """The pairs of a file with two text columns."""
+    path = one_file(file)
+    if extension_of(path) not in COLUMN_EXTENSIONS:
+        raise InputError(f"{path} has no columns. Pairs need a file that has (.jsonl, .csv, .tsv, .parquet).")
+    wanted = {
+        "text_column": columns.text_column or "text",
+        "text_pair_column": columns.text_pair_column or "text_pair",
+    }
+    problems, pairs = Problems(), []
+    for line, values in read_rows(path, wanted, problems):
+        for value in values:
+            if problem := text_problem(value) or (None if value.strip() else "the text is blank"):
+                problems.add(f"{path}, line {line}: {problem}.")
+        pairs.append((values[0], values[1]))
+    problems.raise_found()
+    return pairs
+
+
+PAIRS = InputForm(
+    columns=("text_column", "text_pair_column"),
+    second=SecondInput("text-pair", "pairs of texts", join=lambda text, second: (text, second), read_file=_read_pairs),
+)
+
+
+def _encode_pairs(examples: Sequence[Example], bundle: Bundle) -> EncodedSet:
+    """`<sos> text <sep> second text`; if they are too long, the longer one is truncated first."""
     tokenizer, limit = bundle.tokenizer, length_of(bundle)
     if tokenizer.sep_id is None:
         raise SettingError(

@@ -1,9 +1,9 @@
 """The content-addressed cache of token stores and trained tokenizers.
 
-A key is made of what went in: the content of the corpus, the tokenizer's fingerprint, the options. So nothing stale is
-ever reused, and nothing is made twice. An entry is built under a name of its own and then renamed to its key: of two
-processes that build the same one, the first gives the name and both go on. Hashing a corpus is left to content.py,
-building to store.py and train_tokenizer.py, listing and removing to cache_entries.py.
+The key of an entry is a hash of everything it depends on: the content of the corpus, the tokenizer's fingerprint and
+the options. So an outdated entry is never used, and nothing is built twice. An entry is built under a temporary name
+and then renamed to its key; if two processes build the same entry, both use the one that was renamed first.
+content_hash.py hashes a corpus, store.py and train_tokenizer.py build entries, cache_entries.py lists and removes them.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ from headswap.tokens.train_tokenizer import train_tokenizer
 
 log = logging.getLogger("headswap")
 
-CACHE_VERSION = 1  # raised when the same input is turned into something else than before
+CACHE_VERSION = 1  # incremented when the same input gives a different result than before
 
 
 def cached_store(
@@ -42,9 +42,8 @@ def cached_store(
     *,
     side: Sequence[str] = (),
     cache_dir: Path | None = None,
-    on_progress: Callable[[int, int], None] | None = None,
 ) -> TokenStore:
-    """The token store of a corpus: the one given, the one in the cache, or a new one that is then in the cache."""
+    """The token store of a corpus: the given store, the one in the cache, or a new one, which is added to the cache."""
     check_side(side)
     if given := _given_store(sources):
         return _open_given(given, settings, tokenizer, side)
@@ -65,7 +64,6 @@ def cached_store(
             side=sorted(side),
             corpus_hash=corpus,
             options=options,
-            on_progress=on_progress,
         )
     log.info("Built the token store %s (%s).", key, summary_of(folder, "store"))
     return TokenStore.open(folder)
@@ -78,7 +76,7 @@ def cached_tokenizer(
     *,
     cache_dir: Path | None = None,
 ) -> Tokenizer:
-    """The tokenizer that the settings name, or that of a given token store, or one trained on the corpus."""
+    """The tokenizer named in the settings, or that of a given token store, or one trained on the corpus."""
     if tokenizer_settings.tokenizer:
         return Tokenizer.load(tokenizer_settings.tokenizer)
     if given := _given_store(sources):
@@ -102,14 +100,14 @@ def _given_store(sources: Sequence[str]) -> Path | None:
     stores = [source for source in sources if is_store(source)]
     if stores and len(sources) > 1:
         raise InputError(
-            f"{stores[0]} is a token store, which is a whole corpus: it cannot be mixed with other sources. "
+            f"{stores[0]} is a token store, so it cannot be mixed with other sources. "
             "Give it alone, or give the texts it was built from."
         )
     return Path(stores[0]) if stores else None
 
 
 def _open_whole(folder: Path) -> TokenStore:
-    """A store whose contents are what was written: an id that a disk has changed would be trained on in silence."""
+    """Open a store and compare its contents with its checksums, so that damaged ids are never trained on."""
     store = TokenStore.open(folder)
     store.verify()
     return store
@@ -119,12 +117,12 @@ def _open_given(folder: Path, settings: ReadSettings, tokenizer: Tokenizer, side
     store = _open_whole(folder)
     if changed := settings.not_default(ReadSettings.model_fields):
         raise SettingError(
-            f"{', '.join(changed)} cannot be set: {folder} is a token store, whose texts are read already."
+            f"{', '.join(changed)} cannot be set: {folder} is a token store, whose texts are already tokenized."
         )
     if store.fingerprint != tokenizer.fingerprint:
         raise InputError(
             f"The token store {folder} was built with another tokenizer (fingerprint {store.fingerprint}, that of "
-            f"{tokenizer.origin} is {tokenizer.fingerprint}). Give the texts themselves, or build the store again "
+            f"{tokenizer.origin} is {tokenizer.fingerprint}). Give the texts instead, or build the store again "
             f"with headswap store ... --tokenizer {tokenizer.origin}."
         )
     for name in side:
@@ -133,20 +131,20 @@ def _open_given(folder: Path, settings: ReadSettings, tokenizer: Tokenizer, side
 
 
 def _intact(folder: Path, root: Path, load: Callable[[Path], Any]) -> Any:
-    """What lies in the cache, or None; a damaged entry is named and removed."""
+    """The entry in the cache, or None; a damaged entry is reported and removed."""
     if not folder.exists():
         return None
     try:
         return load(folder)
     except InputError as problem:
         remove_damaged(folder, root)
-        log.warning("Removed a damaged entry from the cache, it is made again: %s", problem)
+        log.warning("Removed a damaged entry from the cache; it is built again: %s", problem)
         return None
 
 
 @contextmanager
 def _building(folder: Path, root: Path) -> Iterator[Path]:
-    """A path to build an entry at; it becomes `folder` unless another process was first."""
+    """A temporary path to build an entry at; it is renamed to `folder` unless another process did so first."""
     with writable(root):
         folder.parent.mkdir(parents=True, exist_ok=True)
         workshop = Path(tempfile.mkdtemp(prefix=BUILDING, dir=folder.parent))
@@ -159,13 +157,13 @@ def _building(folder: Path, root: Path) -> Iterator[Path]:
                 raise
     finally:
         remove_folder(workshop)
-        for empty in (folder.parent, root):  # what failed leaves no trace
+        for empty in (folder.parent, root):  # a failed build leaves no empty folders
             with suppress(OSError):
                 empty.rmdir()
 
 
 def _own(kind: type[Settings], settings: Settings) -> dict[str, Any]:
-    """Values of the fields of `kind` alone: a recipe's section may hold more, such as the names of files."""
+    """Values of the fields of `kind` only: a section of a recipe may have more, such as file names."""
     return settings.model_dump(mode="json", include=set(kind.model_fields))
 
 

@@ -1,7 +1,7 @@
-"""What is in the cache: listed by kind, and removed.
+"""Listing and removing the entries of the cache.
 
-Only what headswap wrote is removed. Other files in the cache folder, which a user may have chosen, are left and
-reported. Which entry is used for what is left to cache.py.
+Only files that headswap wrote are removed. Other files in the cache folder are kept and reported, since the user may
+have chosen a folder with files of their own. cache.py creates and uses the entries.
 """
 
 import re
@@ -48,12 +48,12 @@ LAYOUT = Layout(
     )
 )
 ABANDONED_SECONDS = 3600
-"""What is half built and was not touched for so long has no builder any more."""
+"""An unfinished entry that was not changed for this long was left by a killed process."""
 
 
 @dataclass(frozen=True, slots=True)
 class CacheEntry:
-    """One thing in the cache."""
+    """One entry of the cache."""
 
     key: str
     kind: Kind
@@ -74,17 +74,18 @@ class CacheEntry:
 
 @dataclass(frozen=True, slots=True)
 class Cleared:
-    """What a removal freed, and what it left."""
+    """The result of a removal."""
 
     num_bytes: int
+    """Bytes freed."""
     foreign: tuple[str, ...]
-    """Paths below the cache folder that headswap did not write."""
+    """Paths in the cache folder that headswap did not write."""
     being_built: tuple[str, ...]
-    """Entries that another process may still be building."""
+    """Unfinished entries that another process may be building."""
 
 
 def list_cache(cache_dir: Path | None = None) -> list[CacheEntry]:
-    """Everything in the cache by kind, the oldest first; files that headswap did not write are not listed."""
+    """All entries of the cache by kind, oldest first, without files that headswap did not write."""
     root = cache_dir or cache_folder()
     found = []
     for name, kind in FOLDERS.items():
@@ -98,19 +99,19 @@ def list_cache(cache_dir: Path | None = None) -> list[CacheEntry]:
 
 
 def clear_cache(keys: Sequence[str] | None = None, *, cache_dir: Path | None = None) -> Cleared:
-    """Remove the entries of these keys, or all that headswap wrote into the cache."""
+    """Remove the entries with these keys, or everything that headswap wrote into the cache."""
     root = cache_dir or cache_folder()
     listing = list_cache(root)
     known = {entry.key for entry in listing}
     if unknown := [key for key in keys or () if key not in known]:
         verb = "are" if len(unknown) > 1 else "is"
-        raise SettingError(f"{listed(unknown)} {verb} not in the cache {root}. See what is with: headswap cache")
+        raise SettingError(f"{listed(unknown)} {verb} not in the cache {root}. List its entries with: headswap cache")
     below = [_name(entry.path, root) for entry in listing if keys is None or entry.key in keys]
     foreign, being_built = foreign_in(root, LAYOUT), []
     if keys is None:
-        half_built = _half_built(root)
-        being_built = [_name(path, root) for path in half_built if not _is_abandoned(path)]
-        below += [MEMORY_FILE, *(_name(path, root) for path in half_built if _is_abandoned(path))]
+        unfinished = _unfinished(root)
+        being_built = [_name(path, root) for path in unfinished if not _is_abandoned(path)]
+        below += [MEMORY_FILE, *(_name(path, root) for path in unfinished if _is_abandoned(path))]
     else:
         foreign = [name for name in foreign if name.startswith(tuple(f"{entry}/" for entry in below))]
     freed = remove_own(root, LAYOUT, below=below)
@@ -118,18 +119,18 @@ def clear_cache(keys: Sequence[str] | None = None, *, cache_dir: Path | None = N
 
 
 def remove_damaged(folder: Path, root: Path) -> None:
-    """Remove a damaged entry; one that holds foreign files is an error, since a new one cannot have its name."""
+    """Remove a damaged entry; if it contains other files it is an error, since a new entry needs the same name."""
     name = _name(folder, root)
     remove_own(root, LAYOUT, below=[name])
     if folder.is_symlink() or folder.exists():
         raise SettingError(
-            f"The cache entry {folder} is damaged and cannot be made again, since headswap did not write all of it. "
-            "Move the folder away."
+            f"The cache entry {folder} is damaged and cannot be built again, since it contains files that headswap did "
+            "not write. Move the folder away."
         )
 
 
 def summary_of(path: Path, kind: Kind) -> str:
-    """What an entry is, in words."""
+    """A short description of an entry."""
     if kind in ("stdin", "baselines"):
         return "standard input" if kind == "stdin" else "majority and TF-IDF on one labelled set"
     try:
@@ -143,8 +144,8 @@ def summary_of(path: Path, kind: Kind) -> str:
         return "damaged"
 
 
-def _half_built(root: Path) -> list[Path]:
-    """What is being built, or was by a process that was killed."""
+def _unfinished(root: Path) -> list[Path]:
+    """Unfinished entries, of running processes or of killed ones."""
     own = [entry for entry in entries(root, LAYOUT) if entry.is_own]
     return [
         entry.path
@@ -155,7 +156,7 @@ def _half_built(root: Path) -> list[Path]:
 
 
 def _is_abandoned(path: Path) -> bool:
-    """Whether nothing was written for so long that the builder must be dead."""
+    """Whether an unfinished entry was not changed for `ABANDONED_SECONDS`."""
     changes = [file.lstat().st_mtime for file in (path, *path.rglob("*"))]
     return time.time() - max(changes) > ABANDONED_SECONDS
 

@@ -1,4 +1,4 @@
-"""Settings of tokenizers. Free of torch."""
+"""Settings of tokenizers. Does not import torch."""
 
 from typing import Annotated, Literal
 
@@ -11,20 +11,20 @@ TokenizerKind = Literal["bpe", "unigram", "wordpiece", "word"]
 
 
 class TokenizerSettings(Settings):
-    """Which tokenizer is used, or how one is trained."""
+    """An existing tokenizer, or how a new one is trained."""
 
     tokenizer: str | None = None
     """An existing tokenizer: a tokenizer.json, a bundle or run folder, an installed base (box:NAME), a token store, or
-    the lab's dict.txt. Without it one is trained on the corpus."""
+    the lab's dict.txt. Default: a tokenizer is trained on the corpus."""
     kind: TokenizerKind = "bpe"
-    """Kind of tokenizer to train: byte-level BPE, unigram, WordPiece, or whole words."""
+    """Kind of tokenizer to train: bpe (byte-level BPE), unigram, wordpiece, or word (whole words)."""
     vocab_size: Annotated[int, Field(ge=64)] | None = None
-    """Vocabulary size to train, special tokens included. By default it is fitted to the corpus."""
+    """Vocabulary size to train, including special tokens. Default: depends on the size of the corpus."""
     lowercase: bool = False
-    """Lower-case all text inside the tokenizer."""
+    """Whether the tokenizer converts all text to lower case."""
 
 
 def check_untrained(settings: TokenizerSettings, why: str) -> None:
-    """Refuse settings of a tokenizer that will not be trained."""
+    """Raise if settings of training are given although no tokenizer will be trained."""
     if changed := settings.not_default(["kind", "lowercase", "vocab_size"]):
         raise SettingError(f"{', '.join(changed)} cannot be set: {why}, so none is trained.")

@@ -1,9 +1,9 @@
 """The lab's tokenizer: `<sos>` `<pad>` `<eos>` `<oov>`, then the sentencepiece pieces of `dict.txt` in file order.
 
-A text whose first character is U+2581 (▁) is already separated into pieces and is looked up as it stands; any other
-text goes through the sentencepiece model first, and without that model it is an error: "les" and "livre" are entries
-of the dictionary with and without their ▁, so looking raw words up would be silently wrong. It is saved as a
-tokenizer.json (known again by its `<oov>`) with the model beside it. Everything else is the common Tokenizer.
+A text whose first character is U+2581 (▁) is already split into pieces, and these are looked up in the dictionary. Any
+other text is split by the sentencepiece model first. Without that model it is an error: "les" and "livre" are entries
+of the dictionary with and without ▁, so looking up raw words would give wrong ids silently. The tokenizer is saved as a
+tokenizer.json (recognised by its `<oov>`) together with the sentencepiece model. Everything else is as in `Tokenizer`.
 """
 
 import hashlib
@@ -30,14 +30,14 @@ from headswap.tokens.tokenizer import (
 
 SPACE = "\u2581"
 WORDS = re.compile(r"[^ \t\r\n]+")
-BLANKS = re.compile(r"[ \t\r\n]+")  # not str.split: a piece may hold other white space
+BLANKS = re.compile(r"[ \t\r\n]+")  # not str.split: a piece may contain other white space
 LAB_SPECIAL_TOKENS = ("<sos>", "<pad>", "<eos>", LAB_UNKNOWN)
 MODEL_FILE = "sentencepiece.model"
 MODEL_PATTERN = "sentencepiece*.model"
 
 
 class LabTokenizer(Tokenizer):
-    """Looks pieces up in the lab's dictionary."""
+    """Looks up pieces in the lab's dictionary."""
 
     def __init__(self, serialised: str, *, origin: str = "The lab's tokenizer", model: bytes | None = None) -> None:
         super().__init__(serialised, origin=origin)
@@ -50,19 +50,14 @@ class LabTokenizer(Tokenizer):
         self._piece_of = {id: piece for piece, id in vocabulary.items()}
         self._specials = re.compile("(" + "|".join(map(re.escape, self._special_id_of)) + ")")
 
-    @property
-    def reads_raw_text(self) -> bool:
-        """Whether there is a sentencepiece model."""
-        return self._model is not None
-
     def save(self, path: Path) -> None:
-        """Write the tokenizer.json `path` and the sentencepiece model beside it."""
+        """Write the tokenizer.json `path` and the sentencepiece model into the same folder."""
         own = path.parent / MODEL_FILE
         others = [file for file in path.parent.glob(MODEL_PATTERN) if file != own or self._model is None]
         if others:
             raise InputError(
-                f"{path.parent} already holds {listed(file.name for file in others)}, which would be taken for the "
-                "model of the tokenizer that is to be saved there. Remove it or choose another folder."
+                f"{path.parent} already contains {listed(file.name for file in others)}, which would be read as the "
+                "model of the tokenizer saved there. Remove it or choose another folder."
             )
         if self._model is not None:
             with atomic_file(own) as temporary:
@@ -70,19 +65,19 @@ class LabTokenizer(Tokenizer):
         super().save(path)
 
     def encode_batch(self, texts: Sequence[str]) -> list[np.ndarray]:
-        """The ids of each text, whether separated into pieces or raw."""
+        """The ids of each text, either raw or split into pieces."""
         return [self._look_up(pieces) for pieces in self._pieces_batch(texts)]
 
     def encode_batch_marked(self, texts: Sequence[str]) -> list[MarkedIds]:
-        """The ids of each text with the starts of words (pieces with ▁) and of sentences."""
+        """The ids of each text, with the starts of words (pieces with ▁) and of sentences."""
         return [self._marked(pieces) for pieces in self._pieces_batch(texts)]
 
     def encode_batch_placed(self, texts: Sequence[str]) -> list[PlacedIds]:
-        """The ids of each text with the characters they stand for, whether separated into pieces or raw."""
-        return [self._placed(text) for text in texts]
+        """The ids of each text with their character offsets; texts are raw or split into pieces."""
+        return [self._offsets_of(text) for text in texts]
 
-    def _placed(self, text: str) -> PlacedIds:
-        """Word by word: sentencepiece cuts each alone, and its own offsets come another way in every release."""
+    def _offsets_of(self, text: str) -> PlacedIds:
+        """Offsets word by word: sentencepiece splits words independently, and its own offsets vary by release."""
         words = list(WORDS.finditer(text))
         pieces_of = [[word.group()] for word in words]
         if not _is_pieces(text):
@@ -95,7 +90,7 @@ class LabTokenizer(Tokenizer):
                 lengths[:1] = [len(parts[0].removeprefix(SPACE))]
             ends = np.cumsum(lengths)
             fits = len(ends) > 0 and ends[-1] == len(word.group())
-            for number, part in enumerate(parts):  # where normalising changed the length, a piece stands for its word
+            for number, part in enumerate(parts):  # if a length was normalised, a piece gets its word's offsets
                 begin = int(ends[number - 1]) if number else 0
                 end = int(ends[number])
                 places.append((word.start() + begin, word.start() + end) if fits else word.span())
@@ -103,7 +98,7 @@ class LabTokenizer(Tokenizer):
         return placed(text, self._look_up(pieces), places)
 
     def encode_with_specials(self, text: str) -> np.ndarray:
-        """The ids of a text in which the names of special tokens mean these tokens."""
+        """The ids of a text in which the names of special tokens are encoded as these tokens."""
         if _is_pieces(self._specials.sub(" ", text)):
             ids = self._id_of | self._special_id_of
             return np.array([ids.get(piece, self.unk_id) for piece in _split(text)], dtype=np.int32)
@@ -114,11 +109,11 @@ class LabTokenizer(Tokenizer):
         return np.concatenate(parts)
 
     def normalise(self, text: str) -> str:
-        """The raw text that decoding can give back."""
+        """The raw text that decoding can restore."""
         return self._decode_pieces(self._pieces_batch([text])[0])
 
     def count_bytes(self, text: str) -> int:
-        """The UTF-8 bytes of the raw text, also where the text is given in pieces."""
+        """The number of UTF-8 bytes of the raw text, also if the text is given in pieces."""
         return len((self._decode_pieces(_split(text)) if _is_pieces(text) else text).encode())
 
     def _marked(self, pieces: list[str]) -> MarkedIds:
@@ -151,10 +146,10 @@ class LabTokenizer(Tokenizer):
     def _processor(self) -> Any:
         if self._model is None:
             raise InputError(
-                f"This text is not separated into pieces (it does not begin with {SPACE}), and {self.origin} has no "
-                f"sentencepiece model beside it. Words looked up as they stand would be silently wrong, since 'les' or "
-                f"'livre' can be pieces with and without {SPACE}. Put the model ({MODEL_PATTERN}) beside the "
-                "dictionary, or give text that is separated into pieces."
+                f"This text is not split into pieces (it does not begin with {SPACE}), and {self.origin} has no "
+                "sentencepiece model in its folder. Looking up raw words would give wrong ids silently, since 'les' or "
+                f"'livre' can be pieces with and without {SPACE}. Put the model ({MODEL_PATTERN}) into the folder of "
+                "the dictionary, or give text that is split into pieces."
             )
         try:
             import sentencepiece
@@ -165,14 +160,15 @@ class LabTokenizer(Tokenizer):
         except RuntimeError:
             raise InputError(f"The sentencepiece model of {self.origin} cannot be read: it is damaged.") from None
         pieces = [processor.id_to_piece(i) for i in range(len(processor)) if not _is_symbol(processor, i)]
-        if strange := [piece for piece in pieces if piece not in self._id_of]:
+        if foreign := [piece for piece in pieces if piece not in self._id_of]:
             raise InputError(
-                f"The sentencepiece model does not belong to the dictionary {self.origin}: {len(strange):,} of its "
-                f"{len(pieces):,} pieces are not in it ({listed(strange, most=3)})."
+                f"The sentencepiece model does not belong to the dictionary {self.origin}: {len(foreign):,} of its "
+                f"{len(pieces):,} pieces are not in it ({listed(foreign, most=3)}). "
+                "Give the model that belongs to the dictionary."
             )
         return processor
 
-    def _remade(self, serialised: str) -> Self:
+    def _with_content(self, serialised: str) -> Self:
         return type(self)(serialised, origin=self.origin, model=self._model)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -180,7 +176,7 @@ class LabTokenizer(Tokenizer):
 
 
 def read_dictionary(path: Path, *, sentencepiece: Path | None = None) -> LabTokenizer:
-    """The tokenizer of a `dict.txt` (lines of `piece count`) and of the one sentencepiece model beside it, if any."""
+    """The tokenizer of a `dict.txt` (lines of `piece count`) and of the sentencepiece model in its folder, if any."""
     pieces = _read_pieces(path)
     vocabulary = {piece: id for id, piece in enumerate([*LAB_SPECIAL_TOKENS, *pieces])}
     return LabTokenizer(_serialise(vocabulary), origin=str(path), model=_read_model(path.parent, sentencepiece))
@@ -206,12 +202,12 @@ def _read_pieces(path: Path) -> list[str]:
         piece, blank, count = line.rstrip("\r").rpartition(" ")
         if not (piece and blank and count.isdecimal()) or BLANKS.search(piece):
             problems.append(
-                f"{path}, line {number}: {line[:60]!r} is not 'piece count', a piece, a blank and a number."
+                f"{path}, line {number}: {line[:60]!r} is not 'piece count': a piece, a space and a number."
             )
         elif piece in reserved:
             problems.append(f"{path}, line {number}: '{piece}' is the name of a special token and cannot be a piece.")
         elif piece in line_of:
-            problems.append(f"{path}, line {number}: the piece '{piece}' stands on line {line_of[piece]} already.")
+            problems.append(f"{path}, line {number}: the piece '{piece}' is already on line {line_of[piece]}.")
         else:
             line_of[piece] = number
     if not line_of and not problems:
@@ -228,14 +224,14 @@ def _read_model(folder: Path, given: Path | None) -> bytes | None:
     found = sorted(folder.glob(MODEL_PATTERN))
     if len(found) > 1:
         raise InputError(
-            f"{folder} holds several sentencepiece models ({listed(file.name for file in found)}); which one belongs "
-            "to the dictionary cannot be known. Leave one of them there."
+            f"{folder} contains several sentencepiece models ({listed(file.name for file in found)}); it is unclear "
+            "which one belongs to the dictionary. Remove all but one."
         )
     return found[0].read_bytes() if found else None
 
 
 def _serialise(vocabulary: dict[str, int]) -> str:
-    """The text of a tokenizer.json that any user of `tokenizers` can read for piece-separated text."""
+    """The content of a tokenizer.json, which the package `tokenizers` can load for text split into pieces."""
     specials = [
         {"id": vocabulary[name], "content": name, "special": True, "normalized": False}
         | {"single_word": False, "lstrip": False, "rstrip": False}

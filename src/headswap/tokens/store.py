@@ -1,15 +1,15 @@
 """The token store: a corpus as ids on disk, memory-mapped.
 
-A folder of flat arrays (`ids`, document `offsets`, `byte_counts`, optional side arrays with one entry a token), a
-`store.json` that says what they are, and a copy of the tokenizer. A corpus of any size is opened in no time and read
-where it lies. Encoding and appending is left to store_writer.py, which store belongs to which corpus to cache.py, rows
-and batches to windows.py.
+A folder of flat arrays (`ids`, document `offsets`, `byte_counts`, optional side arrays with one entry per token), a
+`store.json` that describes them, and a copy of the tokenizer. Opening a store reads nothing into memory, so it is fast
+for a corpus of any size. store_writer.py encodes and appends, cache.py finds the store of a corpus, batches/windows.py
+makes rows.
 """
 
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +28,7 @@ from headswap.tokens.tokenizer import Tokenizer
 FORMAT_VERSION = 1
 META_FILE = "store.json"
 SIDE_ARRAYS = ("word_starts", "sentence_starts")
-"""Side arrays that can be asked for: uint8, 1 where a token begins a word or a sentence."""
+"""Available side arrays: uint8, 1 where a token begins a word or a sentence."""
 ARRAYS = ("ids", "offsets", "byte_counts")
 LAYOUT = Layout(
     files=tuple(map(re.escape, (META_FILE, "tokenizer.json", MODEL_FILE, *map(file_name, (*ARRAYS, *SIDE_ARRAYS))))),
@@ -40,23 +40,23 @@ NEEDED_META = (*NEEDED_COUNTS, "fingerprint", "arrays")
 
 @dataclass(frozen=True, eq=False)
 class TokenStore:
-    """Documents as ids, read alike from disk and from memory."""
+    """Documents as ids, on disk or in memory."""
 
     ids: np.ndarray
     """All tokens of all documents, end to end, as uint16 or uint32."""
     offsets: np.ndarray
-    """Where each document begins in `ids`; one more than there are documents."""
+    """Start of each document in `ids`, and the end of the last one: one entry more than documents."""
     byte_counts: np.ndarray
     """UTF-8 bytes of each document's text."""
     fingerprint: str
-    """That of the tokenizer."""
+    """Fingerprint of the tokenizer."""
     sides: Mapping[str, np.ndarray] = field(default_factory=dict)
     meta: Mapping[str, Any] = field(default_factory=dict)
     folder: Path | None = None
 
     @classmethod
     def open(cls, folder: Path) -> Self:
-        """Map a store that `build_store` wrote. Sizes are checked here, contents by `verify`."""
+        """Memory-map a store that `build_store` wrote. Sizes are checked here, contents by `verify`."""
         meta = _read_meta(folder)
         try:
             arrays = {name: _map(folder, name, entry) for name, entry in meta["arrays"].items()}
@@ -71,14 +71,14 @@ class TokenStore:
             meta=meta,
             folder=folder,
         )
-        store._check_ends()
+        store._check_sizes()
         return store
 
     @classmethod
     def from_documents(
         cls, documents: Sequence[np.ndarray], *, fingerprint: str, byte_counts: Sequence[int] | None = None
     ) -> Self:
-        """A store in memory of documents that are ids already."""
+        """A store in memory, from documents given as ids."""
         lengths = [len(ids) for ids in documents]
         largest = max((int(ids.max()) for ids in documents if len(ids)), default=0)
         return cls(
@@ -90,12 +90,12 @@ class TokenStore:
 
     @property
     def num_documents(self) -> int:
-        """How many documents there are."""
+        """Number of documents."""
         return len(self.offsets) - 1
 
     @property
     def num_tokens(self) -> int:
-        """How many tokens all documents have, special tokens not counted: none is stored."""
+        """Number of tokens of all documents; special tokens are not stored."""
         return len(self.ids)
 
     @property
@@ -104,15 +104,15 @@ class TokenStore:
         return int(self.byte_counts.sum())
 
     def document(self, index: int) -> np.ndarray:
-        """The ids of one document, a view."""
+        """The ids of one document, as a view."""
         return self.ids[int(self.offsets[index]) : int(self.offsets[index + 1])]
 
     def side(self, name: str) -> np.ndarray:
-        """A side array, one entry a token."""
+        """A side array, with one entry per token."""
         if name not in self.sides:
             raise InputError(
                 f"The token store {self.folder or 'in memory'} has no side array '{name}' (it has: "
-                f"{listed(self.sides) or 'none'}). Build it with this side array."
+                f"{listed(self.sides) or 'none'}). Build the store with this side array."
             )
         return self.sides[name]
 
@@ -122,7 +122,7 @@ class TokenStore:
         return hashlib.sha256(json.dumps(recorded).encode()).hexdigest()
 
     def tokenizer(self) -> Tokenizer:
-        """The tokenizer that made the ids, from the copy in the folder."""
+        """The tokenizer of the store, from the copy in its folder."""
         assert self.folder is not None, "a store in memory has no copy of its tokenizer"
         tokenizer = Tokenizer.load(self.folder)
         if tokenizer.fingerprint != self.fingerprint:
@@ -133,28 +133,28 @@ class TokenStore:
         return tokenizer
 
     def verify(self) -> None:
-        """Read everything once and raise all that is damaged; slow for a large store."""
-        assert self.folder is not None, "a store in memory has nothing to be compared with"
+        """Read all files and raise every damage found; slow for a large store."""
+        assert self.folder is not None, "a store in memory has no checksums"
         problems = []
         for name, entry in self.meta["arrays"].items():
             if sha256_of_file(self.folder / file_name(name)) != entry["sha256"]:
                 problems.append(
-                    f"{self.folder / file_name(name)} is damaged: its SHA-256 is not the recorded one. "
+                    f"{self.folder / file_name(name)} is damaged: its SHA-256 differs from the recorded one. "
                     "Restore it from a copy, or build the store again with: headswap store"
                 )
         if (np.diff(self.offsets) < 0).any():
-            problems.append(f"{self.folder}: the offsets of documents do not grow.")
+            problems.append(f"{self.folder}: the document offsets are not ascending.")
         if self.num_tokens and int(self.ids.max()) >= self.meta["vocab_size"]:
-            problems.append(f"{self.folder}: there are ids beyond the vocabulary size {self.meta['vocab_size']}.")
+            problems.append(f"{self.folder}: there are ids above the vocabulary size {self.meta['vocab_size']}.")
         raise_problems(problems)
         self.tokenizer()
 
-    def _check_ends(self) -> None:
+    def _check_sizes(self) -> None:
         meta, counts = self.meta, (self.num_documents, self.num_tokens, len(self.byte_counts))
         expected = (meta["num_documents"], meta["num_tokens"], meta["num_documents"])
         sides_fit = all(len(side) == self.num_tokens for side in self.sides.values())
         if counts != expected or not sides_fit or self.offsets[0] != 0 or self.offsets[-1] != self.num_tokens:
-            raise _damaged(self.folder, f"its arrays do not fit what {META_FILE} says")
+            raise _damaged(self.folder, f"its arrays do not match {META_FILE}")
 
 
 def is_store(path: str | Path) -> bool:
@@ -170,23 +170,17 @@ def build_store(
     side: Sequence[str] = (),
     corpus_hash: str = "",
     options: Mapping[str, Any] | None = None,
-    on_progress: Callable[[int, int], None] | None = None,
 ) -> TokenStore:
-    """Encode every document into the store `folder`, which appears when it is whole and replaces a store there.
-
-    `on_progress` hears of the documents and bytes done so far.
-    """
+    """Encode the documents into the store `folder`, which is created atomically and replaces an existing store."""
     check_side(side)
     with atomic_folder(folder, LAYOUT) as temporary:
         with ExitStack() as stack:
             writer = StoreWriter(temporary, tokenizer, side, stack)
             for batch in encoded_batches(documents, tokenizer, side):
                 writer.add(batch)
-                if on_progress:
-                    on_progress(writer.num_documents, writer.num_bytes)
         if not writer.num_tokens:
-            what = "the tokenizer makes no tokens of it" if writer.num_documents else "it holds no documents"
-            raise InputError(f"There is nothing to store of the corpus: {what}.")
+            what = "the tokenizer makes no tokens of it" if writer.num_documents else "it contains no documents"
+            raise InputError(f"The corpus cannot be stored: {what}.")
         tokenizer.save(temporary / "tokenizer.json")
         meta = {"headswap_store": FORMAT_VERSION, "corpus_hash": corpus_hash, "options": dict(options or {})}
         write_json(temporary / META_FILE, meta | writer.meta())
@@ -194,11 +188,11 @@ def build_store(
 
 
 def check_side(names: Sequence[str]) -> None:
-    """Raise for a side array that does not exist."""
+    """Raise if a name is not that of a side array."""
     for name in names:
         if name not in SIDE_ARRAYS:
             hint = did_you_mean(name, SIDE_ARRAYS)
-            raise InputError(f"'{name}' is not a side array of a token store (there are: {listed(SIDE_ARRAYS)}).{hint}")
+            raise InputError(f"'{name}' is not a side array of a token store (allowed: {listed(SIDE_ARRAYS)}).{hint}")
 
 
 def _read_meta(folder: Path) -> dict[str, Any]:
@@ -229,7 +223,7 @@ def _map(folder: Path, name: str, entry: Mapping[str, Any]) -> np.ndarray:
     if size != length * dtype.itemsize:
         found = "is missing" if size is None else f"has {size:,} bytes"
         raise _damaged(folder, f"{file.name} {found} where {length * dtype.itemsize:,} are expected")
-    # A plain view of it: every slice of a memmap would be one too, and cost three times as much.
+    # As a plain array: slicing a memmap creates a memmap, which takes three times as long.
     return np.memmap(file, dtype=dtype, mode="r").view(np.ndarray) if length else np.zeros(0, dtype=dtype)
 
 

@@ -1,7 +1,7 @@
-"""How a token store grows: documents stream in, are encoded in batches, and are appended to arrays on disk.
+"""Writing a token store: documents are encoded in batches and appended to arrays on disk.
 
-Memory stays flat: a batch is a few megabytes of text, which the tokenizer spreads over the cores. What the arrays mean,
-and when the folder is whole, is left to store.py.
+Memory use is constant: a batch is a few megabytes of text, which the tokenizer encodes on all cores. store.py defines
+the arrays and completes the folder.
 """
 
 import hashlib
@@ -18,22 +18,22 @@ from headswap.data.records import Document
 from headswap.tokens.tokenizer import Tokenizer
 
 BATCH_CHARACTERS = 2_000_000
-OFFSET_TYPE = "<i8"  # signed: NumPy makes floats of uint64 and int64 together
+OFFSET_TYPE = "<i8"  # signed, since NumPy converts uint64 combined with int64 to floats
 
 
 def id_type(vocab_size: int) -> str:
-    """The smallest type that holds every id."""
+    """The smallest integer type for all ids."""
     return "<u2" if vocab_size <= 1 << 16 else "<u4"
 
 
 def file_name(array: str) -> str:
-    """The file of an array inside the folder of a store."""
+    """The file name of an array in the folder of a store."""
     return f"{array}.bin"
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedBatch:
-    """The arrays that one batch adds."""
+    """The encoded documents of one batch."""
 
     lengths: np.ndarray
     byte_counts: np.ndarray
@@ -42,7 +42,7 @@ class EncodedBatch:
 
 
 class StoreWriter:
-    """Appends to the arrays of a store and keeps their checksums."""
+    """Appends to the arrays of a store and computes their checksums."""
 
     def __init__(self, folder: Path, tokenizer: Tokenizer, side: Sequence[str], stack: ExitStack) -> None:
         self.tokenizer = tokenizer
@@ -67,7 +67,7 @@ class StoreWriter:
         self.num_bytes += int(batch.byte_counts.sum())
 
     def meta(self) -> dict[str, Any]:
-        """What store.json says of the arrays."""
+        """The description of the arrays in store.json."""
         return {
             "num_documents": self.num_documents,
             "num_tokens": self.num_tokens,
@@ -95,7 +95,7 @@ class _GrowingArray:
 
 
 def encoded_batches(documents: Iterable[Document], tokenizer: Tokenizer, side: Sequence[str]) -> Iterator[EncodedBatch]:
-    """The arrays of all documents, batch by batch. Reading ahead in a thread was tried: on 2 cores it gains nothing."""
+    """All documents encoded, batch by batch. Reading ahead in a thread gained nothing on 2 cores."""
     for batch in _batches(documents):
         yield _encode(batch, tokenizer, side)
 
@@ -132,5 +132,5 @@ def _count_bytes(document: Document, tokenizer: Tokenizer) -> int:
         return tokenizer.count_bytes(document.text)
     except UnicodeEncodeError:
         raise InputError(
-            f"{document.source}, line {document.line}: the text holds half a surrogate pair, no character."
+            f"{document.source}, line {document.line}: the text contains a lone surrogate, not a character."
         ) from None

@@ -1,9 +1,9 @@
-"""A tokenizer: text <-> ids, over Hugging Face `tokenizers`.
+"""A tokenizer: text to ids and back, based on Hugging Face `tokenizers`.
 
-It adds no special token of its own accord and takes none from a user's text: `<mask>` written in a review stays seven
-characters (only `encode_with_specials`, for `fill`, reads it as the token). The fingerprint is made of the serialised
-form and travels with everything that is made from the tokenizer. Training is left to train_tokenizer.py, the lab's
-dictionary to lab_tokenizer.py.
+It adds no special tokens and recognises none in a user's text: `<mask>` in a review is plain text (only
+`encode_with_specials`, for `fill`, encodes it as the special token). The fingerprint is a hash of the serialised
+tokenizer and is stored with everything made from it. train_tokenizer.py trains tokenizers, lab_tokenizer.py reads the
+lab's dictionary.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ SENTENCE_END = re.compile(r"[.!?…][\"'»”’)\]]*\s+|\n\s*")
 
 @dataclass(frozen=True, slots=True)
 class MarkedIds:
-    """The ids of a text, and of each token whether it begins a word and whether it begins a sentence."""
+    """The ids of a text, and for each token whether it begins a word and whether it begins a sentence."""
 
     ids: np.ndarray
     word_starts: np.ndarray
@@ -42,7 +42,7 @@ class MarkedIds:
 
 @dataclass(frozen=True, slots=True)
 class PlacedIds:
-    """The ids of a text, and of each token where in the text it begins and ends, blanks around it not counted."""
+    """The ids of a text, and the character offsets of each token without surrounding white space."""
 
     ids: np.ndarray
     starts: np.ndarray
@@ -50,13 +50,13 @@ class PlacedIds:
 
 
 class Tokenizer:
-    """Turns text into ids and back; made from the text of a tokenizer.json."""
+    """Encodes text as ids and decodes ids; constructed from the content of a tokenizer.json."""
 
     def __init__(self, serialised: str, *, origin: str = "The tokenizer") -> None:
         content = _parse(serialised, origin)
         self.origin = origin
         self._serialised = serialised
-        self._hf = _plain(serialised, origin)  # which also refuses what the next lines could not read
+        self._hf = _plain(serialised, origin)  # raises for content that the lines below could not read
         self.kind = _kind_of(content)
         self.is_byte_level = (content.get("decoder") or {}).get("type") == "ByteLevel"
         self._digest = hashlib.sha256(_canonical(content)).digest()
@@ -77,7 +77,7 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: str | Path, *, sentencepiece: str | Path | None = None) -> "Tokenizer":
-        """From a tokenizer.json, a folder or run folder that holds one, `box:NAME`, or the lab's dict.txt."""
+        """Load a tokenizer.json, from a folder or run folder with one, from `box:NAME`, or the lab's dict.txt."""
         from headswap.tokens.lab_tokenizer import load_lab_json, read_dictionary
 
         file = _find(Path(path))
@@ -86,7 +86,9 @@ class Tokenizer:
         if _kind_of(read_json(file)) == "lab":
             return load_lab_json(file, sentencepiece=Path(sentencepiece) if sentencepiece else None)
         if sentencepiece:
-            raise InputError(f"{file} is not the lab's tokenizer, so it has no use for the model {sentencepiece}.")
+            raise InputError(
+                f"{file} is not the lab's tokenizer and cannot use the model {sentencepiece}. Leave it out."
+            )
         return Tokenizer(file.read_text(encoding="utf-8"), origin=str(file))
 
     def save(self, path: Path) -> None:
@@ -96,7 +98,7 @@ class Tokenizer:
 
     @cached_property
     def fingerprint(self) -> str:
-        """16 hexadecimal digits that change with anything that may change an id."""
+        """16 hexadecimal digits; they differ if any id may differ."""
         return self._digest.hex()[:16]
 
     def encode(self, text: str) -> np.ndarray:
@@ -104,69 +106,61 @@ class Tokenizer:
         return self.encode_batch([text])[0]
 
     def encode_batch(self, texts: Sequence[str]) -> list[np.ndarray]:
-        """The ids of each text; uses all cores."""
+        """The ids of each text, computed on all cores."""
         texts = list(texts)
         try:
             return [_ids(encoding) for encoding in self._hf.encode_batch_fast(texts, add_special_tokens=False)]
-        except TypeError:  # what the package says of half a surrogate pair
+        except TypeError:  # raised by the package for a lone surrogate
             raise InputError(_not_unicode(texts)) from None
 
     def encode_with_specials(self, text: str) -> np.ndarray:
-        """The ids of a text in which the names of special tokens mean these tokens."""
+        """The ids of a text in which the names of special tokens are encoded as these tokens."""
         try:
             return _ids(self._hf_with_specials.encode(text, add_special_tokens=False))
         except TypeError:
             raise InputError(_not_unicode([text])) from None
 
     def encode_batch_marked(self, texts: Sequence[str]) -> list[MarkedIds]:
-        """The ids of each text with the starts of words (the pre-tokenizer's) and of sentences; slower."""
+        """The ids of each text, with the starts of words (as the pre-tokenizer splits) and of sentences; slower."""
         encodings = self._hf.encode_batch(list(texts), add_special_tokens=False)
         return [_marked(text, encoding) for text, encoding in zip(texts, encodings, strict=True)]
 
     def encode_batch_placed(self, texts: Sequence[str]) -> list[PlacedIds]:
-        """The ids of each text with the characters they stand for."""
+        """The ids of each text with their character offsets."""
         encodings = self._hf.encode_batch(list(texts), add_special_tokens=False)
         return [placed(text, _ids(encoding), encoding.offsets) for text, encoding in zip(texts, encodings, strict=True)]
 
-    def word_starts(self, text: str) -> tuple[np.ndarray, np.ndarray]:
-        """The ids of a text, and of each whether it begins a word."""
-        return self.word_starts_batch([text])[0]
-
-    def word_starts_batch(self, texts: Sequence[str]) -> list[tuple[np.ndarray, np.ndarray]]:
-        """`word_starts` of each text."""
-        return [(marked.ids, marked.word_starts) for marked in self.encode_batch_marked(texts)]
-
     def decode(self, ids: Iterable[int] | np.ndarray, *, show_specials: bool = False) -> str:
-        """The text of ids; special tokens are left out unless they are asked for."""
-        wanted = [int(id) for id in ids]
-        if wrong := [id for id in wanted if not 0 <= id < self.vocab_size]:
+        """The text of ids, without special tokens unless `show_specials`."""
+        numbers = [int(id) for id in ids]
+        if wrong := [id for id in numbers if not 0 <= id < self.vocab_size]:
             raise InputError(self._no_such_id(wrong[0]))
-        return self._decode([id for id in wanted if show_specials or id not in self.special_ids])
+        return self._decode([id for id in numbers if show_specials or id not in self.special_ids])
 
     def piece(self, id: int) -> str:
-        """The entry of the vocabulary behind an id, as the tokenizer writes it."""
+        """The vocabulary entry of an id, as the tokenizer stores it."""
         piece = self._hf.id_to_token(int(id)) if id >= 0 else None
         if piece is None:
             raise InputError(self._no_such_id(id))
         return piece
 
     def normalise(self, text: str) -> str:
-        """The text as the model of the tokenizer sees it (lower-cased, NFKC), which is what decoding can give back."""
+        """The text after normalisation (lower case, NFKC), which is what decoding can restore."""
         return self._hf.normalizer.normalize_str(text) if self._hf.normalizer else text
 
     def count_bytes(self, text: str) -> int:
-        """The UTF-8 bytes that bits per byte of this text are counted over."""
+        """The number of UTF-8 bytes of a text, the divisor of bits per byte."""
         return len(text.encode())
 
     def with_mask_and_sep(self) -> "Tokenizer":
-        """This tokenizer, or one with `<mask>` and `<sep>` appended to its vocabulary if they are missing."""
+        """This tokenizer, or a copy with `<mask>` and `<sep>` appended to the vocabulary if they are missing."""
         names = ("<mask>", "<sep>")
         missing = [name for name, id in zip(names, (self.mask_id, self.sep_id), strict=True) if id is None]
         if not missing:
             return self
         larger = tokenizers.Tokenizer.from_str(self._serialised)
         larger.add_special_tokens([special_token(name) for name in missing])
-        result = self._remade(larger.to_str())
+        result = self._with_content(larger.to_str())
         log.info(
             "Appended %s to the vocabulary of %s: V = %s, now %s.",
             " and ".join(missing),
@@ -176,7 +170,7 @@ class Tokenizer:
         )
         return result
 
-    def _remade(self, serialised: str) -> Self:
+    def _with_content(self, serialised: str) -> Self:
         return type(self)(serialised, origin=self.origin)
 
     def _decode(self, ids: list[int]) -> str:
@@ -196,44 +190,44 @@ class Tokenizer:
 
 
 def special_token(name: str) -> tokenizers.AddedToken:
-    """How a special token is registered; `<mask>` takes the blank before it, as a word would."""
+    """A special token for registration; `<mask>` includes the space before it, as words do."""
     return tokenizers.AddedToken(name, special=True, normalized=False, lstrip=name == "<mask>")
 
 
 def sentence_positions(text: str) -> list[int]:
-    """Where sentences begin: at the start, after . ! ? … with blanks behind them, and after a line break."""
+    """Positions where sentences begin: the start, after . ! ? … followed by white space, and after a line break."""
     return [0, *(match.end() for match in SENTENCE_END.finditer(text) if match.end() < len(text))]
 
 
 def mark_sentences(text: str, ends: np.ndarray) -> np.ndarray:
-    """Which tokens begin a sentence, given where in `text` each token ends."""
+    """Which tokens begin a sentence, given the end position of each token in `text`."""
     starts = np.zeros(len(ends), dtype=bool)
-    first = np.searchsorted(ends, np.asarray(sentence_positions(text)), side="right")  # the first that ends behind it
+    first = np.searchsorted(ends, np.asarray(sentence_positions(text)), side="right")  # the first token ending after it
     starts[first[first < len(ends)]] = True
     starts[:1] = True
     return starts
 
 
 def placed(text: str, ids: np.ndarray, offsets: Sequence[tuple[int, int]]) -> PlacedIds:
-    """Ids with their characters: a token's own blanks (`Ġfilm`, `▁film`) are taken off its place."""
+    """Ids with character offsets; white space that belongs to a token (`Ġfilm`, `▁film`) is excluded."""
     starts, ends = np.array(offsets, dtype=np.int64).reshape(-1, 2).T
     places = np.arange(len(text))
-    is_blank = np.fromiter((character.isspace() for character in text), dtype=bool, count=len(text))
-    next_filled = np.append(np.minimum.accumulate(np.where(is_blank, len(text), places)[::-1])[::-1], len(text))
-    after_filled = np.append(0, np.maximum.accumulate(np.where(is_blank, 0, places + 1)))
-    starts = np.minimum(next_filled[starts], ends)
-    return PlacedIds(ids, starts, np.maximum(after_filled[ends], starts))
+    is_space = np.fromiter((character.isspace() for character in text), dtype=bool, count=len(text))
+    next_nonspace = np.append(np.minimum.accumulate(np.where(is_space, len(text), places)[::-1])[::-1], len(text))
+    after_nonspace = np.append(0, np.maximum.accumulate(np.where(is_space, 0, places + 1)))
+    starts = np.minimum(next_nonspace[starts], ends)
+    return PlacedIds(ids, starts, np.maximum(after_nonspace[ends], starts))
 
 
 def _not_unicode(texts: Sequence[str]) -> str:
-    """Which text cannot be encoded, and why."""
+    """A sentence about the text that cannot be encoded, and why."""
     for number, text in enumerate(texts, 1):
         try:
             text.encode()
         except UnicodeEncodeError as problem:
             which = f"Text {number} of {len(texts)}" if len(texts) > 1 else "The text"
-            return f"{which} holds U+{ord(text[problem.start]):04X}, half of a character. Give it as UTF-8."
-    return "The tokenizer reads texts only."
+            return f"{which} contains U+{ord(text[problem.start]):04X}, a lone surrogate. Give valid Unicode text."
+    return "The tokenizer encodes strings only."
 
 
 def _marked(text: str, encoding: tokenizers.Encoding) -> MarkedIds:
@@ -248,7 +242,7 @@ def _ids(encoding: tokenizers.Encoding) -> np.ndarray:
 
 
 def is_tokenizer(file: Path) -> bool:
-    """Whether a file is a tokenizer that headswap wrote."""
+    """Whether a file is a tokenizer written by headswap."""
     try:
         return has_entry(file, "model") and bool(Tokenizer(file.read_text(encoding="utf-8")))
     except InputError:
@@ -256,7 +250,7 @@ def is_tokenizer(file: Path) -> bool:
 
 
 def _find(path: Path) -> Path:
-    """The tokenizer file that `path` stands for."""
+    """The tokenizer file at `path` or in the folder `path`."""
     if path.is_file():
         return path
     if is_boxed(path):
@@ -267,7 +261,7 @@ def _find(path: Path) -> Path:
         if inside.is_file():
             return inside
     raise InputError(
-        f"{path} holds no tokenizer: there is neither tokenizer.json nor bundle/tokenizer.json in it. "
+        f"{path} contains no tokenizer: it has neither tokenizer.json nor bundle/tokenizer.json. "
         "Give a tokenizer.json, a bundle, a run folder, a token store, or the lab's dict.txt."
     )
 
@@ -292,16 +286,16 @@ def _kind_of(content: Any) -> str:
 
 
 def _plain(serialised: str, origin: str) -> tokenizers.Tokenizer:
-    """The Hugging Face tokenizer, neither cutting nor padding nor taking special tokens from text."""
+    """The Hugging Face tokenizer without truncation, padding and recognition of special tokens in text."""
     try:
         hf = tokenizers.Tokenizer.from_str(serialised)
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as problem:  # the package raises bare Exception, and PanicException, which is not even one
+    except BaseException as problem:  # the package raises Exception, and PanicException, which is only a BaseException
         raise InputError(f"{origin} is not a tokenizer that the package tokenizers can read ({problem}).") from None
     hf.no_truncation()
     hf.no_padding()
-    hf.encode_special_tokens = True  # not kept in tokenizer.json
+    hf.encode_special_tokens = True  # not stored in tokenizer.json
     return hf
 
 

@@ -1,9 +1,9 @@
 """Training a tokenizer on a corpus.
 
-Documents are read until a cap of bytes (a tokenizer gains little beyond it), cut into slices, and given to the trainers
-of Hugging Face `tokenizers`. Two of these follow the order of a hash map and give another result each time
-(huggingface/tokenizers#1794); what they leave to chance is decided here, so that the same corpus gives the same
-fingerprint. At the end the round trip is checked: exact for byte-level BPE, idempotent for the others.
+Documents are read up to a limit of bytes (more text improves a tokenizer little), cut into slices, and passed to the
+trainers of Hugging Face `tokenizers`. Two of these trainers depend on the order of a hash map, so their results vary
+(huggingface/tokenizers#1794); this module makes them deterministic, so that the same corpus gives the same fingerprint.
+At the end the round trip is checked: exact for byte-level BPE, idempotent for the other kinds.
 """
 
 import json
@@ -26,26 +26,26 @@ log = logging.getLogger("headswap")
 
 MAX_TRAINING_BYTES = 200_000_000
 SLICE_LENGTH = 2_000
-"""Characters given to a trainer at once: their time grows with the square of what has no blank in it."""
+"""Longest slice in characters; a trainer's time grows with the square of the length of text without spaces."""
 NUM_BYTE_PIECES = 256 + len(SPECIAL_TOKENS)
 SMALLEST_FITTED, LARGEST_FITTED = 512, 32_768
 NUM_CHECKED_TEXTS = 1_000
-UNKNOWN_SHARE_TO_TELL = 0.05
-LADDER_STEP = 1e-4  # min_score_penalty_delta in the unigram trainer of tokenizers
+LARGEST_UNKNOWN_SHARE = 0.05
+SCORE_STEP = 1e-4  # min_score_penalty_delta in the unigram trainer of tokenizers
 
 
 def train_tokenizer(
     documents: Iterable[Document], settings: TokenizerSettings, *, max_bytes: int = MAX_TRAINING_BYTES
 ) -> Tokenizer:
-    """A tokenizer of the kind and size that `settings` ask for, trained on the documents and checked."""
+    """A tokenizer of the kind and size in `settings`, trained on the documents and checked."""
     if settings.kind == "bpe" and settings.vocab_size is not None and settings.vocab_size < NUM_BYTE_PIECES:
         raise SettingError(
             f"vocab_size = {settings.vocab_size} is too small for byte-level BPE: the 256 bytes and the "
-            f"{len(SPECIAL_TOKENS)} special tokens alone are {NUM_BYTE_PIECES}. Ask for more, or for another kind."
+            f"{len(SPECIAL_TOKENS)} special tokens alone are {NUM_BYTE_PIECES}. Set a larger size, or another kind."
         )
     slices = _gather(documents, max_bytes)
     if not slices:
-        raise InputError("There is no text to train a tokenizer on: the corpus holds no documents.")
+        raise InputError("There is no text to train a tokenizer on: the corpus contains no documents.")
     size = settings.vocab_size or fitted_vocab_size(sum(map(len, slices)))
     tokenizer = Tokenizer(_train(slices, settings.kind, size, lowercase=settings.lowercase))
     if tokenizer.vocab_size < size and settings.vocab_size:
@@ -54,38 +54,38 @@ def train_tokenizer(
         )
     sample = _sample(slices)
     check_round_trip(tokenizer, sample)
-    _tell_unknown_share(tokenizer, sample)
+    _warn_of_unknown_tokens(tokenizer, sample)
     return tokenizer
 
 
 def fitted_vocab_size(num_bytes: int) -> int:
-    """The vocabulary size for a corpus of that many bytes.
+    """The default vocabulary size for a corpus of this many bytes.
 
-    Vocabularies grow about with the square root of a text (Heaps' law): three times the root of the bytes, so 3,008 for
-    1 MB and 16,448 for 30 MB, a multiple of 64 between 512 and 32,768.
+    Vocabularies grow roughly with the square root of the text length (Heaps' law). The size is three times the square
+    root of the bytes, rounded to a multiple of 64 between 512 and 32,768: 3,008 for 1 MB, 16,448 for 30 MB.
     """
     fitted = 64 * round(3 * math.sqrt(num_bytes) / 64)
     return min(max(fitted, SMALLEST_FITTED), LARGEST_FITTED)
 
 
 def check_round_trip(tokenizer: Tokenizer, texts: Iterable[str]) -> None:
-    """Raise unless texts come back: exactly from a byte-level tokenizer, unchanged by a second pass from any other."""
+    """Raise unless decoding restores the texts: exactly for byte-level BPE; for other kinds a second pass is stable."""
     for text in texts:
         if tokenizer.is_byte_level:
-            expected, given = tokenizer.normalise(text), _once(tokenizer, text)
+            expected, given = tokenizer.normalise(text), _round_trip(tokenizer, text)
         else:
-            expected = _once(tokenizer, _without_unknown_words(tokenizer, text))
-            given = _once(tokenizer, expected)
+            expected = _round_trip(tokenizer, _without_unknown_words(tokenizer, text))
+            given = _round_trip(tokenizer, expected)
         if given != expected:
             where = next((i for i, (a, b) in enumerate(zip(given, expected, strict=False)) if a != b), 0)
             raise RunError(
-                f"The tokenizer ({tokenizer.kind}) does not give its text back: {expected[where : where + 40]!r} "
-                f"became {given[where : where + 40]!r}. This is a defect; please report it with the text."
+                f"The tokenizer ({tokenizer.kind}) does not restore its text: {expected[where : where + 40]!r} "
+                f"became {given[where : where + 40]!r}. This is a bug; please report it with the text."
             )
 
 
 def _gather(documents: Iterable[Document], max_bytes: int) -> list[bytes]:
-    """Slices of the documents up to the cap, kept as UTF-8 so that memory is what the cap says."""
+    """Slices of the documents up to the limit, as UTF-8 bytes, so that the limit also bounds memory."""
     slices: list[bytes] = []
     num_bytes = 0
     for document in documents:
@@ -94,7 +94,7 @@ def _gather(documents: Iterable[Document], max_bytes: int) -> list[bytes]:
                 data = part.encode()
             except UnicodeEncodeError:
                 raise InputError(
-                    f"{document.source}, line {document.line}: the text holds half a surrogate pair, no character."
+                    f"{document.source}, line {document.line}: the text contains a lone surrogate, not a character."
                 ) from None
             num_bytes += len(data)
             if num_bytes > max_bytes and slices:
@@ -105,7 +105,7 @@ def _gather(documents: Iterable[Document], max_bytes: int) -> list[bytes]:
 
 
 def slice_text(text: str, length: int = SLICE_LENGTH) -> Iterator[str]:
-    """The text in parts of at most `length` characters, cut before white space where there is any."""
+    """The text in parts of at most `length` characters, cut before white space if possible."""
     start = 0
     while len(text) - start > length:
         end = max(text.rfind(" ", start + 1, start + length), text.rfind("\n", start + 1, start + length))
@@ -123,7 +123,7 @@ def _untrained(kind: TokenizerKind, *, lowercase: bool) -> tokenizers.Tokenizer:
         hf.decoder = decoders.ByteLevel()
     elif kind == "unigram":
         hf = tokenizers.Tokenizer(models.Unigram())
-        # special tokens are entries of the model too; cut after '<', a text never holds the name of one in one word
+        # special tokens are entries of the model too; splitting after '<' keeps their names in a text from matching
         cut = pre_tokenizers.Split("<", "merged_with_previous")
         hf.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Metaspace(), cut])
         hf.decoder = decoders.Metaspace()
@@ -145,7 +145,7 @@ def _normalizer(kind: TokenizerKind, *, lowercase: bool) -> Any:
 
 
 def _train(slices: list[bytes], kind: TokenizerKind, size: int, *, lowercase: bool) -> str:
-    """The serialised form of a trained tokenizer, the same for the same slices."""
+    """The serialised trained tokenizer, a deterministic function of the slices."""
     hf = _untrained(kind, lowercase=lowercase)
     specials: list[Any] = [special_token(name) for name in SPECIAL_TOKENS]
     common: dict[str, Any] = {"vocab_size": size, "show_progress": False}
@@ -157,7 +157,7 @@ def _train(slices: list[bytes], kind: TokenizerKind, size: int, *, lowercase: bo
     if kind == "word":
         hf.train_from_iterator(texts, trainers.WordLevelTrainer(special_tokens=specials, **common))
         return hf.to_str()
-    normalizer = _normalizer(kind, lowercase=lowercase)  # not hf.normalizer: hf is locked while it trains
+    normalizer = _normalizer(kind, lowercase=lowercase)  # not hf.normalizer: hf is locked during training
 
     def normalised(text: str) -> str:
         return normalizer.normalize_str(text) if normalizer else text
@@ -166,17 +166,17 @@ def _train(slices: list[bytes], kind: TokenizerKind, size: int, *, lowercase: bo
     blanked = dict.fromkeys(map(ord, rare), " ")
     kept = (normalised(data.decode()).translate(blanked) for data in slices)
     if kind == "wordpiece":
-        # naming the inner characters first fixes their ids, which the trainer would take in the order of a hash map
+        # listed first, the inner characters get fixed ids; the trainer would number them in the order of a hash map
         inner = [f"##{c}" for c in characters if len(hf.pre_tokenizer.pre_tokenize_str(f"a{c}")) == 1]
         common |= {"initial_alphabet": characters, "limit_alphabet": len(characters)}
         hf.train_from_iterator(kept, trainers.WordPieceTrainer(special_tokens=[*specials, *inner], **common))
-        return _settle_wordpiece(hf.to_str())
+        return _stable_wordpiece(hf.to_str())
     hf.train_from_iterator(kept, trainers.UnigramTrainer(special_tokens=specials, unk_token="<unk>", **common))
-    return _settle_unigram(hf.to_str())
+    return _stable_unigram(hf.to_str())
 
 
 def _alphabet(texts: Iterable[str], *, most: int) -> tuple[list[str], str]:
-    """The most frequent characters in the order of their code points, and the rarer ones that are left out."""
+    """The most frequent characters in the order of their code points, and the rare ones that are left out."""
     counts: Counter[str] = Counter()
     for text in texts:
         counts.update(text)
@@ -184,64 +184,64 @@ def _alphabet(texts: Iterable[str], *, most: int) -> tuple[list[str], str]:
     rare = "".join(ranked[most:])
     if rare:
         log.info(
-            "The corpus has %s different characters; the rarest %s do not fit the vocabulary and become <unk>.",
+            "The corpus has %s different characters; the rarest %s do not fit into the vocabulary and become <unk>.",
             f"{len(ranked):,}",
             f"{len(rare):,}",
         )
     return sorted(ranked[:most]), rare
 
 
-def _settle_wordpiece(serialised: str) -> str:
-    """Only the real special tokens stay special."""
+def _stable_wordpiece(serialised: str) -> str:
+    """The serialised tokenizer in which only the real special tokens are marked as special."""
     content = json.loads(serialised)
     content["added_tokens"] = content["added_tokens"][: len(SPECIAL_TOKENS)]
     return json.dumps(content, ensure_ascii=False)
 
 
-def _settle_unigram(serialised: str) -> str:
-    """Scores without the noise of their summing order, and one score for all characters that were added for cover.
+def _stable_unigram(serialised: str) -> str:
+    """Round scores, so that the order of summation has no effect, and give characters added for coverage one score.
 
-    The trainer adds such characters on a ladder of small steps at the lowest score, in the order of a hash map.
+    The trainer adds such characters at the lowest score, with small increments in the order of a hash map.
     """
     content = json.loads(serialised)
     vocabulary = content["model"]["vocab"]
     specials, pieces = vocabulary[: len(SPECIAL_TOKENS)], vocabulary[len(SPECIAL_TOKENS) :]
     lowest = min(score for _, score in pieces)
-    rungs = {_rung(score - lowest) for piece, score in pieces if len(piece) == 1}
-    top = next(rung for rung in count() if rung + 1 not in rungs)
-    settled = [
-        [piece, round(lowest if len(piece) == 1 and score - lowest < (top + 0.5) * LADDER_STEP else score, 6)]
+    steps_above = {_num_steps(score - lowest) for piece, score in pieces if len(piece) == 1}
+    top = next(number for number in count() if number + 1 not in steps_above)
+    stable = [
+        [piece, round(lowest if len(piece) == 1 and score - lowest < (top + 0.5) * SCORE_STEP else score, 6)]
         for piece, score in pieces
     ]
-    content["model"]["vocab"] = specials + sorted(settled, key=lambda entry: (-entry[1], entry[0]))
+    content["model"]["vocab"] = specials + sorted(stable, key=lambda entry: (-entry[1], entry[0]))
     return json.dumps(content, ensure_ascii=False)
 
 
-def _rung(height: float) -> int | None:
-    rung = round(height / LADDER_STEP)
-    return rung if abs(height / LADDER_STEP - rung) < 1e-4 else None
+def _num_steps(height: float) -> int | None:
+    number = round(height / SCORE_STEP)
+    return number if abs(height / SCORE_STEP - number) < 1e-4 else None
 
 
 def _sample(slices: Sequence[bytes]) -> list[str]:
-    """Texts from the whole length of what was read."""
+    """Texts evenly spaced over all slices."""
     step = -(-len(slices) // NUM_CHECKED_TEXTS)
     return [data.decode() for data in slices[::step]]
 
 
-def _once(tokenizer: Tokenizer, text: str) -> str:
+def _round_trip(tokenizer: Tokenizer, text: str) -> str:
     return tokenizer.decode(tokenizer.encode(text))
 
 
 def _without_unknown_words(tokenizer: Tokenizer, text: str) -> str:
-    """An unknown word cannot come back; what stands between such words must."""
+    """The text without unknown words, which decoding cannot restore."""
     words = text.split()
     pairs = zip(words, tokenizer.encode_batch(words), strict=True)
     return " ".join(word for word, ids in pairs if tokenizer.unk_id not in ids)
 
 
-def _tell_unknown_share(tokenizer: Tokenizer, texts: Sequence[str]) -> None:
+def _warn_of_unknown_tokens(tokenizer: Tokenizer, texts: Sequence[str]) -> None:
     encoded = tokenizer.encode_batch(texts)
     unknown = sum(int((ids == tokenizer.unk_id).sum()) for ids in encoded)
     total = sum(map(len, encoded))
-    if total and unknown / total > UNKNOWN_SHARE_TO_TELL:
-        log.warning("%.0f %% of the tokens of the corpus are unknown to this tokenizer.", 100 * unknown / total)
+    if total and unknown / total > LARGEST_UNKNOWN_SHARE:
+        log.warning("%.0f %% of the tokens of the corpus are unknown to this tokenizer (<unk>).", 100 * unknown / total)

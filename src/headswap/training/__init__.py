@@ -1,1 +1,1 @@
-"""Training: the loop, runs and their folders, optimizer, schedule, checkpoints, evaluation, processes."""
+"""Training: the loop, gradients, optimizer, schedule, checkpoints, run folders, devices and processes."""

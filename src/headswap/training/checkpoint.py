@@ -1,9 +1,10 @@
-"""Checkpoints: a bundle with the optimizer's state and the run's counters beside it.
+"""Checkpoints: a bundle, the optimizer's state and the run's counters.
 
-Each stands in a folder of its own, `checkpoints/step-00001000`, written under a temporary name, flushed and renamed,
-with a manifest of checksums; `last` points at the newest. There are no random-number states to keep: every draw is a
-function of (seed, step). The weights that were best on validation are kept as `checkpoints/best-00000800`, named by the
-checkpoint that knows of them; without them it is not whole. One that is not whole is named and passed over.
+Each checkpoint is a folder, `checkpoints/step-00001000`, with a manifest of checksums. It is written under a temporary
+name, flushed and renamed; the link `last` points to the newest one. No random-number state is saved: every draw is a
+function of (seed, step). The weights with the best validation score are saved as `checkpoints/best-00000800`; the
+checkpoint's state names that step, and the checkpoint is incomplete without it. An incomplete or damaged checkpoint is
+reported and skipped.
 """
 
 import logging
@@ -34,7 +35,7 @@ LAYOUT = Layout(files=(*BUNDLE.files, *map(re.escape, (OPTIMIZER, STATE))))
 
 @dataclass
 class Progress:
-    """The counters of a run: all that must survive besides weights and optimizer state."""
+    """The counters of a run: with weights and optimizer state, all that is needed to resume it."""
 
     step: int = 0
     tokens: int = 0
@@ -48,24 +49,24 @@ class Progress:
     history: list[dict[str, Any]] = field(default_factory=list)
     skipped: list[dict[str, Any]] = field(default_factory=list)
 
-    def noted(self) -> dict[str, Any]:
-        """What `result.json` says of steps that were skipped, if any were."""
+    def skipped_steps(self) -> dict[str, Any]:
+        """The entry of `result.json` about skipped steps; empty if there were none."""
         return {"skipped_steps": self.skipped} if self.skipped else {}
 
     def add(self, losses: list[float], targets: list[int]) -> None:
-        """Count one step's losses, each with its number of targets, to the line that is written next."""
+        """Add one step's losses, each with its number of targets, to the next line of metrics."""
         before = self.window_losses or [0.0] * len(losses)
         self.window_losses = [sum + loss * number for sum, loss, number in zip(before, losses, targets, strict=True)]
         counted = self.window_targets or [0] * len(targets)
         self.window_targets = [sum + number for sum, number in zip(counted, targets, strict=True)]
 
     def window_means(self) -> list[float]:
-        """The losses a target since the last line."""
+        """The losses per target since the last line of metrics."""
         return [loss / max(1, num) for loss, num in zip(self.window_losses, self.window_targets, strict=True)]
 
 
 def save_checkpoint(folder: Path, bundle: Bundle, optimizer: AdamW, progress: Progress, *, keep: int) -> Path:
-    """Write `step-N`, point `last` at it, and remove the oldest beyond `keep` once the new one is known to be whole."""
+    """Write `step-N`, point `last` to it, verify it, and then remove old checkpoints until `keep` are left."""
     target = folder / f"step-{progress.step:08d}"
     with atomic_folder(target, LAYOUT) as temporary:
         bundle.write_into(temporary)
@@ -74,12 +75,12 @@ def save_checkpoint(folder: Path, bundle: Bundle, optimizer: AdamW, progress: Pr
         write_manifest(temporary)
     point_at(target)
     if problems := problems_of(target):
-        log.warning("The new checkpoint is not whole, so no older one is removed: %s", problems[0])
+        log.warning("The new checkpoint is damaged, so no older one is removed: %s", problems[0])
         return target
     others = [path for path in find_checkpoints(folder) if path != target]
-    # One of a later step was passed over when this run was resumed: it is damaged.
-    whole = [path for path in others if step_of(path) < progress.step and not problems_of(path, contents=False)]
-    kept = whole[len(whole) - (keep - 1) :] if keep > 1 else []
+    # A checkpoint of a later step is damaged: it was skipped when this run was resumed.
+    complete = [path for path in others if step_of(path) < progress.step and not problems_of(path, contents=False)]
+    kept = complete[len(complete) - (keep - 1) :] if keep > 1 else []
     for old in others:
         if old not in kept:
             discard_folder(old)
@@ -87,14 +88,14 @@ def save_checkpoint(folder: Path, bundle: Bundle, optimizer: AdamW, progress: Pr
 
 
 def save_best(folder: Path, bundle: Bundle, weights: dict[str, Tensor], progress: Progress) -> None:
-    """Keep the weights that were best on validation, under the step they were made in."""
+    """Save the weights with the best validation score, named after their step."""
     best = TextModel(bundle.model.shape)
     best.load_state_dict(weights)
     replace(bundle, model=best.eval()).save(best_folder(folder, progress))
 
 
 def drop_other_bests(folder: Path, progress: Progress) -> None:
-    """Remove the best weights that no checkpoint refers to any more."""
+    """Remove the best weights that no checkpoint refers to."""
     needed = {_best_step(checkpoint) for checkpoint in find_checkpoints(folder)} | {progress.best_step}
     for old in folder.glob("best-*"):
         if old.name not in {f"best-{step:08d}" for step in needed if step is not None}:
@@ -102,13 +103,13 @@ def drop_other_bests(folder: Path, progress: Progress) -> None:
 
 
 def best_folder(folder: Path, progress: Progress) -> Path:
-    """Where the best weights of a run are."""
+    """The folder of a run's best weights."""
     assert progress.best_step is not None
     return folder / f"best-{progress.best_step:08d}"
 
 
 def find_checkpoints(folder: Path) -> list[Path]:
-    """The checkpoints in a folder, whole or not, oldest first."""
+    """The checkpoints in a folder, oldest first, including damaged ones."""
     names = [path for path in folder.glob("step-*") if path.name.removeprefix("step-").isdigit() and path.is_dir()]
     return sorted(names, key=step_of)
 
@@ -119,7 +120,7 @@ def step_of(checkpoint: Path) -> int:
 
 
 def problems_of(checkpoint: Path, *, contents: bool = True) -> list[str]:
-    """What is missing or damaged in a checkpoint and in the best weights it refers to."""
+    """What is missing or damaged in a checkpoint or in the best weights it refers to."""
     if problems := manifest_problems(checkpoint, contents=contents):
         return problems
     best = _best_step(checkpoint)
@@ -134,23 +135,25 @@ def _best_step(checkpoint: Path) -> int | None:
     return state.get("best_step") if isinstance(state, dict) else None
 
 
-def newest_whole(folder: Path) -> Path | None:
-    """The newest checkpoint that can be resumed from; every newer one is named with what is wrong with it."""
+def newest_complete(folder: Path) -> Path | None:
+    """The newest checkpoint that can be resumed from; a warning reports each newer one and its first problem."""
     checkpoints = find_checkpoints(folder)
     for number, checkpoint in enumerate(reversed(checkpoints)):
         problems = problems_of(checkpoint)
         if not problems:
             return checkpoint
         is_oldest = number == len(checkpoints) - 1
-        instead = "there is none before it, so the run starts anew" if is_oldest else "the one before it is used"
-        log.warning("The checkpoint %s is not whole; %s. %s", checkpoint, instead, problems[0])
+        instead = (
+            "there is no older one, so the run starts from the beginning" if is_oldest else "using the one before it"
+        )
+        log.warning("The checkpoint %s is incomplete or damaged; %s. %s", checkpoint, instead, problems[0])
     return None
 
 
 def resume_from(
     checkpoint: Path | None, model: TextModel, make_optimizer: Callable[[], AdamW]
 ) -> tuple[AdamW, Progress]:
-    """Fill the model from a checkpoint and return (optimizer, progress); fresh ones if there is none."""
+    """Load a checkpoint into the model and return (optimizer, progress); without a checkpoint both are new."""
     if checkpoint is None:
         return make_optimizer(), Progress()
     load_weights_in_place(model, checkpoint)
@@ -165,14 +168,16 @@ def load_weights_in_place(model: TextModel, bundle: Path) -> None:
 
 
 def point_at(target: Path) -> None:
-    """Make `last` name a checkpoint; where there are no symbolic links the newest step-N folder alone must do."""
+    """Point the link `last` to a checkpoint; does nothing on file systems without symbolic links."""
     link = target.with_name("last")
     temporary = unique(link)
     try:
         temporary.symlink_to(target.name, target_is_directory=True)
     except (OSError, NotImplementedError):
         return
-    if link.is_dir() and not link.is_symlink():  # a copy of the run folder that followed its links
+    if (
+        link.is_dir() and not link.is_symlink()
+    ):  # the run folder was copied by a program that replaced links by their targets
         discard_folder(link)
     os.replace(temporary, link)
     flush_folder(link.parent)

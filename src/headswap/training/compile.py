@@ -1,7 +1,7 @@
-"""Compile a base's layers when the planned run is long enough to earn it back.
+"""Compile the base's layers if the run is long enough to repay the compilation time.
 
-The choice follows from the plan (parameters, tokens, minutes), never from a clock, so the same run always makes the
-same choice. A compiler that does not work here costs one logged line, never a run.
+The choice depends on parameters, tokens and minutes, never on measured time, so the same run always makes the same
+choice. If no compiler works on this machine, one line is logged and the run continues without compilation.
 """
 
 import logging
@@ -13,13 +13,15 @@ from headswap.model.text_model import TextModel
 from headswap.training.device import Machine
 
 log = logging.getLogger("headswap")
-COST_SECONDS = 15.0  # of compiling the parts of a layer, forward and backward
+COST_SECONDS = 15.0
+"""Time to compile the parts of a layer, forward and backward."""
 TIMES = 10
-FLOPS = 1e14  # a second, of layers that are not compiled, on the devices people train on
+FLOPS = 1e14
+"""Operations per second of layers that are not compiled, on a typical training GPU."""
 
 
 def pays_off(model: TextModel, machine: Machine, *, tokens: float | None = None, minutes: float | None = None) -> bool:
-    """Whether a run of some tokens or minutes is over ten times as long as compiling takes."""
+    """Whether a run of this many tokens or minutes takes over ten times as long as the compilation."""
     if not machine.is_fast or machine.is_deterministic or machine.device.type != "cuda":
         return False
     work = 6 * num_parameters(model) * (tokens or 0)
@@ -27,11 +29,14 @@ def pays_off(model: TextModel, machine: Machine, *, tokens: float | None = None,
 
 
 def compile_layers(model: TextModel, device: torch.device) -> None:
-    """Compile what each token does on its own in every layer; goes on without where no compiler works."""
+    """Compile the per-token parts of every layer; without a working compiler, log it and change nothing."""
     try:
         torch.compile(lambda numbers: numbers * 2 + 1)(torch.ones(64, device=device))
     except Exception as error:
-        log.info("No compiler works here (%s), so layers are not compiled.", str(error).splitlines()[0][:200])
+        log.info(
+            "The compiler does not work on this machine (%s), so layers are not compiled.",
+            str(error).splitlines()[0][:200],
+        )
         return
     model.base.compile_layers()
-    log.info("Layers are compiled, since the run is long (--fast off leaves it out).")
+    log.info("Compiling layers because the run is long; disable with --fast off.")

@@ -1,4 +1,4 @@
-"""Settings of training, and the recipes of the two training verbs. Free of torch."""
+"""Settings that pre-training and fine-tuning share. Does not import torch."""
 
 import re
 from typing import Annotated, Literal
@@ -17,58 +17,59 @@ PrecisionName = Literal["auto", "fp32", "bf16"]
 
 
 class MachineSettings(Settings):
-    """What a run is computed on; none of it changes what is computed beyond rounding."""
+    """Device, number format and kernels of a run. Apart from rounding they do not change results."""
 
     device: DeviceName = "auto"
-    """Where to compute: auto takes a CUDA device if there is one."""
+    """Device: auto uses a CUDA GPU if there is one, otherwise the CPU."""
     precision: PrecisionName = "auto"
-    """Number format of the large products: auto is bf16 on a CUDA device that has it, and for the training steps (not
-    the scores) of a base of width 128 or more on a CPU that has it; else fp32."""
+    """Number format of matrix multiplications. auto uses bf16 on GPUs that support it. On CPUs that support it, auto
+    uses bf16 for the training steps of bases of width 128 or more, and fp32 for evaluation. Otherwise auto is fp32."""
     threads: Steps | None = None
-    """CPU threads; by default all cores. Results are bit-equal for equal thread counts."""
+    """Number of CPU threads. Default: all cores. The same number of threads gives bit-identical results."""
     deterministic: bool = False
-    """On a CUDA device use only kernels that give the same bits every time; slower. A CPU always does."""
+    """Use only deterministic CUDA kernels: bit-identical results, but slower. CPU runs are always deterministic."""
     fast: FastName = "auto"
-    """auto takes the fast kernels and the compiler where they pay off, and says which; off computes everything plainly.
-    The results are the same but for rounding."""
+    """auto uses fast kernels and the compiler where they save time, and logs which; off uses neither. Results differ
+    only by rounding and, on a GPU, by the dropout drawn."""
 
 
 class TrainingSettings(Settings):
-    """What pre-training and fine-tuning share."""
+    """Settings of the optimizer, the schedule, checkpoints and logging."""
 
     max_steps: Steps | None = None
     """Stop after this many optimizer steps."""
     batch_size: Steps = 16
-    """Sequences per optimizer step, over all micro-batches and processes."""
+    """Sequences per optimizer step, summed over all micro-batches and processes."""
     gradient_accumulation_steps: Steps = 1
-    """Micro-batches a process makes of its part of a batch: less memory, the same results but for the dropout drawn."""
+    """Number of micro-batches into which each process splits its part of a batch. More need less memory; results differ
+    only by rounding and the dropout drawn."""
     learning_rate: Positive | None = None
-    """Peak learning rate. By default fitted to the width of the base."""
+    """Peak learning rate. Default: chosen from the width of the base."""
     lr_scheduler_type: Literal["linear", "cosine", "constant"] = "linear"
-    """How the learning rate goes from its peak to the end."""
+    """Schedule after warm-up: linear or cosine decay to 0, or constant."""
     warmup_steps: Annotated[float, Field(ge=0)] = 0.06
-    """Steps of linear warm-up; a number below 1 is a share of all steps."""
+    """Steps of linear warm-up; a value below 1 is a fraction of all steps."""
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
-    """AdamW's weight decay; never on biases and norms."""
+    """Weight decay of AdamW. Biases and norms are not decayed."""
     adam_beta1: Share = 0.9
-    """AdamW's first decay rate."""
+    """beta1 of AdamW: decay rate of the mean of the gradient."""
     adam_beta2: Share = 0.999
-    """AdamW's second decay rate."""
+    """beta2 of AdamW: decay rate of the mean of the squared gradient."""
     adam_epsilon: Positive = 1e-8
-    """AdamW's epsilon."""
+    """epsilon of AdamW."""
     max_grad_norm: Positive | None = 1.0
-    """Clip the gradient to this norm."""
+    """Clip the gradient to at most this norm."""
     seed: Annotated[int, Field(ge=0)] = 42
-    """Seed of every stream: initialisation, order, dropout."""
+    """Seed of initialisation, data order, masking and dropout."""
     save_steps: Steps | None = None
-    """Checkpoint every so many steps; by default at evaluations, once a minute has passed since the last one."""
+    """Save a checkpoint every N steps. Default: at evaluations, if the last checkpoint is over a minute old."""
     save_total_limit: Steps = 2
-    """Checkpoints to keep."""
+    """Number of checkpoints to keep; older ones are removed."""
     logging_steps: Steps = 10
-    """Write a line of training loss every so many steps."""
+    """Log the training loss every N steps."""
     on_nan: str = "stop"
-    """What to do when a loss or gradient is not finite: stop, or skip:N to pass over at most N such steps, each
-    recorded. No weight moves in such a step."""
+    """What to do when a loss or gradient is nan or inf: stop ends the run; skip:N skips at most N such steps and
+    records each of them. Such a step never changes a weight."""
 
     @field_validator("on_nan")
     @classmethod
@@ -79,5 +80,5 @@ class TrainingSettings(Settings):
 
     @property
     def most_skipped(self) -> int:
-        """How many steps may be skipped because they are not finite."""
+        """How many steps with a non-finite loss or gradient may be skipped."""
         return 0 if self.on_nan == "stop" else int(self.on_nan.removeprefix("skip:"))

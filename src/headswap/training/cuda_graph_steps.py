@@ -1,9 +1,9 @@
-"""Steps that are recorded once and played back.
+"""Training steps as CUDA graphs: captured once per batch size, then replayed.
 
-On CUDA the step of a small model is hundreds of short kernels, and the host launches them more slowly than the device
-runs them. So losses and gradients are recorded as a CUDA graph, one for each size of batch. Batches are filled up to
-few sizes, which changes none of their losses. A recording is trusted only after another batch was computed both ways;
-what cannot be recorded is computed plainly, with one logged line.
+On CUDA a step of a small model is hundreds of short kernels, and the host takes longer to launch them than the device
+takes to run them. So losses and gradients are captured as a CUDA graph, one per batch size. Batches are padded to a few
+sizes; padding changes no loss. A graph is used only after a second batch was computed both by replay and eagerly with
+the same result. A step that cannot be captured runs eagerly, with one logged line.
 """
 
 import logging
@@ -16,36 +16,36 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from headswap.batches.batch import Batch, pad_batch, sent
-from headswap.kernels.cuda_graph import Recorder, apart, root_of
+from headswap.batches.batch import Batch, pad_batch, to_device
+from headswap.kernels.cuda_graph import GraphCapture, relative_distance, root_cause
 from headswap.kernels.policy import WIDEST_HEAD
 from headswap.model.parameter_count import num_parameters
 from headswap.model.text_model import TextModel
 from headswap.training.device import Machine
 
 log = logging.getLogger("headswap")
-MOST_PARAMETERS = 60_000_000
-"""Of larger models the device has work enough."""
-SEEN_BEFORE = 2
-"""How often a size must come before it is recorded; recording costs a few plain steps."""
-MOST_RECORDINGS = 24
+MAX_PARAMETERS = 60_000_000
+"""Larger models keep the device busy without a graph."""
+EAGER_STEPS = 2
+"""A batch size is captured when it occurs more often than this; a capture costs a few eager steps."""
+MAX_GRAPHS = 24
 TOKEN_GRAIN, LEAST_GRAIN = 1024, 64
 SHARE = 8
-"""Sizes that only wander a little are filled up by at most one part in so many."""
-NUM_FILLING = 3
-"""Sequences that tokens are added as, so that none is longer than the base reads."""
-ROOM = 3
-"""Steps that free memory must hold for steps to be recorded: one recorded, one plain, and one for larger ones."""
+"""Sizes are rounded up by at most about one part in this number."""
+NUM_PADDING_SEQUENCES = 3
+"""Padding tokens are divided among this many sequences, so that none is longer than the base's limit."""
+MEMORY_FACTOR = 3
+"""A capture needs free memory for this many steps: one captured, one eager, and one captured of a larger size."""
 TOLERANCE = 0.05
-"""How far two ways to compute a bf16 step may lie apart, as a share of the gradient's norm and of the loss."""
+"""Largest relative distance of losses and of gradients between a bf16 step that is replayed and one in eager mode."""
 
 
 Shapes = tuple[torch.Size, ...]
-"""Of everything that is read from a batch: what a recording is made for."""
+"""Shapes of all tensors of a batch; one graph is captured per value."""
 
 
 class Sizes(NamedTuple):
-    """What a batch is filled up to."""
+    """The sizes that a batch is padded to."""
 
     num_tokens: int
     num_sequences: int
@@ -53,9 +53,10 @@ class Sizes(NamedTuple):
 
 
 def can_capture(model: TextModel, machine: Machine, *, num_micro: int) -> bool:
-    """Whether steps of this model are worth recording here, and can be: flash attention needs no host in between.
+    """Whether steps of this model can be captured on this machine and become faster by it.
 
-    A step of several micro-batches is not: the gradients of a recording stand in one place and would not add up.
+    Flash attention is required, since it needs no lengths on the host. Steps of several micro-batches are not captured:
+    a graph writes its gradients to one place, so they would not add up.
     """
     if machine.device.type != "cuda" or not machine.is_fast or machine.is_deterministic or num_micro > 1:
         return False
@@ -68,184 +69,187 @@ def can_capture(model: TextModel, machine: Machine, *, num_micro: int) -> bool:
         and shape.base.head_dim <= WIDEST_HEAD
         and shape.head in ("lm", "classify")
         and not shape.pair_head
-        and num_parameters(model) <= MOST_PARAMETERS
+        and num_parameters(model) <= MAX_PARAMETERS
     )
 
 
 def sizes_of(batch: Batch, model: TextModel) -> Sizes:
-    """The sizes that a batch is filled up to: few, so that they come again, and by the batch alone.
+    """The sizes that a batch is padded to: few different ones, and a function of the batch alone.
 
-    Windows have all the same size: only how many pieces they hold and how many tokens they hide differs. Whole texts
-    come in any size, and are filled up with sequences that are no longer than the base reads. Where sequences are
-    pooled none may be empty.
+    Packed windows all have the same number of tokens; only the numbers of pieces and of masked tokens differ. Whole
+    texts have any number of tokens and are padded by sequences within the base's limit. Where sequences are pooled, no
+    padding sequence may be empty.
     """
     num_sequences, num_tokens = len(batch.lengths), batch.num_tokens
     is_lm = model.shape.head == "lm"
     if not is_lm or num_tokens % LEAST_GRAIN:
         grain = min(TOKEN_GRAIN, 2 * model.shape.base.max_position_embeddings)
-        num_tokens = -(-(num_tokens + NUM_FILLING) // grain) * grain
+        num_tokens = -(-(num_tokens + NUM_PADDING_SEQUENCES) // grain) * grain
     if not is_lm:
-        return Sizes(num_tokens, num_sequences + NUM_FILLING, batch.num_targets)
+        return Sizes(num_tokens, num_sequences + NUM_PADDING_SEQUENCES, batch.num_targets)
     is_whole = batch.has_all_targets and num_tokens == batch.num_tokens
-    num_targets = batch.num_targets if is_whole else _more(batch.num_targets)
-    return Sizes(num_tokens, _more(num_sequences + NUM_FILLING), num_targets)
+    num_targets = batch.num_targets if is_whole else _rounded_up(batch.num_targets)
+    return Sizes(num_tokens, _rounded_up(num_sequences + NUM_PADDING_SEQUENCES), num_targets)
 
 
 def pad_to_few_sizes(batch: Batch, model: TextModel) -> Batch:
-    """The batch filled up, also where it is computed plainly: dropout draws the same either way."""
+    """The padded batch; eager steps use it too, so that dropout draws the same numbers."""
     return pad_batch(batch, **sizes_of(batch, model)._asdict())
 
 
-def _more(number: int) -> int:
+def _rounded_up(number: int) -> int:
     """The next larger number of a coarse scale."""
     grain = max(LEAST_GRAIN, 2 ** number.bit_length() // (2 * SHARE))
     return (number // grain + 1) * grain
 
 
-class Inputs:
-    """Where a recording reads its tensors: end to end, one stretch a type, so that a batch travels in few copies."""
+class StaticInputs:
+    """The tensors that a graph reads, as views of one buffer per dtype, so that a batch is copied in few transfers."""
 
     def __init__(self, tensors: Sequence[Tensor], device: torch.device) -> None:
         types = {tensor.dtype for tensor in tensors}
-        self.stretches = {
+        self.buffers = {
             dtype: torch.cat([tensor.flatten() for tensor in tensors if tensor.dtype == dtype]).to(device)
             for dtype in types
         }
-        rest = dict(self.stretches)
-        self.places: list[Tensor] = []
+        rest = dict(self.buffers)
+        self.tensors: list[Tensor] = []
         for tensor in tensors:
-            place, rest[tensor.dtype] = rest[tensor.dtype].tensor_split([tensor.numel()])
-            self.places.append(place.view(tensor.shape))
+            view, rest[tensor.dtype] = rest[tensor.dtype].tensor_split([tensor.numel()])
+            self.tensors.append(view.view(tensor.shape))
 
     def fill(self, tensors: Sequence[Tensor]) -> None:
-        """Put other tensors of the same types and shapes there, without waiting."""
-        for dtype, stretch in self.stretches.items():
-            packed = torch.empty(stretch.shape, dtype=dtype, pin_memory=stretch.is_cuda)
+        """Copy other tensors of the same dtypes and shapes into the buffers, without waiting for the device."""
+        for dtype, buffer in self.buffers.items():
+            packed = torch.empty(buffer.shape, dtype=dtype, pin_memory=buffer.is_cuda)
             torch.cat([tensor.flatten() for tensor in tensors if tensor.dtype == dtype], out=packed)
-            stretch.copy_(packed, non_blocking=True)
+            buffer.copy_(packed, non_blocking=True)
 
 
 @dataclass
-class Recording:
-    """A step of one size: what it reads, how it is played, and its losses."""
+class CapturedStep:
+    """The graph of a step of one size: its inputs, how it is replayed, and where its losses are."""
 
-    inputs: Inputs
+    inputs: StaticInputs
     sums_K: Tensor
-    play: Callable[[], object]
+    replay: Callable[[], object]
 
     def __call__(self, batch: Batch, weights_K: Tensor) -> Tensor:
-        """The summed losses of a batch of this size; the gradients are where they always are."""
+        """The summed losses of a batch of this size; the gradients are in `CapturedSteps.gradients`."""
         self.inputs.fill((weights_K, *_tensors(batch)))
-        self.play()
+        self.replay()
         return self.sums_K.clone()
 
 
 class CapturedSteps:
-    """The losses and gradients of a batch, by a recording where there is one."""
+    """Losses and gradients of a batch by replay, if there is a graph for its size."""
 
     def __init__(self, module: nn.Module, machine: Machine) -> None:
-        self.module, self.machine, self.recorder = module, machine, Recorder(machine.device)
+        self.module, self.machine, self.graph_capture = module, machine, GraphCapture(machine.device)
         self.parameters = {name: tensor for name, tensor in module.named_parameters() if tensor.requires_grad}
         self.gradients: dict[str, Tensor] = {}
-        """One place for each, whatever the size: a recording ends by writing there."""
+        """One tensor per parameter; every graph, of whatever size, writes its gradients here."""
         self.seen: Counter[Shapes] = Counter()
-        self.recordings: dict[Shapes, Recording] = {}
+        self.graphs: dict[Shapes, CapturedStep] = {}
         self.unchecked: set[Shapes] = set()
-        self.is_on, self.is_told = True, False
+        self.is_enabled, self.is_logged = True, False
 
-    def __call__(self, full: Batch, divisors: Sequence[int]) -> Tensor | None:
-        """The summed losses of a batch that is filled up, the gradients of their means left in place; or None."""
-        shapes = tuple(tensor.shape for tensor in _tensors(full))
+    def __call__(self, padded: Batch, divisors: Sequence[int]) -> Tensor | None:
+        """The summed losses of a padded batch, with the gradients of their means in `.grad`.
+
+        None if the caller has to compute the step eagerly.
+        """
+        shapes = tuple(tensor.shape for tensor in _tensors(padded))
         weights_K = torch.tensor([1.0 / divisor for divisor in divisors])
-        if self.is_on and shapes not in self.recordings:
-            self._consider(full, weights_K, shapes)
-            return None  # what is recorded on this batch is tried on another
-        if not self.is_on or (shapes in self.unchecked and not self._is_true(full, weights_K, shapes)):
+        if self.is_enabled and shapes not in self.graphs:
+            self._capture_if_due(padded, weights_K, shapes)
+            return None  # a graph is checked on a batch other than the captured one
+        if not self.is_enabled or (shapes in self.unchecked and not self._equals_eager(padded, weights_K, shapes)):
             return None
-        sums_K = self.recordings[shapes](full, weights_K)
+        sums_K = self.graphs[shapes](padded, weights_K)
         for name, tensor in self.parameters.items():
             tensor.grad = self.gradients.get(name)
         return sums_K
 
-    def _consider(self, full: Batch, weights_K: Tensor, shapes: Shapes) -> None:
-        """Record a step of this size if it has come often enough."""
+    def _capture_if_due(self, padded: Batch, weights_K: Tensor, shapes: Shapes) -> None:
+        """Capture a step of this size if the size has occurred often enough."""
         self.seen[shapes] += 1
-        if self.seen[shapes] <= SEEN_BEFORE or len(self.recordings) == MOST_RECORDINGS:
+        if self.seen[shapes] <= EAGER_STEPS or len(self.graphs) == MAX_GRAPHS:
             return
-        if not self.recordings and not self._has_room():
-            self._give_up("a recording keeps the memory of a step, and there is too little")
+        if not self.graphs and not self._has_memory():
+            self._disable("not enough free memory: a graph keeps the memory of a step")
             return
         seed = torch.initial_seed()
-        inputs = Inputs((weights_K, *_tensors(full)), self.machine.device)
-        sums_K = torch.zeros_like(inputs.places[0])
+        inputs = StaticInputs((weights_K, *_tensors(padded)), self.machine.device)
+        sums_K = torch.zeros_like(inputs.tensors[0])
         try:
-            play = self.recorder.record(lambda: self._compute(inputs, sums_K, full))
-        except Exception as error:  # of a compiler, of the device: a plain step tells if it is more than that
-            self._give_up(root_of(error))
+            replay = self.graph_capture.capture(lambda: self._compute(inputs, sums_K, padded))
+        except Exception as error:  # from a compiler or the device; a real fault occurs again in the eager step
+            self._disable(root_cause(error))
             return
         finally:
-            self.machine.seed(seed)  # recording drew from the stream of dropout
-        self.recordings[shapes] = Recording(inputs, sums_K, play)
+            self.machine.seed(seed)  # the capture drew random numbers for dropout
+        self.graphs[shapes] = CapturedStep(inputs, sums_K, replay)
         self.unchecked.add(shapes)
 
-    def _compute(self, inputs: Inputs, into_K: Tensor, like: Batch) -> None:
-        """The losses of the batch that stands in `inputs`, and their gradients, each into its place.
+    def _compute(self, inputs: StaticInputs, into_K: Tensor, like: Batch) -> None:
+        """Write the losses of the batch in `inputs` to `into_K` and their gradients to `self.gradients`.
 
-        The weights take part under other names of the same memory: what autograd keeps with the model's own belongs to
-        the stream of the plain steps, and a recording must not wait for another stream.
+        The weights are passed as aliases of the same memory: autograd ties the model's own parameters to the stream of
+        the eager steps, and a capture must not wait for another stream.
         """
-        weights_K, *tensors = inputs.places
+        weights_K, *tensors = inputs.tensors
         aliases: dict[str, Tensor] = {name: nn.Parameter(tensor.detach()) for name, tensor in self.parameters.items()}
         with self.machine.autocast():
             sums_K = functional_call(self.module, aliases, (_batch(tensors, like),)).reshape(-1)
-        found = torch.autograd.grad((sums_K * weights_K).sum(), list(aliases.values()), allow_unused=True)
-        used = {name: gradient for name, gradient in zip(aliases, found, strict=True) if gradient is not None}
+        gradients = torch.autograd.grad((sums_K * weights_K).sum(), list(aliases.values()), allow_unused=True)
+        used = {name: gradient for name, gradient in zip(aliases, gradients, strict=True) if gradient is not None}
         if not self.gradients:
             self.gradients = {name: torch.zeros_like(tensor) for name, tensor in used.items()}
         torch._foreach_copy_([self.gradients[name] for name in used], list(used.values()))
         into_K.copy_(sums_K.detach())
 
-    def _has_room(self) -> bool:
-        """Whether the device has memory for a recording beside plain steps, scores, and a larger recording."""
+    def _has_memory(self) -> bool:
+        """Whether the device has memory for a graph in addition to eager steps, evaluation and a larger graph."""
         device = self.machine.device
         if device.type != "cuda":
             return True
         held = torch.cuda.memory_allocated(device)
         step = torch.cuda.max_memory_allocated(device) - held
         free = torch.cuda.mem_get_info(device)[0] + torch.cuda.memory_reserved(device) - held
-        return free >= ROOM * step
+        return free >= MEMORY_FACTOR * step
 
-    def _is_true(self, full: Batch, weights_K: Tensor, shapes: Shapes) -> bool:
-        """Compute a batch both ways, other than the one that was recorded: nothing of that one may be left in it."""
+    def _equals_eager(self, padded: Batch, weights_K: Tensor, shapes: Shapes) -> bool:
+        """Compute a batch by replay and eagerly and compare; it is not the captured batch, so stale inputs show."""
         seed = torch.initial_seed()
         with self.machine.autocast():
-            sums_K = self.module(full.to(self.machine.device)).reshape(-1)
-        weighted = (sums_K * sent(weights_K, self.machine.device)).sum()
-        found = torch.autograd.grad(weighted, list(self.parameters.values()), allow_unused=True)
-        plain = {name: one for name, one in zip(self.parameters, found, strict=True) if one is not None}
+            sums_K = self.module(padded.to(self.machine.device)).reshape(-1)
+        weighted = (sums_K * to_device(weights_K, self.machine.device)).sum()
+        gradients = torch.autograd.grad(weighted, list(self.parameters.values()), allow_unused=True)
+        eager = {name: one for name, one in zip(self.parameters, gradients, strict=True) if one is not None}
         self.machine.seed(seed)
-        played_K = self.recordings[shapes](full, weights_K)
+        replayed_K = self.graphs[shapes](padded, weights_K)
         self.machine.seed(seed)
-        if plain.keys() != self.gradients.keys():
-            self._give_up("other weights have a gradient")
+        if eager.keys() != self.gradients.keys():
+            self._disable("the replay gives gradients for other weights than the eager step")
             return False
-        ends = [torch.cat([one[name].flatten() for name in plain]) for one in (plain, self.gradients)]
-        if not (sums_K.isfinite().all() and ends[0].isfinite().all()):
-            return False  # no batch to judge by
+        flat = [torch.cat([one[name].flatten() for name in eager]) for one in (eager, self.gradients)]
+        if not (sums_K.isfinite().all() and flat[0].isfinite().all()):
+            return False  # undecided: checked again with the next batch
         self.unchecked.discard(shapes)
-        distance = max(apart(sums_K.detach(), played_K), apart(*ends))
+        distance = max(relative_distance(sums_K.detach(), replayed_K), relative_distance(*flat))
         if not distance <= TOLERANCE:
-            self._give_up(f"they lie {distance:.2g} apart from plain ones")
+            self._disable(f"a replayed step differs from the eager one by {distance:.2g}")
             return False
-        if not self.is_told:
-            log.info("Fast: steps are recorded and played back; --fast off computes plainly.")
-            self.is_told = True
+        if not self.is_logged:
+            log.info("Using CUDA graphs: training steps are captured and replayed; disable with --fast off.")
+            self.is_logged = True
         return True
 
-    def _give_up(self, why: str) -> None:
-        log.info("Steps cannot be recorded here (%s), so they are computed plainly.", why)
-        self.is_on = False
-        self.recordings.clear()
+    def _disable(self, why: str) -> None:
+        log.info("Training steps cannot be captured as CUDA graphs (%s); they run eagerly.", why)
+        self.is_enabled = False
+        self.graphs.clear()
         self.gradients.clear()
 
 
@@ -255,7 +259,7 @@ def _tensors(batch: Batch) -> tuple[Tensor, ...]:
 
 
 def _batch(tensors: Sequence[Tensor], like: Batch) -> Batch:
-    """A batch whose lengths the host does not know."""
+    """A batch whose lengths are on the device only."""
     ids_N, lengths_B, index_T, value_T, *rest = tensors
     return Batch(
         ids_N, (), lengths_B, index_T, value_T,

@@ -1,4 +1,4 @@
-"""The machine a run is computed on: device, precision, threads, and what is recorded of them."""
+"""The machine of a run: device, precision, threads, and what `environment.json` records about them."""
 
 import logging
 import os
@@ -18,17 +18,17 @@ from headswap.training.config import DeviceName, FastName, MachineSettings
 
 log = logging.getLogger("headswap")
 LEAST_WIDTH_FOR_BF16 = 128
-"""Narrower bases lose to the conversions what the products gain (docs/decisions/0004-bf16-on-a-cpu.md)."""
+"""In narrower bases the conversions cost more than the bf16 products save (docs/decisions/0004-bf16-on-a-cpu.md)."""
 RECORDED = ("headswap", "torch", "numpy", "tokenizers", "safetensors", "scikit-learn", "pydantic")
 
 
 def device_of(name: DeviceName) -> torch.device:
-    """The device that a setting names, ready to be used; under torchrun each process has its own."""
+    """The device of a setting, set as the current one; under torchrun each process has its own GPU."""
     if name not in get_args(DeviceName):
-        raise SettingError(f"device = '{name}' is not allowed: it is {' or '.join(get_args(DeviceName))}.")
+        raise SettingError(f"device = '{name}' is not allowed. Allowed: {', '.join(get_args(DeviceName))}.")
     has_cuda = torch.cuda.is_available()
     if name == "cuda" and not has_cuda:
-        raise SettingError("device = 'cuda', but PyTorch sees no CUDA device here. Use --device cpu or auto.")
+        raise SettingError("device = 'cuda', but PyTorch finds no CUDA device. Use --device cpu or auto.")
     if name == "cpu" or not has_cuda:
         return torch.device("cpu")
     device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
@@ -38,13 +38,13 @@ def device_of(name: DeviceName) -> torch.device:
 
 
 def device_with(name: DeviceName, *, fast: FastName) -> torch.device:
-    """The same, and from now on the process uses fast kernels or does not."""
+    """The device of a setting; also allows or forbids fast kernels in this process."""
     allow_fast_kernels(fast == "auto")
     return device_of(name)
 
 
 class Machine:
-    """Where and in which number format a run computes."""
+    """Device, number format and threads of a run."""
 
     def __init__(self, settings: MachineSettings) -> None:
         self.threads = settings.threads or len(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else [0])
@@ -63,35 +63,35 @@ class Machine:
         self.scoring_precision = self.precision
         self.is_precision_open = settings.precision == "auto" and name == "cpu" and self.is_fast
 
-    def settle_precision(self, hidden_size: int) -> None:
-        """What `auto` is for training a base of some width on a CPU: bf16 where that pays off. Scores stay in fp32.
+    def resolve_precision(self, hidden_size: int) -> None:
+        """Resolve `precision = auto` on a CPU from the width of the base: bf16 for training where it saves time.
 
-        Says in one line which fast paths are taken there.
+        Evaluation stays in fp32. Logs one line about the fast kernels that a CPU uses.
         """
         if self.is_precision_open and hidden_size >= LEAST_WIDTH_FOR_BF16 and has_native_bf16():
             self.precision = "bf16"
         if self.is_fast and self.device.type == "cpu":
-            in_bf16 = ", steps in bf16 (scores in fp32)" if self.precision != self.scoring_precision else ""
-            log.info("Fast: head and loss in tiles, attention without padding%s; --fast off computes plainly.", in_bf16)
+            in_bf16 = ", training in bf16, evaluation in fp32" if self.precision != self.scoring_precision else ""
+            log.info("Using fast CPU kernels (tiled loss, unpadded attention%s); disable with --fast off.", in_bf16)
 
     def autocast(self) -> AbstractContextManager:
-        """The context in which the forward passes of training run."""
+        """Autocast context of the forward passes in training."""
         return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.precision == "bf16")
 
     def scoring(self) -> AbstractContextManager:
-        """The context in which held-out text and labelled sets are scored."""
+        """Autocast context of evaluation."""
         return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.scoring_precision == "bf16")
 
     def seed(self, seed: int) -> None:
-        """Begin a stream of dropout here and on the host; `torch.manual_seed` would ask every kind of device."""
+        """Seed the generators of the CPU and of this device; `torch.manual_seed` would seed all device types."""
         torch.default_generator.manual_seed(seed)
         if self.device.type == "cuda":
             torch.cuda.default_generators[self.device.index].manual_seed(seed)
 
     def peak_memory(self) -> int | None:
-        """Most bytes held so far: of the device if there is one, else of this process; None where none can be read."""
+        """Peak memory in bytes, of the GPU if one is used, else of this process; None where it cannot be measured."""
         if self.device.type == "cuda":
-            return torch.cuda.max_memory_reserved(self.device)  # with what recordings keep
+            return torch.cuda.max_memory_reserved(self.device)  # includes the memory of CUDA graphs
         try:
             import resource
         except ModuleNotFoundError:  # Windows
@@ -100,7 +100,7 @@ class Machine:
         return peak if sys.platform == "darwin" else peak * 1024
 
     def cost(self, steps: int, tokens: int, seconds: float) -> dict[str, Any]:
-        """What a run cost, for `result.json`."""
+        """Steps, tokens, time and memory of a run, for `result.json`."""
         return {
             "steps": steps,
             "tokens": tokens,
@@ -111,7 +111,7 @@ class Machine:
         }
 
     def describe(self) -> str:
-        """`2 CPU threads, fp32` or the device's name."""
+        """`2 CPU threads, fp32`, or the name of the GPU and the precision."""
         where = (
             torch.cuda.get_device_name(self.device)
             if self.device.type == "cuda"
@@ -120,7 +120,7 @@ class Machine:
         return f"{where}, {self.precision}"
 
     def environment(self, seed: int) -> dict[str, Any]:
-        """What `environment.json` records."""
+        """The content of `environment.json`."""
         return {
             "python": platform.python_version(),
             "platform": platform.platform(),
@@ -138,7 +138,7 @@ class Machine:
 
 
 def has_native_bf16() -> bool:
-    """Whether the CPU multiplies bf16 itself (AVX512-BF16 or AMX); elsewhere it is emulated, and slower than fp32."""
+    """Whether the CPU has bf16 instructions (AVX512-BF16 or AMX); emulated bf16 is slower than fp32."""
     try:
         return bool(torch.cpu._is_avx512_bf16_supported())
     except (AttributeError, RuntimeError):
@@ -146,8 +146,8 @@ def has_native_bf16() -> bool:
 
 
 def use_deterministic_kernels() -> None:
-    """From now on torch uses only kernels that give the same bits every time, or raises."""
-    # cuBLAS reads this when its first handle is made; without it products on several streams may differ.
+    """Make torch use only deterministic kernels; it raises an error where there is none."""
+    # cuBLAS reads this when its first handle is created; without it, products on several streams may differ.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.backends.cudnn.benchmark = False
     torch.use_deterministic_algorithms(True)
@@ -166,12 +166,12 @@ def _processor() -> str:
             if line.startswith("model name"):
                 return line.split(":", 1)[1].strip()
     except OSError:
-        log.debug("no /proc/cpuinfo here")
+        log.debug("There is no /proc/cpuinfo on this system.")
     return platform.processor() or platform.machine()
 
 
 def _git_revision() -> str | None:
-    """The revision of the folder the command was started in, if it is a checkout."""
+    """The git revision of the current folder; None if it is not in a repository."""
     try:
         answer = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5, check=True)
     except (OSError, subprocess.SubprocessError):

@@ -1,7 +1,8 @@
-"""Processes: one or many, and a run that does not care.
+"""Distributed training: one process, or several under `torchrun`.
 
-Under `torchrun` the environment says who we are. All processes compute the same global batch: it is cut into
-micro-batches, and process r takes number r, r + world, and so on. Rank 0 writes; the others wait for it.
+Rank and world size are read from the environment that `torchrun` sets. All processes share one global batch: it is
+split into micro-batches, and process r takes the micro-batches r, r + world, and so on. Only rank 0 writes files; the
+others wait for it.
 """
 
 import os
@@ -15,19 +16,20 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 T = TypeVar("T")
-PATIENCE = timedelta(hours=12)  # others wait while rank 0 tokenises; the default half hour kills large corpora
+TIMEOUT = timedelta(hours=12)
+"""The other processes wait while rank 0 tokenises; with PyTorch's default of 30 minutes a large corpus fails."""
 
 
 @dataclass(frozen=True, slots=True)
 class Processes:
-    """This process among its peers."""
+    """Rank of this process and number of processes."""
 
     rank: int = 0
     world: int = 1
 
     @property
     def is_first(self) -> bool:
-        """Whether this process writes and speaks."""
+        """Whether this process writes files and logs."""
         return self.rank == 0
 
     def sum(self, value: Tensor) -> Tensor:
@@ -37,7 +39,7 @@ class Processes:
         return value
 
     def from_first(self, make: Callable[[], T]) -> T:
-        """Let rank 0 make a value and give it to all."""
+        """Call `make` on rank 0 and send its value, or its exception, to all processes."""
         if self.world == 1:
             return make()
         parcel: list[T | BaseException | None] = [None]
@@ -53,7 +55,7 @@ class Processes:
         return parcel[0]  # type: ignore[return-value]
 
     def first_then_all(self, make: Callable[[], T]) -> T:
-        """Let rank 0 do the work, then the others, who find it in the cache."""
+        """Call `make` on rank 0 first, then on the others, which find the result in the cache."""
         if self.world == 1:
             return make()
         made: list[T] = []
@@ -61,30 +63,30 @@ class Processes:
         return made[0] if self.is_first else make()
 
     def wrap(self, module: nn.Module) -> nn.Module:
-        """The module with its gradients summed over processes in the backward pass.
+        """The module under DDP: gradients are averaged over processes in the backward pass.
 
-        It gets a group of its own, because it never lets go of its group (torch 2.13). Were that the group which sends
-        our tensors, its threads would outlive Python, and one that drops such a tensor then aborts the process: exit
-        code 134 with all work done, seen in one run of five.
+        DDP gets a process group of its own because it never releases its group (torch 2.13). With the default group,
+        the threads that send our tensors would still run when Python exits, and freeing a tensor there aborts the
+        process with exit code 134 after all work is done (seen in one run of five).
         """
         if self.world == 1:
             return module
-        return nn.parallel.DistributedDataParallel(module, process_group=dist.new_group(timeout=PATIENCE))
+        return nn.parallel.DistributedDataParallel(module, process_group=dist.new_group(timeout=TIMEOUT))
 
 
 def start_processes(device: torch.device) -> Processes:
-    """Join the group that torchrun started, if it did."""
+    """Join the process group of torchrun; a single process if there is none."""
     world = int(os.environ.get("WORLD_SIZE", "1"))
     if world == 1:
         return Processes()
     if not dist.is_initialized():
-        # gloo beside nccl, so that objects can be sent between hosts while the devices train
+        # gloo in addition to nccl: objects are sent between hosts while the GPUs train
         backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
-        dist.init_process_group(backend, timeout=PATIENCE)
+        dist.init_process_group(backend, timeout=TIMEOUT)
     return Processes(dist.get_rank(), world)
 
 
 def stop_processes() -> None:
-    """Leave the groups; the threads of the one that sent our tensors end here."""
+    """Destroy the process groups, which ends the threads of the default group."""
     if dist.is_available() and dist.is_initialized():
         dist.destroy_process_group()

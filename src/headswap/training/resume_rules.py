@@ -1,8 +1,9 @@
-"""What may change between a run and its resumption.
+"""Which settings may change when a run is resumed.
 
-Settings that change nothing that is computed are taken and said, and so are files that lie elsewhere now: what is read
-from them is compared by its checksum. Settings that change it by rounding alone are taken with a warning. A longer
-limit is taken where the steps done so far would have been the same under it. All else is refused, by name.
+- Settings that do not affect results, and paths of input files (checksums compare their content): allowed, logged.
+- Settings that change results only by rounding: allowed, with a warning.
+- A longer limit: allowed if the steps done so far would have been the same with it.
+- Any other change is an error that states the setting.
 """
 
 import logging
@@ -11,7 +12,7 @@ from typing import Any
 
 from headswap.core.errors import InputError, SettingError
 from headswap.core.files import read_json
-from headswap.core.settings import Recipe, load_recipe, read_toml
+from headswap.core.settings import Recipe, flattened, load_recipe, read_toml
 from headswap.training.checkpoint import find_checkpoints, step_of
 from headswap.training.config import TrainingSettings
 
@@ -33,7 +34,7 @@ FILES = {
     "model.base",
     "tokenizer.tokenizer",
 }
-"""Where something is read from of which data.json has the checksum."""
+"""Settings that are paths; `data.json` has the checksums of what was read from them."""
 ROUNDING = {
     "machine.device": "rounding",
     "machine.deterministic": "rounding",
@@ -45,16 +46,16 @@ ENVIRONMENT = ("device", "precision", "threads", "processes")
 
 
 def check_given(folder: Path, recipe: Recipe) -> bool:
-    """Compare what was asked for with what a folder holds, before anything is read or built; True for a longer run."""
+    """Compare the given settings with those of the run in a folder, before any work; True if the limit is longer."""
     file = folder / "recipe.toml"
     if not file.exists():
         if find_checkpoints(folder / "checkpoints"):
             raise SettingError(
-                f"{folder} has checkpoints and no recipe.toml, so it cannot be known what they are of. "
-                "Restore it, or start anew with another --out or --overwrite."
+                f"{folder} has checkpoints and no recipe.toml, so their settings are unknown. Restore recipe.toml, or "
+                "start again with another --out or with --overwrite."
             )
         return False
-    read_record(folder / "data.json")  # a broken one is told before anything is built
+    read_record(folder / "data.json")  # a damaged file is an error before any work
     verb = read_toml(file).get("verb")
     if verb != getattr(recipe, "verb", None):
         raise SettingError(f"--out {folder} holds a run of headswap {verb}. Choose another folder.")
@@ -62,37 +63,37 @@ def check_given(folder: Path, recipe: Recipe) -> bool:
 
 
 def check_unchanged(folder: Path, recipe: Recipe) -> bool:
-    """Refuse to resume under settings that would have given another run; True where it is a longer one."""
+    """Raise an error if the resolved settings differ in a way that changes results; True if the limit is longer."""
     file = folder / "recipe.toml"
     return file.exists() and _compare(folder, load_recipe(type(recipe), file), recipe, only_given=False)
 
 
 def read_record(file: Path) -> dict[str, Any]:
-    """One of the JSON objects that a run keeps of itself; empty where it has none."""
+    """One of the run's JSON objects; empty if the file does not exist."""
     content = read_json(file) if file.exists() else {}
     if not isinstance(content, dict):
-        raise InputError(f"{file} is JSON, but not an object. Restore it from a copy, or start anew with --overwrite.")
+        raise InputError(f"{file} is JSON, but not an object. Restore it from a copy, or start again with --overwrite.")
     return content
 
 
-def say_if_elsewhere(folder: Path, environment: dict[str, Any]) -> None:
-    """Warn where a resumed run computes on something else than it began on: then the bits may differ."""
+def log_changed_environment(folder: Path, environment: dict[str, Any]) -> None:
+    """Warn if device, precision, threads, processes or PyTorch changed: results then differ by rounding."""
     try:
         before = read_record(folder / "environment.json") or environment
-    except InputError:  # it is written anew, and only this warning rests on it
+    except InputError:  # the file is only needed for this warning and is written again
         return
-    told = [f"{name} {before.get(name)}, now {environment[name]}" for name in ENVIRONMENT
-            if before.get(name) != environment[name]]  # fmt: skip
+    changed = [f"{name} {before.get(name)}, now {environment[name]}" for name in ENVIRONMENT
+               if before.get(name) != environment[name]]  # fmt: skip
     versions = before.get("versions")
     torch_before = versions.get("torch") if isinstance(versions, dict) else None
     if torch_before != environment["versions"]["torch"]:
-        told.append(f"torch {torch_before}, now {environment['versions']['torch']}")
-    if told:
-        log.warning("This run began elsewhere (%s): it goes on the same but for rounding.", "; ".join(told))
+        changed.append(f"torch {torch_before}, now {environment['versions']['torch']}")
+    if changed:
+        log.warning("The environment of this run changed (%s): results may differ by rounding.", "; ".join(changed))
 
 
 def _compare(folder: Path, saved: Recipe, recipe: Recipe, *, only_given: bool) -> bool:
-    before, now = _flat(saved), _flat(recipe)
+    before, now = flattened(saved), flattened(recipe)
     changed = [
         name for name in now if before.get(name) != now[name] and not (only_given and now[name] is None)
     ]  # fmt: skip
@@ -106,22 +107,22 @@ def _compare(folder: Path, saved: Recipe, recipe: Recipe, *, only_given: bool) -
         raise SettingError(
             f"{folder} cannot be resumed with other settings: {'; '.join(refused)}. Use the old ones, or another --out."
         )
-    if not only_given:  # said once
+    if not only_given:  # check_given ran before: log each change once
         for name in changed:
-            _say(name, before.get(name), now[name])
+            _log_change(name, before.get(name), now[name])
     return bool(limits)
 
 
-def _say(name: str, old: Any, new: Any) -> None:
+def _log_change(name: str, old: Any, new: Any) -> None:
     if name in ROUNDING:
-        log.warning("%s was %r and is now %r: the results are the same but for %s.", name, old, new, ROUNDING[name])
+        log.warning("%s was %r and is now %r: results differ only by %s.", name, old, new, ROUNDING[name])
     else:
-        log.info("%s was %r and is now %r; what is computed stays the same.", name, old, new)
+        log.info("%s was %r and is now %r; this does not change the steps done so far.", name, old, new)
 
 
 def _objection(name: str, before: dict[str, Any], now: dict[str, Any], folder: Path, limits: list[str]) -> str | None:
-    """Why a changed setting is refused (to be put behind it), or None where it is harmless."""
-    if name in WITHOUT_EFFECT or name in ROUNDING or (name in FILES and _may_have_moved(before.get(name), now[name])):
+    """Why a changed setting is an error, in brackets; None if the change is allowed."""
+    if name in WITHOUT_EFFECT or name in ROUNDING or (name in FILES and _are_paths(before.get(name), now[name])):
         return None
     if name == "training.on_nan":
         old, new = (TrainingSettings(on_nan=value).most_skipped for value in (before[name], now[name]))
@@ -131,39 +132,27 @@ def _objection(name: str, before: dict[str, Any], now: dict[str, Any], folder: P
     return ""
 
 
-def _may_have_moved(old: Any, new: Any) -> bool:
-    """Whether both name files; a base from scratch is none."""
+def _are_paths(old: Any, new: Any) -> bool:
+    """Whether both values are paths; `base = scratch` is not."""
     return bool(old) and bool(new) and "scratch" not in (old, new)
 
 
 def _limit_objection(name: str, before: dict[str, Any], now: dict[str, Any], folder: Path) -> str | None:
     old, new = before.get(name), now[name]
     if name == "training.max_steps" and now.get("training.max_minutes") is not None:
-        return None  # follows from the minutes, which are looked at themselves
+        return None  # computed from max_minutes, which is compared itself
     if old is None or new is None or new < old:
-        return " (a run can be made longer, by the limit it began with, and not shorter)"
+        return " (a limit can only be raised, and only the one that the run started with)"
     schedule, warmup = before.get("training.lr_scheduler_type"), before.get("training.warmup_steps") or 0
     if schedule != "constant":
-        return (
-            f" (the {schedule} schedule of the learning rate depends on it, so the steps done would have been others)"
-        )
+        return f" (the {schedule} schedule depends on it, so the steps done so far would have been different)"
     if 0 < warmup < 1:
-        return " (warmup_steps is a share of it, so the steps done would have been others)"
+        return " (warmup_steps is a fraction of it, so the steps done so far would have been different)"
     if name == "training.max_steps" and "training.metric_for_best_model" in before and _has_reached(folder, int(old)):
-        return f" (step {old} was scored because the run ended there, and may have been chosen)"
+        return f" (step {old} was evaluated because the run ended there, and its weights may have been selected)"
     return None
 
 
 def _has_reached(folder: Path, step: int) -> bool:
     checkpoints = find_checkpoints(folder / "checkpoints")
     return bool(checkpoints) and step_of(checkpoints[-1]) >= step
-
-
-def _flat(recipe: Recipe) -> dict[str, Any]:
-    sections = recipe.model_dump(mode="json")
-    return {
-        f"{section}.{name}": value
-        for section, values in sections.items()
-        if isinstance(values, dict)
-        for name, value in values.items()
-    }

@@ -1,8 +1,8 @@
-"""The run folder: one training, one folder; one of the three parcels that cross rooms.
+"""The run folder: all files of one training run.
 
-`recipe.toml`, `environment.json`, `data.json` (what was read), `metrics.jsonl`, `ledger.json`, `checkpoints/`,
-`bundle/`, `predictions.npz` (of the test set), `result.json`. This file knows where things are, whether a run may start
-here, and how to read one.
+`recipe.toml`, `environment.json`, `data.json` (checksums of the inputs), `metrics.jsonl`, `ledger.json`,
+`checkpoints/`, `bundle/`, `predictions.npz` (of the test set), `result.json`. `open_run` checks whether a run may start
+or resume in a folder; `RunFolder` reads and writes the files.
 """
 
 import json
@@ -24,17 +24,18 @@ from headswap.core.ownership import Layout, check_replaceable, foreign_in, is_un
 from headswap.core.settings import Recipe
 from headswap.training.checkpoint import LAYOUT as CHECKPOINT
 from headswap.training.checkpoint import find_checkpoints
-from headswap.training.resume_rules import check_given, check_unchanged, read_record, say_if_elsewhere
+from headswap.training.resume_rules import check_given, check_unchanged, log_changed_environment, read_record
 
 log = logging.getLogger("headswap")
 OWN_FILES = {"recipe.toml", "environment.json", "data.json", "metrics.jsonl", "ledger.json", "result.json"}
 OWN_FILES |= {"predictions.npz", MANIFEST}
 METRICS = "metrics.jsonl"
-REMOVED_LAST = "recipe.toml"  # what is left of a run that is half removed is still known as that run's
+REMOVED_LAST = "recipe.toml"
+"""While it is there, a half-removed run is still recognised as a run."""
 
 
 def _is_run(folder: Path) -> bool:
-    """Whether a folder is a run's: a recipe alone may be one that a user wrote."""
+    """Whether a folder is empty or holds a run; a folder with nothing but a recipe may be the user's."""
     names = set(_visible(folder))
     return not names or (REMOVED_LAST in names and len(names) > 1) or bool(find_checkpoints(folder / "checkpoints"))
 
@@ -68,13 +69,13 @@ class RunFolder:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the run came to its end."""
+        """Whether the run is complete."""
         is_complete = (self.path / "result.json").is_file()
         return is_complete and not self.replaces_another and not self.is_made_longer
 
     @property
     def result(self) -> dict[str, Any]:
-        """Final metrics, steps, tokens, seconds, tokens a second, peak memory."""
+        """Final metrics, steps, tokens, seconds, tokens per second, peak memory."""
         file = self.path / "result.json"
         content = read_json(file)
         if not isinstance(content, dict) or "verb" not in content:
@@ -91,12 +92,12 @@ class RunFolder:
             file.write(json.dumps(line) + "\n")
 
     def flush_metrics(self) -> None:
-        """Make the lines written so far durable."""
+        """Flush the lines written so far to the disk."""
         with (self.path / METRICS).open("ab") as file:
             os.fsync(file.fileno())
 
     def cut_metrics(self, last_step: int) -> None:
-        """Drop the lines after a step, so that a resumed run writes them again."""
+        """Remove the lines after a step; a resumed run writes them again."""
         file = self.path / METRICS
         lines = file.read_bytes().splitlines(keepends=True) if file.exists() else []
         whole = takewhile(lambda line: line.endswith(b"\n") and _metrics_of(line), lines)
@@ -105,19 +106,21 @@ class RunFolder:
             temporary.write_bytes(b"".join(kept))
 
     def begin(self, recipe: Recipe, environment: dict[str, Any], data: dict[str, str]) -> None:
-        """Make the folder and lock it, once everything that can be checked beforehand has been."""
+        """Create and lock the folder and write recipe, environment and checksums; call it after all other checks."""
         self.path.mkdir(parents=True, exist_ok=True)
         self._lock.take()
         if self.replaces_another:
             self._clear()
             self.replaces_another = False
         elif not self.resumes and _visible(self.path):
-            raise SettingError(f"--out {self.path} is not empty any more: another run began there. Choose another.")
+            raise SettingError(
+                f"--out {self.path} is not empty any more: another run started there. Choose another folder."
+            )
         is_made_longer = check_unchanged(self.path, recipe)
         self.check_data(data)
-        say_if_elsewhere(self.path, environment)
+        log_changed_environment(self.path, environment)
         restore_folder(self.path / "bundle", BUNDLE)
-        for leftover in leftovers(self.path, LAYOUT):  # of a writer that was killed
+        for leftover in leftovers(self.path, LAYOUT):  # of a killed process
             remove_folder(leftover)
         if is_made_longer:
             (self.path / "result.json").unlink(missing_ok=True)
@@ -127,29 +130,29 @@ class RunFolder:
         self.write("data.json", data)
 
     def _clear(self) -> None:
-        """Remove the run that is replaced; what a kill leaves of it is never taken for a part of the new one."""
-        check_replaceable(self.path, LAYOUT)  # again: other processes may have written there in the meantime
+        """Remove the run that is replaced; what a kill leaves of it never becomes part of the new run."""
+        check_replaceable(self.path, LAYOUT)  # again, because other processes may have written there since
         for name in [*sorted(set(_visible(self.path)) - {REMOVED_LAST}), REMOVED_LAST]:
             discard_folder(self.path / name)
 
     def release(self) -> None:
-        """Let another process have the folder."""
+        """Release the lock of the folder."""
         self._lock.release()
 
     def check_data(self, data: dict[str, str]) -> None:
-        """Refuse to go on with other texts than the run began with; `data` maps what was read to its checksum."""
+        """Raise an error if an input changed since the run started; `data` maps each input to its checksum."""
         has_begun = (self.path / "result.json").exists() or find_checkpoints(self.path / "checkpoints")
         before = read_record(self.path / "data.json") or ({} if has_begun else data)
         if changed := [name for name in data if name in before and before[name] != data[name]]:
             raise SettingError(
-                f"The {' and the '.join(changed)} changed since {self.path} began, so it cannot be resumed. "
-                "Restore the files, or start anew with another --out or --overwrite."
+                f"The {' and the '.join(changed)} changed since {self.path} was started, so it cannot be resumed. "
+                "Restore the files, or start again with another --out or with --overwrite."
             )
         if unknown := [name for name in data if name not in before]:
             raise SettingError(
                 f"{self.path / 'data.json'} has no checksum of the {' and the '.join(unknown)}: the file was lost, or "
-                "an older version of headswap began the run. Whether it would read the same text cannot be checked, "
-                "so it cannot be resumed. Restore the file, or start anew: remove this folder, or choose another --out."
+                "an older version of headswap started the run. Whether its inputs changed cannot be checked, so it "
+                "cannot be resumed. Restore the file, or start again with another --out or with --overwrite."
             )
 
     def write(self, name: str, value: Any) -> None:
@@ -166,10 +169,12 @@ def open_run(
     resume: bool = False,
     reads: Sequence[str] = (),
 ) -> RunFolder:
-    """The run to start or to go on with; refuses a folder that holds something else. Nothing is written yet."""
+    """The run to start or resume. Raises an error if the folder holds anything else; writes nothing."""
     run = RunFolder(out)
     if overwrite and resume:
-        raise SettingError("--overwrite and --resume are both given. Give one: replace the run, or go on with it.")
+        raise SettingError(
+            "--overwrite and --resume are both given. Use --overwrite to replace the run, or --resume to continue it."
+        )
     check_apart(run.path, reads)
     if run.path.is_file():
         raise SettingError(f"--out {run.path} is a file. Give a folder.")
@@ -177,13 +182,13 @@ def open_run(
     visible = _visible(run.path)
     if visible and not (overwrite or resume):
         raise SettingError(
-            f"--out {run.path} is not empty. Choose another folder, go on with --resume, "
-            "or replace the run with --overwrite."
+            f"--out {run.path} is not empty. Choose another folder, continue the run with --resume, "
+            "or replace it with --overwrite."
         )
     if overwrite:
         check_replaceable(run.path, LAYOUT)
     replaced = [name for name in foreign_in(run.path, LAYOUT) if name.startswith(("bundle/", "checkpoints/"))]
-    if resume and replaced:  # as the run resumes, its bundle and old checkpoints are replaced
+    if resume and replaced:  # a resumed run replaces its bundle and old checkpoints
         raise SettingError(
             f"--resume could remove {listed(replaced)} from {run.path}, which headswap did not write there. "
             "Move it away first."
@@ -196,7 +201,7 @@ def open_run(
 
 
 def _visible(path: Path) -> list[str]:
-    """What lies in a folder, leftovers of a killed process aside."""
+    """The names in a folder, without the lock and leftovers of killed processes."""
     names = sorted(entry.name for entry in path.iterdir()) if path.is_dir() else []
     return [name for name in names if name != LOCK_FILE and not is_unfinished(name)]
 
@@ -205,7 +210,7 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
     """All complete lines of `metrics.jsonl`. A broken last line, left by a process that was killed, is ignored."""
     file = folder / METRICS
     if not file.is_file():
-        raise InputError(f"{folder} has no {METRICS}, so it is not a run folder.")
+        raise InputError(f"{folder} has no {METRICS}, so it is not a run folder. Give the folder of a training run.")
     raw = file.read_bytes().splitlines()
     lines = [_metrics_of(line) for line in raw]
     if lines and lines[-1] is None:

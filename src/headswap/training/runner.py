@@ -1,8 +1,8 @@
-"""The runner: the skeleton of every training verb, and what happens between steps.
+"""The runner: the steps that all training verbs share, and everything between optimizer steps.
 
-`run_training` owns the machine, the processes, the run folder, its lock and the explained failures, in one order for
-all verbs. `run_steps` drives the loop: it reads the loop's records a few steps late, writes `metrics.jsonl`, evaluates,
-keeps the best weights, saves checkpoints, and stops on request, on patience and on numbers that are not finite.
+`run_training` sets up the machine, the processes and the run folder, in one order for all verbs. `run_steps` runs the
+loop: it reads the loop's records a few steps late, writes `metrics.jsonl`, evaluates, keeps the best weights, saves
+checkpoints, and stops on request, after `patience` evaluations without improvement, or on non-finite numbers.
 """
 
 import logging
@@ -24,7 +24,7 @@ from headswap.objectives.objective import Objective
 from headswap.training.checkpoint import (
     Progress,
     drop_other_bests,
-    newest_whole,
+    newest_complete,
     point_at,
     resume_from,
     save_best,
@@ -33,7 +33,7 @@ from headswap.training.checkpoint import (
 from headswap.training.config import MachineSettings, TrainingSettings
 from headswap.training.device import Machine
 from headswap.training.distributed import Processes, start_processes, stop_processes
-from headswap.training.failures import broken_evaluation, broken_numbers, explained, named, what_broke
+from headswap.training.failures import broken_evaluation, broken_numbers, explained, listed_documents, what_broke
 from headswap.training.gradients import BatchSource, LossModule
 from headswap.training.loop import StepRecord, train
 from headswap.training.observer import Observer
@@ -42,18 +42,19 @@ from headswap.training.run_folder import RunFolder, open_run
 
 log = logging.getLogger("headswap")
 LATE = {"cpu": 0, "cuda": 8}
+"""How many steps later a record is read, so that the host does not wait for the GPU."""
 SECONDS_BETWEEN_SAVES = 60.0
 
 
 class StoppedError(RunError):
-    """The run was asked to stop; what it had is saved."""
+    """The run was stopped by the user after a checkpoint was saved."""
 
     exit_code = 130
 
 
 @dataclass
 class Plan:
-    """What is trained, on what, for how long, and how it is judged."""
+    """Model, objective, data, length and evaluation of a training run."""
 
     bundle: Bundle
     objective: Objective
@@ -75,7 +76,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Context:
-    """Where a training runs: folder, machine, processes, and who is told about its progress."""
+    """Folder, machine, processes and observer of a training run."""
 
     run: RunFolder
     machine: Machine
@@ -84,17 +85,17 @@ class Context:
 
 
 class Training(Protocol):
-    """A pre-training or a fine-tuning whose inputs were read."""
+    """A pre-training or fine-tuning run whose inputs were read."""
 
     def checksums(self) -> dict[str, str]:
-        """What identifies the data, the tokenizer and the base that were read."""
+        """Checksums of the data, the tokenizer and the base."""
 
     def work(self) -> None:
-        """Train to the end and write the results into the run folder."""
+        """Train and write the results into the run folder."""
 
 
 class TrainingRecipe(Protocol):
-    """What the runner reads of a recipe."""
+    """The part of a recipe that the runner reads."""
 
     @property
     def machine(self) -> MachineSettings: ...
@@ -113,7 +114,7 @@ def run_training(
     resume: bool,
     observer: Observer | None,
 ) -> RunFolder:
-    """Run a training verb in its folder; a finished run is only checked against its inputs. Returns the folder."""
+    """Run a training verb and return its folder. If a finished run is resumed, only its inputs are compared."""
     machine = Machine(recipe.machine)
     processes = start_processes(machine.device)
     try:
@@ -136,15 +137,15 @@ def run_training(
 
 def run_steps(plan: Plan, run: RunFolder) -> Progress:
     """Train from the newest checkpoint, or from the start, to the end of the plan."""
-    return _Driver(plan, run).to_the_end()
+    return _Steps(plan, run).run_all()
 
 
-class _Driver:
+class _Steps:
     def __init__(self, plan: Plan, run: RunFolder) -> None:
-        self.plan, self.run = plan, run
+        self.plan, self.run_folder = plan, run
         self.folder = run.path / "checkpoints"
         self.model = plan.bundle.model.to(plan.machine.device)
-        checkpoint = plan.processes.from_first(lambda: newest_whole(self.folder))
+        checkpoint = plan.processes.from_first(lambda: newest_complete(self.folder))
         self.optimizer, self.progress = resume_from(
             checkpoint, self.model, lambda: make_optimizer(self.model, plan.settings, plan.rates)
         )
@@ -155,17 +156,17 @@ class _Driver:
         self.last_save = time.perf_counter()
         self.best: dict[str, torch.Tensor] | None = None
 
-    def to_the_end(self) -> Progress:
+    def run_all(self) -> Progress:
         plan, progress = self.plan, self.progress
         if plan.processes.is_first:
-            self.run.cut_metrics(progress.step if progress.step else -1)
+            self.run_folder.cut_metrics(progress.step if progress.step else -1)
         if progress.step:
             log.info("Resuming at step %d of %d.", progress.step, plan.total_steps)
         plan.observer.on_start(total_steps=plan.total_steps, first_step=progress.step)
         if progress.step == 0:
             self._evaluate()
-        # Closed on every way out: an exception on its way would keep the loop's frame, and what it holds, alive.
-        with stop_requests(_confirm_request) as request, closing(self._records()) as records:
+        # The generator is closed on every exit: an exception would keep its frame and the tensors in it alive.
+        with stop_requests(_log_request) as request, closing(self._records()) as records:
             for record in records:
                 self.unread.append(record)
                 progress.step = record.step + 1
@@ -174,7 +175,7 @@ class _Driver:
                     self._read(keep=0)
                     self._evaluate()
                 is_done = progress.step == plan.total_steps or progress.has_stopped_early
-                wants_stop = self._agreed(request.is_set(), progress.step)
+                wants_stop = self._is_stop_agreed(request.is_set(), progress.step)
                 if self._is_time_to_save() or is_done or wants_stop:
                     self._read(keep=0)
                     self._save()
@@ -182,13 +183,13 @@ class _Driver:
                     break
                 if wants_stop and not is_done:
                     raise StoppedError(
-                        f"Stopped at step {progress.step} of {plan.total_steps}; nothing is lost. "
+                        f"Stopped at step {progress.step} of {plan.total_steps}; all steps are saved. "
                         "Resume with the same command and --resume."
                     )
         return progress
 
     def _is_time_to_save(self) -> bool:
-        """Every `save_every` steps; without it at evaluations, once a minute. When is saved never changes results."""
+        """Every `save_every` steps; without it at evaluations, at most once per minute. Results do not depend on it."""
         every, step = self.plan.save_every, self.progress.step
         if every is not None:
             return step % every == 0
@@ -208,8 +209,8 @@ class _Driver:
             num_skipped=len(progress.skipped),
         )
 
-    def _agreed(self, wants_stop: bool, step: int) -> bool:
-        """Several processes must stop at the same step, so they ask each other at logging steps only."""
+    def _is_stop_agreed(self, wants_stop: bool, step: int) -> bool:
+        """Several processes must stop at the same step; they exchange stop requests at logging steps only."""
         if self.plan.processes.world == 1:
             return wants_stop
         if step % self.plan.settings.logging_steps:
@@ -228,7 +229,7 @@ class _Driver:
         progress.tokens += int(record.num_tokens)
         is_skipped = bool(record.is_skipped.item())
         if is_skipped:
-            self._note_skipped(record)
+            self._record_skipped(record)
         else:
             progress.add(record.losses_K.tolist(), record.num_targets_K.tolist())
         step = record.step + 1
@@ -253,13 +254,13 @@ class _Driver:
 
     def _write(self, line: dict[str, Any]) -> None:
         if self.plan.processes.is_first:
-            self.run.append_metrics(line)
+            self.run_folder.append_metrics(line)
 
     def _evaluate(self) -> None:
         plan, progress = self.plan, self.progress
         metrics = plan.processes.from_first(lambda: plan.evaluate(progress.step))
         if broken := [name for name, value in metrics.items() if isinstance(value, float) and not math.isfinite(value)]:
-            raise RunError(broken_evaluation(broken[0], progress.step, self.run.path))
+            raise RunError(broken_evaluation(broken[0], progress.step, self.run_folder.path))
         line = {
             "step": progress.step,
             "epoch": progress.step / plan.steps_per_epoch,
@@ -268,12 +269,12 @@ class _Driver:
         }
         progress.history.append({key: value for key, value in line.items() if key != "seconds"})
         if plan.score is not None and metrics and progress.step:
-            self._judge(plan.score(metrics))
+            self._compare_with_best(plan.score(metrics))
         self._write(line)
         plan.observer.on_evaluation(line)
 
-    def _judge(self, score: list[float]) -> None:
-        """Keep the weights if they are the best so far; count the evaluations that were not."""
+    def _compare_with_best(self, score: list[float]) -> None:
+        """Keep the weights if they are the best so far; otherwise count the evaluation for early stopping."""
         progress = self.progress
         if progress.best_score is None or score > progress.best_score:
             progress.best_score, progress.best_step = score, progress.step
@@ -288,7 +289,7 @@ class _Driver:
         self.progress.seconds = self._seconds()
         self.last_save = time.perf_counter()
         if self.plan.processes.is_first:
-            self.run.flush_metrics()  # a checkpoint never outlives the lines before it
+            self.run_folder.flush_metrics()  # before the checkpoint, so that no line before it can be lost
             if self.best is not None:
                 save_best(self.folder, self.plan.bundle, self.best, self.progress)
                 self.best = None
@@ -296,8 +297,8 @@ class _Driver:
             save_checkpoint(self.folder, self.plan.bundle, self.optimizer, self.progress, keep=keep)
             drop_other_bests(self.folder, self.progress)
 
-    def _note_skipped(self, record: StepRecord) -> None:
-        """Record a step that moved no weight because it was not finite."""
+    def _record_skipped(self, record: StepRecord) -> None:
+        """Record a step that changed no weight because its loss or gradient was not finite."""
         line = {
             "step": record.step + 1,
             "skipped": what_broke(record),
@@ -307,15 +308,15 @@ class _Driver:
         self.progress.skipped.append(line)
         self._write(line)
         log.warning(
-            "%s at step %d (learning rate %.3g, documents %s); the step is skipped, %d of at most %d.",
-            line["skipped"], record.step + 1, record.learning_rate, named(record.documents),
+            "%s at step %d (learning rate %.3g, documents %s); the step is skipped (%d of at most %d).",
+            line["skipped"], record.step + 1, record.learning_rate, listed_documents(record.documents),
             len(self.progress.skipped), self.plan.settings.most_skipped,
         )  # fmt: skip
 
     def _stop_broken(self, record: StepRecord) -> None:
         num_skipped = len(self.progress.skipped)
-        raise RunError(broken_numbers(record, self.run.path, self.plan.settings, num_skipped=num_skipped))
+        raise RunError(broken_numbers(record, self.run_folder.path, self.plan.settings, num_skipped=num_skipped))
 
 
-def _confirm_request() -> None:
-    log.warning("Stopping: this step is finished and saved first. Press Ctrl-C again to stop at once.")
+def _log_request() -> None:
+    log.warning("Stopping after this step; a checkpoint is saved first. Press Ctrl-C again to stop at once.")

@@ -6,7 +6,7 @@ from headswap.training.config import TrainingSettings
 
 
 def learning_rate_at(step: int, total_steps: int, settings: TrainingSettings) -> float:
-    """The rate of optimizer step `step` (from 0): linear warm-up, then the chosen way down."""
+    """The rate of optimizer step `step` (from 0): linear warm-up, then the schedule."""
     assert settings.learning_rate is not None
     warmup = warmup_length(total_steps, settings.warmup_steps)
     if step < warmup:
@@ -23,5 +23,5 @@ def learning_rate_at(step: int, total_steps: int, settings: TrainingSettings) ->
 
 
 def warmup_length(total_steps: int, warmup_steps: float) -> int:
-    """Warm-up in steps; a number below 1 is a share of all steps."""
+    """Number of warm-up steps; a value below 1 is a fraction of all steps."""
     return math.ceil(warmup_steps * total_steps) if warmup_steps < 1 else int(warmup_steps)

@@ -1,6 +1,5 @@
-"""Generation: the cache changes nothing, the limit does not end a text, sampling has known answers."""
+"""Generation: the cache changes no token, texts may exceed the number of positions, sampling has known answers."""
 
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -10,12 +9,11 @@ import torch
 from headswap.batches.batch import flat_batch
 from headswap.bundle.bundle import Bundle
 from headswap.core.errors import InputError
-from headswap.inference.generate import growth
+from headswap.inference.generate import growing_batch
 from headswap.inference.generate.config import SamplingSettings
 from headswap.inference.generate.generator import Continuation, Generator
-from headswap.inference.generate.growth import Growth
-from headswap.inference.generate.sampling import next_token, probabilities
-from headswap.kernels.cuda_graph import Recorder
+from headswap.inference.generate.growing_batch import GrowingBatch
+from headswap.kernels.cuda_graph import GraphCapture
 from headswap.model.shape import PRESETS
 from headswap.model.text_model import build_model
 from headswap.tokens.tokenizer import Tokenizer
@@ -25,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def bundle_of(tokenizer: Tokenizer, preset: str = "small", head: str = "lm", **changes: object) -> Bundle:
-    """A model with weights large enough that its choices differ from token to token."""
+    """A model with large weights, so that its next tokens vary."""
     shape = tiny_model_shape(preset, head=head, vocab_size=tokenizer.vocab_size, **changes)
     model = build_model(shape, seed=3)
     with torch.no_grad():
@@ -39,13 +37,13 @@ ENDING = {
     ("lab", 0.0): 0.5, ("lab", 1.5): 2.0, ("small", 0.0): 4.0, ("small", 1.5): 3.0, ("gpt2-small", 0.0): 4.0,
     ("gpt2-small", 1.5): 4.0, ("modern", 0.0): 3.0, ("bert-base", 0.0): 5.0,
 }  # fmt: skip
-"""The bias of `<eos>` with which some texts of the tests end before the others."""
+"""Bias of `<eos>` with which some texts of the tests end earlier than others."""
 PROMPTS = ["", "the film was dull and", "a", "the story " * 30, "the film"]
-"""Of different lengths, one longer than the number of positions."""
+"""Different lengths, one longer than the number of positions."""
 
 
 def with_ends(tokenizer: Tokenizer, preset: str, temperature: float) -> Bundle:
-    """A model that ends some texts early: its choices differ more from text to text."""
+    """A model that ends some texts early."""
     bundle = bundle_of(tokenizer, preset)
     bias = torch.zeros(tokenizer.vocab_size)
     bias[tokenizer.eos_id] = ENDING[preset, temperature]
@@ -60,7 +58,7 @@ def do_some_end(answers: list[Continuation]) -> bool:
 
 
 def without_end(bundle: Bundle) -> Bundle:
-    """The same model, unable to end a text."""
+    """The same model without `<eos>`: texts never end."""
     generator_ids = torch.zeros(bundle.tokenizer.vocab_size)
     generator_ids[bundle.tokenizer.eos_id] = -1e9
     bundle.model.head.bias = torch.nn.Parameter(generator_ids)
@@ -69,7 +67,7 @@ def without_end(bundle: Bundle) -> Bundle:
 
 @torch.no_grad()
 def naive(bundle: Bundle, prompt: str, count: int) -> list[int]:
-    """Greedy, computing the whole sequence anew for every token."""
+    """Greedy decoding without a cache: the whole sequence is computed for every token."""
     tokenizer = bundle.tokenizer
     known = [tokenizer.sos_id, *tokenizer.encode(prompt).tolist()]
     never = [tokenizer.pad_id, tokenizer.sos_id, tokenizer.mask_id, tokenizer.sep_id]
@@ -93,14 +91,14 @@ def test_cached_generation_equals_naive(tokenizer: Tokenizer, preset: str, promp
     assert len(found) == 25
 
 
-def test_the_choices_of_the_tests_model_vary(tokenizer: Tokenizer) -> None:
-    """Or the comparison with naive generation would show nothing."""
+def test_the_tokens_generated_by_the_test_model_vary(tokenizer: Tokenizer) -> None:
+    """Otherwise the comparison with naive generation would be empty."""
     bundle = without_end(bundle_of(tokenizer))
     assert len(set(Generator(bundle).tokens("the film was", SamplingSettings(max_new_tokens=25)))) > 3
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_generation_goes_on_beyond_the_number_of_positions(tokenizer: Tokenizer, preset: str) -> None:
+def test_texts_can_be_longer_than_the_number_of_positions(tokenizer: Tokenizer, preset: str) -> None:
     bundle = without_end(bundle_of(tokenizer, preset))
     count = 3 * bundle.max_length
     assert len(list(Generator(bundle).tokens("the film", SamplingSettings(max_new_tokens=count)))) == count
@@ -108,10 +106,10 @@ def test_generation_goes_on_beyond_the_number_of_positions(tokenizer: Tokenizer,
 
 @pytest.mark.parametrize("temperature", [0.0, 1.5])
 @pytest.mark.parametrize("preset", ["lab", "small", "gpt2-small"])
-def test_several_prompts_are_continued_as_each_would_be_alone(
+def test_several_prompts_together_give_the_same_texts_as_one_by_one(
     tokenizer: Tokenizer, preset: str, temperature: float
 ) -> None:
-    """Of different lengths, past the number of positions, some ending before the others."""
+    """With different lengths, beyond the number of positions, some texts ending earlier."""
     settings = SamplingSettings(max_new_tokens=90, temperature=temperature, seed=4)
     for bundle in (with_ends(tokenizer, preset, temperature), without_end(bundle_of(tokenizer, preset))):
         generator = Generator(bundle)
@@ -121,125 +119,133 @@ def test_several_prompts_are_continued_as_each_would_be_alone(
     assert generator.continue_texts([], settings) == []
 
 
-def play_again(self: Recorder, compute: Callable[[], None]) -> Callable[[], None]:
+def compute_again(self: GraphCapture, compute: Callable[[], None]) -> Callable[[], None]:
     compute()
     return compute
 
 
-def play_the_same(self: Recorder, compute: Callable[[], None]) -> Callable[[], None]:
+def replay_nothing(self: GraphCapture, compute: Callable[[], None]) -> Callable[[], None]:
     compute()
     return lambda: None
 
 
-def break_off(self: Recorder, compute: Callable[[], None]) -> Callable[[], None]:
+def fail(self: GraphCapture, compute: Callable[[], None]) -> Callable[[], None]:
     raise RuntimeError("no graph today")
 
 
 @pytest.fixture
-def played(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Steps of generation are recorded as on CUDA; how many were played back."""
-    monkeypatch.setattr(growth, "has_recordings", lambda device: True)
-    monkeypatch.setattr(Recorder, "record", play_again)
-    monkeypatch.setattr(growth, "LEAST_STEPS_TO_RECORD", 2)
-    return count_played(monkeypatch)
+def replayed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Generation steps are captured as on CUDA; the number of replayed steps."""
+    monkeypatch.setattr(growing_batch, "has_cuda_graphs", lambda device: True)
+    monkeypatch.setattr(GraphCapture, "capture", compute_again)
+    monkeypatch.setattr(growing_batch, "MIN_STEPS_TO_CAPTURE", 2)
+    return count_replayed(monkeypatch)
 
 
-def count_played(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    step, counts = Growth.step, [0]
+def count_replayed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    step, counts = GrowingBatch.step, [0]
 
-    def counted(self: Growth, tokens: list[int]) -> torch.Tensor:
-        counts[0] += self.play is not None
+    def counted(self: GrowingBatch, tokens: list[int]) -> torch.Tensor:
+        counts[0] += self.replay is not None
         return step(self, tokens)
 
-    monkeypatch.setattr(Growth, "step", counted)
+    monkeypatch.setattr(GrowingBatch, "step", counted)
     return counts
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.5])
 @pytest.mark.parametrize("preset", ["lab", "small", "gpt2-small"])
-def test_steps_that_are_played_back_continue_texts_as_plain_ones_do(
-    tokenizer: Tokenizer, preset: str, temperature: float, played: list[int], monkeypatch: pytest.MonkeyPatch
+def test_replayed_steps_generate_the_same_texts_as_eager_steps(
+    tokenizer: Tokenizer, preset: str, temperature: float, replayed: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = SamplingSettings(max_new_tokens=90, temperature=temperature, seed=4)
     for bundle in (with_ends(tokenizer, preset, temperature), without_end(bundle_of(tokenizer, preset))):
         found = Generator(bundle).continue_texts(PROMPTS, settings)
         with monkeypatch.context() as patch:
-            patch.setattr(growth, "has_recordings", lambda device: False)
+            patch.setattr(growing_batch, "has_cuda_graphs", lambda device: False)
             assert found == Generator(bundle).continue_texts(PROMPTS, settings)
         assert do_some_end(found) or bundle.model.head.bias.min() < 0
-    assert played[0] > 160
+    assert replayed[0] > 160
 
 
-def test_the_fast_path_is_told(tokenizer: Tokenizer, played: list[int], caplog: pytest.LogCaptureFixture) -> None:
+def test_the_use_of_cuda_graphs_is_logged_once(
+    tokenizer: Tokenizer, replayed: list[int], caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level("INFO", logger="headswap"):
         Generator(without_end(bundle_of(tokenizer))).continue_text("the film", SamplingSettings(max_new_tokens=25))
-    assert caplog.text.count("Fast: generation is recorded and played back; --fast off computes plainly.") == 1
-    assert played[0] == 23
+    assert (
+        caplog.text.count("Using CUDA graphs: generation steps are captured and replayed; disable with --fast off.")
+        == 1
+    )
+    assert replayed[0] == 23
 
 
 @pytest.mark.parametrize(
-    ("record", "why", "times"), [(play_the_same, "it moved", 1), (break_off, "no graph today)", 0)]
+    ("capture", "why", "times"),
+    [(replay_nothing, "replayed and eager probabilities differ", 1), (fail, "no graph today)", 0)],
 )
-def test_what_keeps_something_of_its_step_or_cannot_be_recorded_is_computed_plainly(
-    tokenizer: Tokenizer, played: list[int], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
-    record: Any, why: str, times: int,
+def test_a_stale_graph_and_a_failed_capture_are_logged_and_steps_run_eagerly(
+    tokenizer: Tokenizer, replayed: list[int], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
+    capture: Any, why: str, times: int,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(Recorder, "record", record)
+    monkeypatch.setattr(GraphCapture, "capture", capture)
     bundle = without_end(bundle_of(tokenizer))
     with caplog.at_level("INFO", logger="headswap"):
         found = list(Generator(bundle).tokens("the film was", SamplingSettings(max_new_tokens=25)))
-    assert caplog.text.count(f"cannot be recorded here ({why}") == 1
+    assert caplog.text.count(f"cannot be captured as CUDA graphs ({why}") == 1
     assert found == naive(bundle, "the film was", 25)
-    assert played[0] == times
+    assert replayed[0] == times
 
 
-def test_giving_up_goes_on_with_the_texts_that_have_not_ended(
-    tokenizer: Tokenizer, played: list[int], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_eager_steps_after_a_stale_graph_continue_the_texts_that_have_not_ended(
+    tokenizer: Tokenizer, replayed: list[int], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One ends between the step that is recorded and the one that finds it out."""
-    monkeypatch.setattr(Recorder, "record", play_the_same)
+    """One text ends between the captured step and the check."""
+    monkeypatch.setattr(GraphCapture, "capture", replay_nothing)
     bundle, settings = with_ends(tokenizer, "gpt2-small", 0.0), SamplingSettings(max_new_tokens=40)
     with caplog.at_level("INFO", logger="headswap"):
         found = Generator(bundle).continue_texts(PROMPTS, settings)
-    assert "cannot be recorded here (it moved" in caplog.text
+    assert "cannot be captured as CUDA graphs (replayed and eager" in caplog.text
     assert found[0].num_tokens == 2
     assert do_some_end(found)
-    monkeypatch.setattr(growth, "has_recordings", lambda device: False)
+    monkeypatch.setattr(growing_batch, "has_cuda_graphs", lambda device: False)
     assert found == Generator(bundle).continue_texts(PROMPTS, settings)
 
 
-def test_a_step_like_the_recorded_one_proves_nothing(tokenizer: Tokenizer, played: list[int]) -> None:
+def test_a_step_with_the_logits_of_the_captured_one_does_not_count_as_checked(
+    tokenizer: Tokenizer, replayed: list[int]
+) -> None:
     bundle = without_end(bundle_of(tokenizer))
     with torch.no_grad():
-        bundle.model.base.embedding.weight.zero_()  # whatever was read, every word is as likely
+        bundle.model.base.embedding.weight.zero_()  # every token has the same probability
     ready = Generator(bundle)
     seen = []
 
-    def watched(*arguments: Any, **settings: Any) -> Growth:
-        seen.append(Growth(*arguments, **settings))
+    def watched(*arguments: Any, **settings: Any) -> GrowingBatch:
+        seen.append(GrowingBatch(*arguments, **settings))
         return seen[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("headswap.inference.generate.generator.Growth", watched)
+        patch.setattr("headswap.inference.generate.generator.GrowingBatch", watched)
         list(ready.tokens("the film was", SamplingSettings(max_new_tokens=25)))
-    assert played[0] == 23
+    assert replayed[0] == 23
     assert not seen[0].is_checked
 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device; run the tests on a machine with one")
 @pytest.mark.parametrize("preset", PRESETS)
-def test_on_a_gpu_steps_are_played_back_and_continue_texts_as_on_a_cpu(
+def test_replayed_steps_on_a_gpu_generate_the_same_texts_as_a_cpu(
     tokenizer: Tokenizer, preset: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    counts = count_played(monkeypatch)
+    counts = count_replayed(monkeypatch)
     settings = SamplingSettings(max_new_tokens=90)
     for bundle in (with_ends(tokenizer, preset, 0.0), without_end(bundle_of(tokenizer, preset))):
         on_cpu = Generator(bundle).continue_texts(PROMPTS, settings)
         bundle.model.cuda()
         with caplog.at_level("INFO", logger="headswap"):
             assert Generator(bundle).continue_texts(PROMPTS, settings) == on_cpu
-    assert "cannot be recorded" not in caplog.text
+    assert "cannot be captured" not in caplog.text
     assert counts[0] > 80
 
 
@@ -270,14 +276,14 @@ def test_padding_start_mask_and_separator_are_never_generated(tokenizer: Tokeniz
 
 
 @pytest.mark.parametrize("narrow", [{"top_k": 1}, {"top_p": 1e-9}])
-def test_the_narrowest_sampling_is_greedy(tokenizer: Tokenizer, narrow: dict[str, float]) -> None:
+def test_sampling_from_one_token_is_greedy(tokenizer: Tokenizer, narrow: dict[str, float]) -> None:
     bundle = bundle_of(tokenizer)
     greedy = list(Generator(bundle).tokens("the film", SamplingSettings(max_new_tokens=20)))
     narrowed = SamplingSettings(max_new_tokens=20, temperature=1.5, **narrow)
     assert list(Generator(bundle).tokens("the film", narrowed)) == greedy
 
 
-def test_the_same_seed_gives_the_same_text_and_another_seed_another(tokenizer: Tokenizer) -> None:
+def test_the_same_seed_gives_the_same_text_and_another_seed_a_different_one(tokenizer: Tokenizer) -> None:
     generator = Generator(without_end(bundle_of(tokenizer)))
     texts = [
         generator.continue_text("the film", SamplingSettings(temperature=1.5, seed=seed)).text for seed in (1, 1, 2)
@@ -298,34 +304,3 @@ def test_a_classifier_cannot_generate_and_the_error_names_predict(tokenizer: Tok
         Generator(bundle_of(tokenizer, head="classify"))
     with pytest.raises(InputError, match="headswap fill"):
         Generator(bundle_of(tokenizer, direction="bidirectional"))
-
-
-LOGITS = torch.tensor([0.1, 0.2, 0.3, 0.4]).log()
-
-
-@pytest.mark.parametrize(
-    ("settings", "expected"),
-    [
-        ({"temperature": 1.0}, [0.1, 0.2, 0.3, 0.4]),
-        ({"temperature": 0.5}, [1 / 30, 4 / 30, 9 / 30, 16 / 30]),
-        ({"temperature": 1.0, "top_k": 2}, [0, 0, 3 / 7, 4 / 7]),
-        ({"temperature": 1.0, "top_k": 99}, [0.1, 0.2, 0.3, 0.4]),
-        ({"temperature": 1.0, "top_p": 0.39}, [0, 0, 0, 1]),
-        ({"temperature": 1.0, "top_p": 0.65}, [0, 0, 3 / 7, 4 / 7]),
-        ({"temperature": 1.0, "top_p": 0.75}, [0, 2 / 9, 3 / 9, 4 / 9]),
-        ({"temperature": 1.0, "top_k": 3, "top_p": 0.5}, [0, 0, 3 / 7, 4 / 7]),
-    ],
-)
-def test_probabilities_have_known_answers(settings: dict[str, float], expected: list[float]) -> None:
-    found = probabilities(LOGITS, SamplingSettings(**settings))
-    assert found.tolist() == pytest.approx(expected, abs=1e-6)
-
-
-def test_a_uniform_number_picks_its_token() -> None:
-    settings = SamplingSettings(temperature=1.0)
-    drawn = [next_token(LOGITS, settings, uniform) for uniform in (0.0, 0.09, 0.11, 0.29, 0.31, 0.61, 0.999999999)]
-    assert drawn == [0, 0, 1, 1, 2, 3, 3]
-    masked = torch.tensor([0.5, 0.5, 0.0]).log()
-    assert next_token(masked, settings, 1 - 2**-53) == 1, "what has no probability is never drawn"
-    counts = Counter(next_token(LOGITS, settings, number / 1000) for number in range(1000))
-    assert [counts[token] / 1000 for token in range(4)] == pytest.approx([0.1, 0.2, 0.3, 0.4], abs=0.002)

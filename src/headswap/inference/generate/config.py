@@ -12,17 +12,19 @@ class SamplingSettings(Settings):
     """How the next token is chosen."""
 
     max_new_tokens: Annotated[int, Field(ge=1)] = 50
-    """Most tokens to generate; <eos> ends a text earlier."""
+    """Maximum number of tokens to generate; <eos> ends a text earlier."""
     temperature: Annotated[float, Field(ge=0)] = 0.0
-    """0 takes the likeliest token (greedy); higher is more varied."""
+    """0 chooses the most probable token (greedy); higher values give more varied texts."""
     top_k: Annotated[int, Field(ge=1)] | None = None
-    """Sample from the k likeliest tokens only."""
+    """Sample from the k most probable tokens only."""
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
-    """Sample from the smallest set of tokens that holds this probability."""
+    """Sample from the smallest set of tokens with at least this total probability."""
     seed: Annotated[int, Field(ge=0)] = 42
-    """Seed of the draws."""
+    """Random seed of sampling."""
 
     def model_post_init(self, _context: object) -> None:
-        """Greedy choice has nothing to sample from."""
+        """Greedy decoding excludes sampling settings."""
         if self.temperature == 0 and (self.top_k is not None or self.top_p is not None):
-            raise SettingError("top_k and top_p need a temperature above 0: at 0 the likeliest token is always taken.")
+            raise SettingError(
+                "top_k and top_p need a temperature above 0: at 0 the most probable token is always chosen."
+            )

@@ -1,4 +1,4 @@
-"""Filling in `<mask>`: the words that a masked language model finds likely there."""
+"""Filling in `<mask>`: the most probable tokens of a masked language model at each mask."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from headswap.core.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One way to fill a mask."""
+    """A token for a mask, with its probability."""
 
     token: str
     score: float
@@ -19,7 +19,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """A text with its masks, what may stand at each of them, and the text with the best of each in it."""
+    """A text with masks, the candidates for each mask, and the text with the best candidates filled in."""
 
     prompt: str
     masks: tuple[tuple[Candidate, ...], ...]
@@ -40,17 +40,17 @@ class Filler:
 
     @torch.no_grad()
     def fill(self, text: str, *, top_k: int = 5) -> Filled:
-        """The `top_k` likeliest tokens for every `<mask>` of a text, each mask on its own."""
+        """The `top_k` most probable tokens for every `<mask>` of a text, independently per mask."""
         tokenizer = self.tokenizer
         ids = [tokenizer.sos_id, *tokenizer.encode_with_specials(text).tolist()]
         at = [index for index, id in enumerate(ids) if id == tokenizer.mask_id]
         if not at:
             raise InputError('There is no <mask> in the text. Write one where a word is missing: "a <mask> film".')
         if len(ids) > self.max_length:
-            raise InputError(f"The text has {len(ids)} tokens; the model reads at most {self.max_length}.")
+            raise InputError(f"The text has {len(ids)} tokens; the model's limit is {self.max_length}. Shorten it.")
         self.model.eval()
         batch = flat_batch([torch.tensor(ids).numpy()]).to(self.model.device)
-        logits_MV = self.model.name_tokens(self.model.hidden(batch)[at]).float()
+        logits_MV = self.model.token_logits(self.model.hidden(batch)[at]).float()
         logits_MV[:, sorted(tokenizer.special_ids)] = float("-inf")
         top = torch.softmax(logits_MV, dim=1).topk(min(top_k, logits_MV.shape[1]), dim=1)
         masks = tuple(

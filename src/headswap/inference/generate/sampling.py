@@ -1,4 +1,4 @@
-"""Choosing the next token: pure functions of logits, settings and a uniform number."""
+"""Sampling the next token: pure functions of logits, settings and a uniform random number."""
 
 from collections.abc import Sequence
 
@@ -9,14 +9,14 @@ from headswap.inference.generate.config import SamplingSettings
 
 
 def next_tokens(logits_BV: Tensor, settings: SamplingSettings, uniforms: Sequence[float]) -> list[int]:
-    """The next token of each row; greedy ones are found together."""
+    """The next token of each row."""
     if settings.temperature == 0:
         return logits_BV.argmax(1).tolist()
     return [next_token(logits_V, settings, uniform) for logits_V, uniform in zip(logits_BV, uniforms, strict=True)]
 
 
 def next_token(logits_V: Tensor, settings: SamplingSettings, uniform: float) -> int:
-    """The next token's id; `uniform` in [0, 1) decides where temperature is above 0."""
+    """The id of the next token; with a temperature above 0, `uniform` in [0, 1) is the random number used."""
     if settings.temperature == 0:
         return int(logits_V.argmax())
     probability_V = probabilities(logits_V, settings)
@@ -26,7 +26,7 @@ def next_token(logits_V: Tensor, settings: SamplingSettings, uniform: float) -> 
 
 
 def probabilities(logits_V: Tensor, settings: SamplingSettings) -> Tensor:
-    """The distribution that is drawn from, in float64 on the CPU."""
+    """The distribution to sample from, in float64 on the CPU."""
     scaled_V = logits_V.double().cpu() / settings.temperature
     if settings.top_k is not None and settings.top_k < len(scaled_V):
         smallest = scaled_V.topk(settings.top_k).values[-1]

@@ -1,4 +1,4 @@
-"""Which number format is chosen, and what is scored in it."""
+"""The number format of training and of evaluation."""
 
 import logging
 
@@ -26,18 +26,18 @@ def test_precision_on_a_cpu(
 ) -> None:
     monkeypatch.setattr(machine_module, "has_native_bf16", lambda: has_bf16)
     machine = Machine(MachineSettings(device="cpu", threads=1, **settings))
-    machine.settle_precision(width)
+    machine.resolve_precision(width)
     assert machine.precision == precision
-    Machine(MachineSettings(device="cpu", threads=1))  # fast kernels are allowed again
+    Machine(MachineSettings(device="cpu", threads=1))  # allows fast kernels again
 
 
-def test_a_cpu_trains_in_bf16_and_scores_in_fp32_and_says_so(
+def test_a_cpu_trains_in_bf16_evaluates_in_fp32_and_logs_it(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(machine_module, "has_native_bf16", lambda: True)
     machine = Machine(MachineSettings(device="cpu", threads=1))
     with caplog.at_level(logging.INFO, logger="headswap"):
-        machine.settle_precision(256)
+        machine.resolve_precision(256)
     one = torch.ones(2, 2)
     with machine.autocast():
         assert (one @ one).dtype == torch.bfloat16
@@ -47,7 +47,7 @@ def test_a_cpu_trains_in_bf16_and_scores_in_fp32_and_says_so(
     assert "bf16" in caplog.text
 
 
-def test_asked_for_bf16_scores_are_in_it_too() -> None:
+def test_with_precision_bf16_evaluation_is_in_bf16_too() -> None:
     machine = Machine(MachineSettings(device="cpu", threads=1, precision="bf16"))
     with machine.scoring():
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.bfloat16

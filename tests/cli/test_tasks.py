@@ -51,7 +51,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("task", ROWS)
-def test_finetune_and_evaluate_print_the_tasks_own_measures(
+def test_finetune_and_evaluate_print_the_metrics_of_the_task(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, task: str
 ) -> None:
     train = write_rows(tmp_path / "train.jsonl", ROWS[task](60, seed=1))
@@ -116,7 +116,7 @@ def test_a_question_answerer_reads_a_question_and_contexts(
     assert "oslo\t31-35\t" in call(capsys, "predict", shared / "span", contexts[0], "--question", "where ?")
 
 
-def test_pairs_are_asked_one_by_one_or_from_a_file(
+def test_text_pairs_are_read_from_arguments_or_a_file(
     capsys: pytest.CaptureFixture[str], shared: Path, tmp_path: Path
 ) -> None:
     good, bad = "the film was superb .", "the story was awful ."
@@ -154,19 +154,19 @@ def test_labels_are_printed_with_their_scores(capsys: pytest.CaptureFixture[str]
         (("predict", "pair", "a"), "This model reads pairs of texts. Pass TEXT and --text-pair"),
         (("predict", "span", "c", "--question", "q", "--file", "span.jsonl"), "are both given"),
         (("predict", "tag", "--file", "tag.jsonl", "--question-column", "x"), "--question-column cannot be used"),
-        (("evaluate", "tag", "tag.jsonl", "--label-column", "x"), "label_column cannot be set: the task tag does not"),
-        (("evaluate", "tag", "tag.jsonl", "--documents", "file"), "--documents cannot be used: this bundle is a tag"),
+        (("evaluate", "tag", "tag.jsonl", "--label-column", "x"), "--label-column cannot be set: the task tag"),
+        (("evaluate", "tag", "tag.jsonl", "--documents", "file"), "--documents cannot be used: the model is a tag"),
         (("generate", "tag", "text"), "headswap predict"),
     ],
 )  # fmt: skip
-def test_what_would_have_no_effect_is_refused(
+def test_flags_without_effect_are_refused(
     capsys: pytest.CaptureFixture[str], shared: Path, monkeypatch: pytest.MonkeyPatch, argv: tuple[str, ...], words: str
 ) -> None:
     monkeypatch.chdir(shared)
     assert words in call(capsys, *argv, code=2)
 
 
-def test_squads_own_file_is_a_span_task(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_squad_file_is_a_span_task(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     paragraphs = [
         {
             "context": row["context"],

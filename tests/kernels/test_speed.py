@@ -1,4 +1,4 @@
-"""Fast paths are faster than plain ones, by ratios in one alternating run with wide margins; never absolute times."""
+"""Fast kernels are faster than plain ones: ratios of alternating measurements with wide margins, no absolute times."""
 
 import statistics
 import time
@@ -22,13 +22,13 @@ ROUNDS = 5
 
 @pytest.fixture
 def allowed_again() -> Iterator[None]:
-    """Leaves the process as it was."""
+    """Allow fast kernels again after the test."""
     yield
     kernels.allow_fast_kernels(True)
 
 
 def ratio(fast: Callable[[], object], plain: Callable[[], object]) -> float:
-    """How often faster, by the processor's own time, so that other work on the machine matters little."""
+    """Median speed-up in CPU time, which depends little on other load."""
     found = []
     for number in range(1 + ROUNDS):
         seconds = []
@@ -37,7 +37,7 @@ def ratio(fast: Callable[[], object], plain: Callable[[], object]) -> float:
             start = time.process_time()
             work()
             seconds.append(time.process_time() - start)
-        if number:  # the first round warms up
+        if number:  # the first round is a warm-up
             found.append(seconds[1] / seconds[0])
     return statistics.median(found)
 
@@ -65,17 +65,17 @@ def step_of(vocab_size: int, head: str, lengths: list[int], *, bf16: bool) -> Ca
     return step
 
 
-def test_tiles_make_a_causal_step_faster_than_chunks() -> None:
+def test_the_tiled_loss_makes_a_causal_step_faster() -> None:
     step = step_of(30_000, "lm", [128] * 4, bf16=False)
     assert ratio(step, step) > 1.05
 
 
-@pytest.mark.skipif(not has_native_bf16(), reason="this CPU has no bf16 products: a machine with AVX512-BF16 runs it")
-def test_a_causal_step_as_auto_takes_it_is_far_ahead_of_the_plain_one() -> None:
+@pytest.mark.skipif(not has_native_bf16(), reason="needs a CPU with AVX512-BF16")
+def test_a_causal_step_with_precision_auto_is_much_faster_than_a_plain_one() -> None:
     fast, plain = (step_of(30_000, "lm", [128] * 4, bf16=bf16) for bf16 in (True, False))
     assert ratio(fast, plain) > 1.6
 
 
-def test_attention_without_padding_makes_a_ragged_step_faster() -> None:
+def test_unpadded_attention_makes_a_step_with_different_lengths_faster() -> None:
     step = step_of(1_000, "classify", [400, 60, 70, 80, 90, 100, 110, 120], bf16=False)
     assert ratio(step, step) > 1.2

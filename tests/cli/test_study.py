@@ -27,7 +27,7 @@ def test_a_study_prints_its_table_and_can_be_reported_again(
     out, err = capsys.readouterr()
     assert "arm\t40 labels\t220 labels" in out
     assert "tfidf\t" in out
-    assert "Pre-flight: 12 jobs; about " in err
+    assert "Plan: 12 jobs; about " in err
     assert "[12/12] " in err
     assert run(["report", str(tmp_path / "out"), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
@@ -45,15 +45,15 @@ def test_a_study_prints_its_table_and_can_be_reported_again(
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [
-        (["--budgets", "many"], "budgets holds 'many'"),
+        (["--budgets", "many"], "--budgets holds 'many'"),
         (["--arms", "tfdif"], "'tfdif' is not an arm. Did you mean 'tfidf'?"),
         (["--arms", "pretrained"], "The arm 'pretrained' needs a corpus to pre-train on. Pass --corpus"),
-        (["--seeds", "0"], "seeds"),
-        (["--jobs", "0"], "jobs must be at least 1"),
+        (["--seeds", "0"], "--seeds '0' is not allowed"),
+        (["--jobs", "0"], "--jobs must be at least 1"),
         (["--budgets", "5000"], "A budget of 5,000 labels is asked for"),
     ],
 )
-def test_wrong_use_is_a_sentence(
+def test_wrong_use_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str], sentence: str
 ) -> None:
     given = flags(tmp_path)
@@ -62,16 +62,16 @@ def test_wrong_use_is_a_sentence(
     assert sentence in capsys.readouterr().err
 
 
-def test_time_that_is_too_short_for_any_job_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_too_short_a_time_for_any_job_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["study", *flags(tmp_path), "--max-minutes", "0.001"]) == 1
     err = capsys.readouterr().err
-    assert "Out of time: left out majority-40-seed1" in err
-    assert "No job fits into the time that was given" in err
+    assert "Out of time: majority-40-seed1" in err
+    assert "No job fits into --max-minutes" in err
 
 
-def test_compare_takes_two_runs_or_more(capsys: pytest.CaptureFixture[str]) -> None:
+def test_compare_needs_two_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["compare", "one"]) == 2
-    assert "compare takes two runs or more." in capsys.readouterr().err
+    assert "compare needs at least two runs." in capsys.readouterr().err
 
 
 def test_prefixed_flags_reach_both_trainings(

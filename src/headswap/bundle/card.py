@@ -1,0 +1,78 @@
+"""The model card of a bundle, `README.md`: settings, figures and how to use the model. It contains no text of the user
+and no absolute path."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headswap.bundle.uses import use_of
+from headswap.core.installed_bases import PREFIX
+from headswap.model.parameter_count import count_parameters
+
+if TYPE_CHECKING:
+    from headswap.bundle.bundle import Bundle
+
+TOKENS_TRAINED = "tokens read"
+"""The card's key for the number of tokens that the base was trained on."""
+BASE_KEYS = ("base", "went on from")
+"""The card's keys for the base that a model was made from."""
+USE = """
+## How to use it
+
+In this folder, in a shell:
+
+```sh
+headswap {verb} . {arguments}
+```
+
+In Python:
+
+```python
+import headswap
+
+model = headswap.load(".")
+print(model.{verb}({call}))
+```
+"""
+
+
+def card_text(bundle: "Bundle") -> str:
+    """The whole card, in Markdown."""
+    shape = bundle.model.shape
+    counts = count_parameters(bundle.model)
+    use = use_of(shape, reads_pairs=bundle.task.reads_pairs)
+    lines = [
+        "---",
+        "library_name: headswap",
+        f"pipeline_tag: {use.pipeline_tag}",
+        "tags: [headswap]",
+        "---",
+        f"# A headswap {use.what.partition(' ')[2]}",
+        "",
+        f"- {shape.base.num_hidden_layers} layers of {shape.base.hidden_size}, {shape.direction} attention, vocabulary "
+        f"{shape.base.vocab_size:,}, at most {shape.base.max_position_embeddings} tokens",
+        f"- {counts.total:,} parameters ({counts.parts[0].count:,} of them in the embedding)",
+        f"- tokenizer fingerprint `{bundle.tokenizer.fingerprint}`",
+    ]
+    if shape.head != "lm":
+        lines.append(f"- task: {bundle.task.task}")
+    if bundle.labels:
+        lines.append(f"- labels: {', '.join(bundle.labels)}")
+    lines += ["", "## How it was made", ""]
+    lines += [f"- {key}: {_shown(key, value)}" for key, value in bundle.card.items()] or ["- not recorded"]
+    return "\n".join(lines) + "\n" + USE.format(verb=use.verb, arguments=use.arguments, call=use.call)
+
+
+def _shown(key: str, value: Any) -> Any:
+    """A value of the card; of a path only the name, since folders of the machine that trained do not concern others."""
+    if isinstance(value, str | os.PathLike) and (key in BASE_KEYS or Path(value).is_absolute()):
+        return _base_name(str(value))
+    return value
+
+
+def _base_name(path: str) -> str:
+    """The name of a bundle's folder or of its run folder; `box:NAME` is kept."""
+    if path.startswith(PREFIX):
+        return path
+    folder = Path(os.path.abspath(path))
+    return folder.parent.name if folder.name == "bundle" else folder.name

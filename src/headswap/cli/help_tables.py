@@ -1,0 +1,87 @@
+"""What the help pages show, and in which order: one table per question.
+
+A setting is named as in a recipe (`max_steps`); a setting of a study's trainings has the prefix of its flag
+(`pretrain.max_steps`).
+"""
+
+ORDER = (
+    "Arguments", "Data", "Base", "Study", "Training", "Pre-training", "Fine-tuning", "Sampling", "Head", "Adaptation",
+    "Masking", "Tokenizer", "Model", "Machine", "Output",
+)  # fmt: skip
+"""The groups of a help page, from the first that a user needs to the last."""
+
+OUTPUT = ("out", "json", "quiet")
+RUN_OUTPUT = ("out", "config", "overwrite", "resume", "json", "quiet")
+COMMON: dict[str, tuple[str, ...]] = {
+    "pretrain": (
+        "documents", "text_column",
+        "objective", "max_minutes", "max_steps", "num_train_epochs", "batch_size", "learning_rate", "max_length",
+        "seed", "tokenizer", "kind", "vocab_size", "lowercase",
+        "preset", "hidden_size", "num_hidden_layers",
+        "device", "precision", *RUN_OUTPUT,
+    ),
+    "adapt": (
+        "documents", "text_column", "reference",
+        "max_minutes", "max_steps", "num_train_epochs", "batch_size", "learning_rate", "max_length", "seed",
+        "device", "precision", *RUN_OUTPUT,
+    ),
+    "finetune": (
+        "train", "validation", "test", "task", "text_column", "label_column", "num_train",
+        "base", "num_train_epochs", "batch_size", "learning_rate", "max_length", "long", "seed",
+        "pooling", "trainable", "preset",
+        "device", "precision", *RUN_OUTPUT,
+    ),
+    "study": (
+        "corpus", "train", "validation", "test", "text_column", "label_column",
+        "arms", "budgets", "seeds", "base_seeds", "max_length", "on_leak",
+        "pretrain.max_minutes", "pretrain.objective", "finetune.num_train_epochs",
+        "vocab_size", "preset", "device",
+        "out", "config", "jobs", "max_minutes", "no_texts", "overwrite", "json", "quiet",
+    ),
+    "evaluate": ("text_column", "label_column", "label_file", "documents", "max_length", "device", "json", "quiet"),
+    "doctor": (
+        "corpus", "train", "validation", "test", "task", "text_column", "label_column", "documents", "max_length",
+        "tokenizer", "preset", "json", "quiet",
+    ),
+    "params": (
+        "head", "num_labels", "trainable", "lora_rank", "preset", "vocab_size", "max_length", "hidden_size",
+        "num_hidden_layers", "num_attention_heads", "intermediate_size", "json", "quiet",
+    ),
+}  # fmt: skip
+"""The settings that `--help` shows, by verb, in the order within their group; other verbs show all of theirs."""
+
+GROUPS: dict[str, str] = {
+    **dict.fromkeys(
+        (
+            "corpus", "corpus_text_column", "documents", "file", "label_file", "reference", "text_column", "text_pair",
+            "text_pair_column", "tokens_column", "question", "question_column", "context_column", "sentences",
+            "max_length",
+        ),
+        "Data",
+    ),
+    "base": "Base",
+    **dict.fromkeys(("about", "licence", "limits", "beside"), "Data"),
+    **dict.fromkeys(("minutes", "seeds"), "Study"),
+    **dict.fromkeys(("tokenizer", "kind", "vocab_size", "lowercase", "side"), "Tokenizer"),
+    **dict.fromkeys(("head", "num_labels", "preset", "pooling"), "Model"),
+    **dict.fromkeys(("device", "fast", "precision"), "Machine"),
+    **dict.fromkeys(("out", "overwrite", "jobs", "no_texts", "all", "top_k"), "Output"),
+}  # fmt: skip
+"""The group of a flag that belongs to no section of settings, and of the few that are shown outside of theirs."""
+OUTSIDE_THEIR_SECTION = ("base", "corpus", "corpus_text_column", "documents", "jobs")
+
+VALUES: dict[str, str] = {
+    **dict.fromkeys(
+        (
+            "train", "validation", "test", "file", "label_file", "validation_label_file", "test_label_file", "config",
+            "about", "sentences", "beside",
+        ),
+        "FILE",
+    ),
+    "out": "PATH",
+    "base": "BASE",
+    "corpus": "PATH",
+    "reference": "PATH",
+    "tokenizer": "PATH",
+}  # fmt: skip
+"""What the value of a flag is called, where its type says too little."""

@@ -1,0 +1,18 @@
+"""Small untrained bundles with each kind of head."""
+
+from headswap.bundle.bundle import Bundle
+from headswap.bundle.task_state import TaskState
+from headswap.model.text_model import build_model
+from headswap.tokens.tokenizer import Tokenizer
+from tiny import tiny_model_shape
+
+
+def make_bundle(tokenizer: Tokenizer, head: str = "classify", preset: str = "small", **changes: object) -> Bundle:
+    """A bundle with a head, a preset and changes of the shape."""
+    shape = tiny_model_shape(preset, head=head, vocab_size=tokenizer.vocab_size, **changes)
+    labels = {"lm": (), "span": ("start", "end")}.get(head, ("bad", "good", "middling"))
+    state = TaskState(task="classify" if head == "lm" else head, max_length=30)
+    problem_type = "single_label_classification" if head == "classify" else None
+    return Bundle(
+        build_model(shape, seed=3), tokenizer, labels, "causal", {"seed": 3}, task=state, problem_type=problem_type
+    )

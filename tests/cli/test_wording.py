@@ -1,0 +1,78 @@
+"""Errors of the command line are sentences that name flags."""
+
+from pathlib import Path
+
+import pytest
+
+from cli_calls import call_wrong
+from headswap.cli.wording import with_flags
+
+
+def test_unknown_verb_gets_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "'pretrian' is not a verb. Did you mean 'pretrain'?" in call_wrong(capsys, "pretrian")
+
+
+def test_unknown_flag_gets_a_suggestion(capsys: pytest.CaptureFixture[str], shared: Path) -> None:
+    err = call_wrong(capsys, "pretrain", shared / "corpus.txt", "--out", "x", "--learning-rat", "1")
+    assert "Did you mean --learning-rate? See headswap pretrain --help." in err
+
+
+@pytest.mark.parametrize(
+    ("flag", "value"), [("--max-steps", "0"), ("--max-steps", "many"), ("--preset", "huge"), ("--learning-rate", "-1")]
+)
+def test_wrong_value_is_reported_with_its_flag(
+    capsys: pytest.CaptureFixture[str], shared: Path, tmp_path: Path, flag: str, value: str
+) -> None:
+    err = call_wrong(capsys, "pretrain", shared / "corpus.txt", "--out", tmp_path / "run", flag, value)
+    assert flag in err
+    assert value in err
+    assert not (tmp_path / "run").exists()
+
+
+def test_missing_flag_or_value_is_reported(capsys: pytest.CaptureFixture[str], shared: Path) -> None:
+    assert "--out is missing" in call_wrong(capsys, "pretrain", shared / "corpus.txt")
+    assert "--out needs a value" in call_wrong(capsys, "pretrain", shared / "corpus.txt", "--out")
+
+
+def test_error_in_a_recipe_keeps_the_names_of_the_recipe(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "recipe.toml").write_text("[training]\nlearning_rat = 1\n")
+    err = call_wrong(capsys, "pretrain", "x.txt", "--out", tmp_path / "run", "--config", tmp_path / "recipe.toml")
+    assert "training.learning_rat is not a setting" in err
+    assert "Did you mean 'learning_rate'?" in err
+
+
+SETTINGS = {"top_k", "max_steps", "max_minutes", "kind", "lowercase", "documents", "train", "pretrain.max_steps"}
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("top_k needs a temperature.", "--top-k needs a temperature."),
+        ("max_steps and max_minutes exclude each other.", "--max-steps and --max-minutes exclude each other."),
+        ("kind, lowercase cannot be set: why.", "--kind, --lowercase cannot be set: why."),
+        ("documents = 'x' is not allowed: it should be line.", "--documents 'x' is not allowed: it should be line."),
+        ("pretrain.max_steps = 0 is not allowed.", "--pretrain.max-steps 0 is not allowed."),
+        ("max_steps = 0 is not allowed (a/recipe.toml): why.", "max_steps = 0 is not allowed (a/recipe.toml): why."),
+        ("training.max_steps is not a setting.", "training.max_steps is not a setting."),
+        ("a/max_steps.txt and 'max_steps' stay, train too.", "a/max_steps.txt and 'max_steps' stay, train too."),
+        ("train does not exist.", "train does not exist."),
+        ("One line.\nmax_minutes is 3.", "One line.\n--max-minutes is 3."),
+    ],
+)
+def test_settings_are_named_as_flags(message: str, expected: str) -> None:
+    assert with_flags(message, SETTINGS) == expected
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (("generate", "b", "x", "--top-k", "5"), "--top-k and --top-p need a temperature above 0"),
+        (("finetune", "--out", "x", "--trainable", "al"), "--trainable 'al' is not allowed"),
+        (("study", "movies", "--out", "x", "--pretrain.max-steps", "0"), "--pretrain.max-steps '0' is not allowed"),
+        (("study", "movies", "--out", "x", "--budgets", "1"), "--budgets holds '1'"),
+        (("pretrain", "--out", "x", "--max-steps=0", "--batch-size=0"), "--batch-size '0' is not allowed"),
+        (("evaluate", "only-one"), "The argument DATA is missing. See headswap evaluate --help."),
+    ],
+)
+def test_errors_of_verbs_name_flags(capsys: pytest.CaptureFixture[str], argv: tuple[str, ...], words: str) -> None:
+    assert words in call_wrong(capsys, *argv)

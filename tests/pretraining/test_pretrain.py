@@ -1,0 +1,74 @@
+"""Pre-training and adaptation from end to end, on the small grammar."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import headswap as hs
+from headswap.core.errors import InputError, SettingError
+from tiny import ONE_THREAD, PRETRAIN
+
+
+def test_the_run_folder_has_all_documented_files_and_results(tiny_base: hs.Run) -> None:
+    assert {entry.name for entry in tiny_base.path.iterdir()} == {
+        "recipe.toml", "environment.json", "data.json", "metrics.jsonl", "checkpoints", "bundle", "result.json",
+    }  # fmt: skip
+    assert {"loss", "perplexity", "bits_per_byte", "references", "epochs", "steps", "tokens", "seconds",
+            "tokens_per_second", "peak_memory_bytes", "device"} <= set(tiny_base.result)  # fmt: skip
+    assert (tiny_base.path / "checkpoints" / "last" / "model.safetensors").is_file()
+    assert tiny_base.result["steps"] == 30
+    assert math.exp(tiny_base.result["loss"]) == pytest.approx(tiny_base.result["perplexity"])
+    environment = json.loads((tiny_base.path / "environment.json").read_text())
+    assert environment["threads"] == 1
+    assert environment["versions"]["torch"]
+    assert environment["seed"] == 42
+
+
+def test_the_held_out_loss_is_far_below_that_of_a_uniform_prediction(tiny_base: hs.Run) -> None:
+    references = tiny_base.result["references"]
+    assert references["ln_vocabulary"] == pytest.approx(math.log(tiny_base.model.bundle.tokenizer.vocab_size))
+    assert references["unigram_entropy"] < references["ln_vocabulary"]
+    assert tiny_base.result["loss"] < references["ln_vocabulary"] - 1
+
+
+def test_metrics_have_training_and_held_out_loss_by_step(tiny_base: hs.Run) -> None:
+    train = [line for line in tiny_base.metrics() if "train_loss" in line]
+    held_out = [line for line in tiny_base.metrics() if "eval_loss" in line]
+    assert [line["step"] for line in train] == [5, 10, 15, 20, 25, 30]
+    assert held_out[0]["step"] == 0, "there is an evaluation before the first step"
+    assert held_out[-1]["step"] == 30
+    assert train[-1]["train_loss"] < train[0]["train_loss"]
+    assert all(isinstance(line["sample"], str) for line in held_out)
+    assert train[-1]["tokens"] == tiny_base.result["tokens"]
+
+
+@pytest.mark.parametrize("limit", [{"num_train_epochs": 0.3}, {"max_tokens": 900}, {"max_steps": 5}])
+def test_a_saved_recipe_makes_the_same_run_again(tiny_runs: Path, tmp_path: Path, limit: dict[str, Any]) -> None:
+    first = hs.pretrain(tiny_runs / "corpus.txt", out=tmp_path / "first", **PRETRAIN, **limit)
+    second = hs.pretrain(config=first.path / "recipe.toml", out=tmp_path / "second")
+    assert (first.path / "recipe.toml").read_bytes() == (second.path / "recipe.toml").read_bytes()
+    weights = [load_file(run.path / "bundle" / "model.safetensors") for run in (first, second)]
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+
+
+def test_adapting_with_a_mistyped_reference_leaves_the_old_run(
+    tiny_base: hs.Run, tiny_runs: Path, tmp_path: Path
+) -> None:
+    settings = {"max_steps": 1, **ONE_THREAD, "out": tmp_path / "run"}
+    run = hs.adapt(tiny_base, tiny_runs / "corpus.txt", **settings)
+    before = {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()}
+    with pytest.raises(InputError, match=r"corpsu\.txt does not exist"):
+        hs.adapt(
+            tiny_base, tiny_runs / "corpus.txt", reference=str(tiny_runs / "corpsu.txt"), overwrite=True, **settings
+        )
+    assert {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()} == before
+
+
+def test_a_misspelt_setting_is_an_error_with_a_suggestion(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match=r"learning_rat is not a setting. Did you mean 'learning_rate'"):
+        hs.pretrain("corpus.txt", out=tmp_path / "run", learning_rat=1)
