@@ -66,7 +66,7 @@ def every_command() -> list[tuple[str, list[str]]]:
 def quick(words: list[str]) -> list[str]:
     """A command with small limits instead of its own, and with limits that it does not have."""
     words = list(words)
-    added = SHORT.get(words[1], {})
+    added = {} if "--max-minutes" in words else SHORT.get(words[1], {})
     if words[1] == "study" and "--corpus" in words:
         added = added | {"--pretrain.max-steps": "2"}
     for flag, value in (QUICK | added).items():
@@ -193,9 +193,9 @@ def test_the_commands_of_tasks_run_and_print_such_tables(workplace: Workplace) -
         parts = re.split(r"^\$ ", re.sub(r"\\\n\s*", "", block.text), flags=re.MULTILINE)[1:]
         for part in parts:
             line, *output = part.splitlines()
-            printed = workplace.headswap(shlex.split(line)).splitlines()
-            assert len(printed) == len(output) or printed[-1] == "", (line, printed)
-            if " finetune " in line:
+            printed = workplace.headswap(shlex.split(line)).splitlines()[: len(output)]
+            assert len(printed) == len(output), (line, printed)
+            if " finetune " in line:  # figures depend on the machine, names do not
                 assert [row.split("\t")[0] for row in printed] == [re.split(r"\s{2,}", row)[0] for row in output]
                 assert printed[0].split("\t") == re.split(r"\s{2,}", output[0])
 
