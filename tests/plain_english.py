@@ -20,7 +20,7 @@ SOURCES = ("src/**/*.py",)
 TEMPLATES = ("src/**/*.j2",)
 UNIT = (
     "byte|call|class|cell|device|document|epoch|example|file|job|label|layer|line|logit|mask|parameter|process|prompt|"
-    "row|run|second|seed|segment|sequence|side|step|target|task|tensor|text|token|type|verb|word"
+    "row|run|seed|segment|sequence|side|step|target|task|tensor|text|token|type|verb|word"
 )
 COUNTED = rf"{UNIT}|answer|color|colour|column|folder|number|part|score|tag|thread|value|vector|window"
 PHRASES = {
@@ -32,7 +32,7 @@ PHRASES = {
     r"whose turn": "that are unfrozen",
     r"(?:comes?|came) along": "is bundled, is installed",
     r"(?:is|are|was|were|be|been) told": "is reported, is given, is stated",
-    rf"tokens? a (?:{UNIT})": "tokens per ...",
+    rf"tokens? a (?:{UNIT}|second)": "tokens per ...",
     rf"(?:a|one|two|three|each|every|\d[\d,.]*|several|as many) (?:\w+ )?(?:{COUNTED})s? an? (?:{UNIT})": "... per ...",
     r"fill(?:ed|s|ing)? up": "padded, pads",
     r"play(?:ed|s|ing)? back": "replayed, replays (a CUDA graph)",
@@ -49,8 +49,10 @@ PHRASES = {
     r"in one stroke": "atomically",
 }
 RULES = {
-    re.compile(rf"\b(?:{phrase})".replace(" ", r"\s+"), re.IGNORECASE): wording for phrase, wording in PHRASES.items()
+    re.compile(rf"\b(?:{phrase})\b".replace(" ", r"\s+"), re.IGNORECASE): wording for phrase, wording in PHRASES.items()
 }
+KEYS = {"went on from"}
+"""Keys of model cards, which keep their names."""
 FENCE = re.compile(r"^( *)(```|~~~).*?^ *\2", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"`[^`\n]+`")
 
@@ -93,7 +95,8 @@ def findings_of_python(text: str) -> list[Finding]:
 def _prose_of_python(text: str) -> Iterator[tuple[int, str]]:
     """(line, text) of every string with a space, and of every run of comment lines."""
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value.strip():
+        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if is_text and " " in node.value.strip() and node.value not in KEYS:
             yield node.lineno, node.value
     run: list[str] = []
     last = -1

@@ -25,7 +25,8 @@ def blocks(language: str) -> list[str]:
 
 
 def test_the_document_has_every_step() -> None:
-    pretrain, use = blocks("bash")
+    pretrain, pack, use = blocks("bash")
+    assert pack.startswith("headswap pack runs/letters --out letters-base/src/letters_base")
     assert pretrain.startswith("headswap pretrain letters.txt --out runs/letters")
     assert use.startswith("pip install ./letters-base")
     assert len(blocks("toml")) == 1
@@ -48,9 +49,13 @@ def test_the_example_of_shipping_a_base_works(tmp_path: Path) -> None:
 
     (tmp_path / "letters.txt").write_text("".join(f"{text}\n" for text, _ in sentences(120)), encoding="utf-8")
     rows = write_labelled(tmp_path / "train.jsonl", 20)
-    (pretraining,), uses = blocks("bash")[0].splitlines(), blocks("bash")[1].splitlines()
+    (pretraining,), (pack,), uses = (block.splitlines() for block in blocks("bash"))
     words = shlex.split(pretraining)
     do("-m", *words[: words.index("--max-minutes")], *QUICK)
+    (tmp_path / "reference.txt").write_text(
+        "My dear friend, I write to you.\nThe rain has stopped.\n", encoding="utf-8"
+    )
+    do("-m", *shlex.split(pack))
     packing, module = blocks("python")
     do("-c", packing)
     project = tmp_path / "letters-base"

@@ -39,6 +39,8 @@ ACCEPTED = [
     "It was trained on 400 M tokens, at least 3 tokens per parameter.",
     "The overlap check found 270 reviews (record/guard.json).",
     "A text, a label: two columns.",
+    "Which tokens a masked objective masks.",
+    "It costs each process a second.",
     "The standard error goes on to fall.",
 ]
 
@@ -72,7 +74,7 @@ def test_code_of_a_document_is_not_checked_but_its_comments_are() -> None:
 
 def test_of_a_program_only_sentences_and_comments_are_checked() -> None:
     program = (
-        'guard = {"guard": 1}\n'
+        'guard = {"guard": 1, "went on from": 2}\n'
         "# This run goes\n"
         "# on later.\n"
         'say(f"{guard} is "\n'
