@@ -18,7 +18,7 @@ from study_fixture import (
 
 
 def mistyped_train(given: dict[str, Any], _files: Path, _tokenizer: Tokenizer) -> None:
-    given["data"]["train"] = given["data"]["train"].replace("train", "trian")
+    given["data"]["train"] = given["data"]["train"].replace("train", "tain")
 
 
 def mistyped_corpus(given: dict[str, Any], files: Path, _tokenizer: Tokenizer) -> None:
@@ -77,7 +77,7 @@ def impossible_adaptation(given: dict[str, Any], _files: Path, _tokenizer: Token
 @pytest.mark.parametrize(
     ("mistake", "words"),
     [
-        (mistyped_train, r"trian\.jsonl does not exist\. Did you mean '.*train\.jsonl'"),
+        (mistyped_train, r"tain\.jsonl does not exist\. Did you mean '.*train\.jsonl'"),
         (mistyped_corpus, r"corpsu\.jsonl does not exist"),
         (no_test_set, "needs a test set"),
         (foreign_label, "mixed"),
