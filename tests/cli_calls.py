@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headswap.cli.app import run
+from headswap.cli.exit_codes import run
 
 SHAPE = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
 FLAGS = [f"--{name.replace('_', '-')}={value}" for name, value in SHAPE.items()]
@@ -44,7 +44,7 @@ def call_wrong(capsys: pytest.CaptureFixture[str], *argv: object, code: int = 2)
 def modules_after(*argv: str) -> set[str]:
     """The packages that a command has imported when it ends."""
     code = (
-        "import sys\nfrom headswap.cli.app import run\n"
+        "import sys\nfrom headswap.cli.exit_codes import run\n"
         f"assert run({list(argv)!r}) == 0\n"
         "print('\\n' + ' '.join(sorted({name.split('.')[0] for name in sys.modules})))"
     )

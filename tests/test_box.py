@@ -9,7 +9,7 @@ import torch
 import headswap as hs
 from boxed import Box, tiny_base
 from headswap.bundle.bundle import Bundle
-from headswap.cli.app import run
+from headswap.cli.exit_codes import run
 from headswap.core.errors import InputError
 from headswap.model.golden import golden_outputs
 from headswap.study.arms import read_arms

@@ -15,7 +15,8 @@ from typing import NamedTuple
 import pytest
 from cyclopts import App
 
-from headswap.cli.app import make_app, run
+from headswap.cli.app import make_app
+from headswap.cli.exit_codes import run
 from headswap.core.installed_bases import checked_base
 from tiny import sentences
 

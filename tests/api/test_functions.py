@@ -10,7 +10,7 @@ import pytest
 
 import headswap as hs
 from api.write_options import FILE, text
-from headswap.cli.app import run as run_command
+from headswap.cli.exit_codes import run as run_command
 from headswap.core.errors import HeadswapError, InputError
 from tiny import sentences, write_labelled
 

@@ -9,7 +9,7 @@ import pytest
 
 from bundles import make_bundle
 from headswap.bundle.card import card_text
-from headswap.cli.app import run
+from headswap.cli.exit_codes import run
 from headswap.tokens.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 
 from headswap.bundle.bundle import Bundle
 from headswap.bundle.check import CHECKS, check_bundle
-from headswap.cli.app import run
+from headswap.cli.exit_codes import run
 from headswap.core.manifest import write_manifest
 from headswap.data.records import Document
 from headswap.model.text_model import build_model

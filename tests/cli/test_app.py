@@ -11,7 +11,7 @@ import torch
 
 import headswap as hs
 from cli_calls import FLAGS, MACHINE, call, call_json, call_wrong
-from headswap.cli.app import run
+from headswap.cli.exit_codes import run
 from headswap.core.errors import SettingError
 
 

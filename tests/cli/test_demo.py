@@ -7,7 +7,7 @@ import pytest
 
 from boxed import Box, tiny_base
 from headswap.cli import study
-from headswap.cli.app import run
+from headswap.cli.exit_codes import run
 from headswap.core.settings import load_recipe
 from headswap.study.config import StudyRecipe
 from headswap.tokens.tokenizer import Tokenizer

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from headswap.cli.app import run
 from headswap.cli.display import model_name, print_table
+from headswap.cli.exit_codes import run
 
 
 class Terminal(io.StringIO):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cli_calls import MACHINE, call, call_json
-from headswap.cli.app import run
+from headswap.cli.exit_codes import run
 from headswap.core.files import read_json
 
 

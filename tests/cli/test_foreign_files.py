@@ -11,7 +11,7 @@ import pytest
 import headswap as hs
 from headswap.bundle.bundle import Bundle
 from headswap.bundle.task_state import TaskState
-from headswap.cli.app import run
+from headswap.cli.exit_codes import run
 from headswap.core.errors import SettingError
 from headswap.data.config import ReadSettings
 from headswap.data.content_hash import cache_folder

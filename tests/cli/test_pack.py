@@ -8,7 +8,7 @@ import pytest
 import headswap as hs
 from cli_calls import SHAPE, call_json, call_wrong
 from headswap.bundle.bundle import Bundle
-from headswap.cli.app import run
+from headswap.cli.exit_codes import run
 from headswap.core.files import read_json
 from tiny import sentences
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cli_calls import FLAGS, MACHINE, call, call_json, call_wrong
-from headswap.cli.app import run
+from headswap.cli.exit_codes import run
 from headswap.core.errors import counted
 
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from headswap.cli.app import run
 from headswap.cli.display import start_messages
+from headswap.cli.exit_codes import run
 from headswap.cli.main import main
 from headswap.cli.study_display import JobDisplay
 from headswap.core.ownership import TEMPORARY

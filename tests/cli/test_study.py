@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import headswap as hs
-from headswap.cli.app import run
+from headswap.cli.exit_codes import run
 from headswap.study.runs import read_study
 from study_fixture import write_data
 

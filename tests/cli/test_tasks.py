@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import headswap as hs
-from headswap.cli.app import run
+from headswap.cli.exit_codes import run
 from reloading import reload_here
 from task_data import ROWS, assert_close, paired, questions, tagged, write_rows
 

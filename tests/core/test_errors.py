@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headswap.api.functions import sort_into_sections
+from headswap.api.keyword_arguments import sort_into_sections
 from headswap.core.errors import Collected, InputError, SettingError, absent, did_you_mean
 from headswap.finetuning.config import FinetuneRecipe
 

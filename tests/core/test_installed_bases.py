@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from boxed import Box, tiny_base
-from headswap.cli.app import run
+from headswap.cli.exit_codes import run
 from headswap.core.errors import InputError
 from headswap.core.installed_bases import base_folder, checked_base, is_boxed, list_bases
 from headswap.tokens.tokenizer import Tokenizer
@@ -137,6 +137,6 @@ def test_an_empty_list_is_reported(box: Box, capsys: pytest.CaptureFixture[str])
 
 
 def test_listing_bases_does_not_import_torch() -> None:
-    code = "import sys\nfrom headswap.cli.app import run\nrun(['bases'])\nassert 'torch' not in sys.modules"
+    code = "import sys\nfrom headswap.cli.exit_codes import run\nrun(['bases'])\nassert 'torch' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from headswap.api.functions import section_of_setting
+from headswap.api.keyword_arguments import section_of_setting
 from headswap.core.errors import SettingError
 from headswap.core.settings import Settings, flattened, load_recipe
 from headswap.finetuning.config import FinetuneRecipe

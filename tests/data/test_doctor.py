@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from doctor_data import clean, found
-from headswap.cli.app import run
+from headswap.cli.exit_codes import run
 from headswap.core.errors import InputError
 from headswap.data.checks import cheap_findings
 from headswap.data.doctor import describe, examine_data

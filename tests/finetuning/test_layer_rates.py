@@ -12,7 +12,7 @@ import headswap as hs
 from headswap import defaults
 from headswap.batches.batch import flat_batch
 from headswap.bundle.bundle import Bundle
-from headswap.cli.app import run
+from headswap.cli.exit_codes import run
 from headswap.core.errors import SettingError
 from headswap.core.settings import load_recipe
 from headswap.finetuning.config import AdaptationSettings, FinetuneRecipe

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import headswap as hs
-from headswap.cli.app import run
+from headswap.cli.exit_codes import run
 from headswap.core.errors import InputError, SettingError
 from headswap.objectives.registry import PRETRAINING
 from headswap.pretraining.warnings import PlateauWarning

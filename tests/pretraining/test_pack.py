@@ -101,7 +101,7 @@ def test_a_masked_base_is_packed_without_bits_per_byte(
 def test_a_packed_base_can_be_installed_and_fine_tuned(
     box: Box, packed: Packed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from headswap.cli.app import run
+    from headswap.cli.exit_codes import run
 
     box.offer("letters", str(packed.out / "bundle"))
     assert run(["bases"]) == 0

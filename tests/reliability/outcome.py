@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import headswap as hs
-from headswap.cli.app import run
+from headswap.cli.exit_codes import run
 from headswap.data.config import ReadSettings
 from headswap.data.documents import read_documents
 from headswap.tokens.config import TokenizerSettings

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from headswap.api.run import Run
-from headswap.cli.app import run
+from headswap.cli.exit_codes import run
 from headswap.core.errors import InputError
 from headswap.finetuning.prediction_file import Predictions
 from headswap.study.analysis import analyse

@@ -98,7 +98,7 @@ def test_num_test_is_a_fixed_stratified_sample(tmp_path: Path) -> None:
 
 
 def test_a_token_store_is_not_checked_for_overlap_and_noted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    from headswap.cli.app import run
+    from headswap.cli.exit_codes import run
 
     sections = write_data(tmp_path / "files")
     store = tmp_path / "store"

@@ -12,7 +12,7 @@ import headswap as hs
 from headswap.batches.labelled_rows import EncodedSet
 from headswap.bundle.bundle import Bundle
 from headswap.bundle.task_state import TaskState
-from headswap.cli.app import run
+from headswap.cli.exit_codes import run
 from headswap.data.config import ColumnSettings, LabelledSettings, TaskName
 from headswap.data.labelled import Parsed
 from headswap.data.records import Example

@@ -12,7 +12,7 @@ import headswap as hs
 from headswap.batches.batch import Batch, flat_batch
 from headswap.core.errors import RunError
 from headswap.kernels import policy as kernels
-from headswap.kernels.fused_loss import linear_cross_entropy_sum
+from headswap.kernels.chunked_loss import linear_cross_entropy_sum
 from headswap.model import attention
 from headswap.model.text_model import build_model
 from headswap.objectives.supervised import ClassificationObjective

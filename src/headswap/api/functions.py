@@ -5,16 +5,16 @@ wrong name is an error that suggests the right one.
 """
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Unpack
 
 from headswap.api.inputs import PathName, Rows, as_corpus, as_labelled
+from headswap.api.keyword_arguments import sort_into_sections
 from headswap.api.model import Model
 from headswap.api.options import AdaptOptions, FinetuneOptions, PretrainOptions, StudyOptions
 from headswap.api.run import Run
-from headswap.core.errors import SettingError, did_you_mean
 from headswap.core.settings import Recipe
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.finetuning.finetune import finetune as finetune_run
@@ -159,28 +159,3 @@ def _with_base(settings: Mapping[str, Any], base: PathName | Run | None) -> dict
 
 def _with_sets(settings: Mapping[str, Any], sets: Mapping[str, Any]) -> dict[str, Any]:
     return dict(settings) | {role: as_labelled(given) for role, given in sets.items() if given is not None}
-
-
-def sort_into_sections(
-    settings: dict[str, Any], recipe: type[Recipe], *, only: Collection[str] | None = None
-) -> dict[str, dict[str, Any]]:
-    """Sort flat settings into the sections of a recipe (all, or only some)."""
-    homes = section_of_setting(recipe, only=only)
-    sections: dict[str, dict[str, Any]] = {}
-    for name, value in settings.items():
-        if name not in homes:
-            raise SettingError(f"{name} is not a setting.{did_you_mean(name, homes)}")
-        sections.setdefault(homes[name], {})[name] = fspath(value) if isinstance(value, PathLike) else value
-    return sections
-
-
-def section_of_setting(recipe: type[Recipe], *, only: Collection[str] | None = None) -> dict[str, str]:
-    """The section of every setting of a recipe; no setting is in two sections."""
-    homes: dict[str, str] = {}
-    for section, field in recipe.model_fields.items():
-        if only is not None and section not in only:
-            continue
-        for name in getattr(field.annotation, "model_fields", {}):
-            assert name not in homes, f"the setting {name} is in [{homes[name]}] and [{section}]"
-            homes[name] = section
-    return homes

@@ -139,7 +139,7 @@ class FinetuneOptions(TypedDict, total=False):
     attention_dropout: float | None
     preset: Literal["lab", "small", "modern", "gpt2-small", "bert-base"] | None
     direction: Literal["causal", "bidirectional"] | None
-    pooling: Literal["last", "mean", "first", "max", "mean+max", "later"] | None
+    pooling: Literal["last", "mean", "first", "max", "mean+max", "weighted-mean"] | None
     head_hidden: Literal["none", "tanh"]
     head_bias: bool
     head_dropout: float
@@ -235,7 +235,7 @@ class StudyOptions(TypedDict, total=False):
     dropout: float | None
     attention_dropout: float | None
     preset: Literal["lab", "small", "modern", "gpt2-small", "bert-base"]
-    pooling: Literal["last", "mean", "first", "max", "mean+max", "later"] | None
+    pooling: Literal["last", "mean", "first", "max", "mean+max", "weighted-mean"] | None
     head_hidden: Literal["none", "tanh"]
     head_bias: bool
     head_dropout: float

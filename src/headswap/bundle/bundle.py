@@ -19,6 +19,7 @@ from headswap.batches.config import MaskingSettings
 from headswap.bundle.card import TOKENS_TRAINED, card_text
 from headswap.bundle.config_json import config_of, shape_of, task_state_of
 from headswap.bundle.task_state import TaskState
+from headswap.bundle.untrusted import CARD, CONFIG, GOLDEN, WEIGHTS, check_inside, check_size
 from headswap.bundle.uses import use_of
 from headswap.core.errors import InputError, absent
 from headswap.core.files import atomic_folder, has_entry, read_json, write_json
@@ -27,12 +28,11 @@ from headswap.core.manifest import MANIFEST, write_manifest
 from headswap.core.ownership import Layout
 from headswap.core.settings import validate
 from headswap.model.golden import GOLDEN_TOLERANCE, golden_outputs
-from headswap.model.text_model import ModelShape, TextModel, build_empty
-from headswap.model.weights import load_weights, open_weights, save_model
+from headswap.model.text_model import TextModel, build_empty
+from headswap.model.weights import load_weights, save_model
 from headswap.tokens.lab_tokenizer import MODEL_FILE
 from headswap.tokens.tokenizer import Tokenizer
 
-WEIGHTS, CONFIG, GOLDEN, CARD = "model.safetensors", "config.json", "golden.json", "README.md"
 LAYOUT = Layout(
     files=tuple(map(re.escape, (WEIGHTS, CONFIG, GOLDEN, CARD, "tokenizer.json", MODEL_FILE, MANIFEST))),
     is_ours=lambda folder: (
@@ -154,26 +154,3 @@ def find_bundle(path: Path) -> Path:
     if not path.exists():
         raise InputError(f"{absent(path)} Give a bundle, a run folder, or box:NAME (see headswap bases).")
     raise InputError(f"{path} is neither a bundle nor a run folder: it has no {CONFIG}.")
-
-
-def check_inside(folder: Path) -> None:
-    """Refuse a bundle whose files are links out of its folder: loading it would read files that are not part of it."""
-    for name in (CONFIG, WEIGHTS, "tokenizer.json", GOLDEN):
-        if (folder / name).is_symlink() and folder.resolve() not in (folder / name).resolve().parents:
-            raise InputError(
-                f"{folder / name} is a link out of the bundle. Copy the file itself into it, for example with: cp -L"
-            )
-
-
-def check_size(shape: ModelShape, folder: Path) -> None:
-    """Refuse a config whose model is far larger than its weights file, before memory is allocated for it."""
-    base = shape.base
-    fewest = base.vocab_size * base.hidden_size + base.num_hidden_layers * base.hidden_size**2
-    with open_weights(folder / WEIGHTS):
-        size = (folder / WEIGHTS).stat().st_size
-    if fewest > size:
-        raise InputError(
-            f"{folder / CONFIG} describes a model of {fewest:,} numbers and more (vocab_size {base.vocab_size:,}, "
-            f"hidden_size {base.hidden_size:,}, num_hidden_layers {base.num_hidden_layers:,}), and {WEIGHTS} has "
-            f"{size:,} bytes: it is damaged or not this model's. Restore both files from a copy."
-        )

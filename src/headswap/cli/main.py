@@ -14,7 +14,7 @@ def main() -> NoReturn:
     try:
         signal.signal(signal.SIGTERM, _interrupt)
         _escape_missing_characters()
-        from headswap.cli.app import run
+        from headswap.cli.exit_codes import run
 
         code = run(sys.argv[1:])
     except KeyboardInterrupt:

@@ -15,7 +15,7 @@ from torch import Tensor
 from headswap.batches.batch import Batch
 from headswap.batches.windows import Layout
 from headswap.core.random_streams import Draws
-from headswap.kernels.fused_loss import linear_cross_entropy_sum
+from headswap.kernels.chunked_loss import linear_cross_entropy_sum
 from headswap.model.heads import LanguageModelHead
 from headswap.model.shape import Direction
 from headswap.model.text_model import TextModel

@@ -5,8 +5,6 @@ the jobs it needs, never of paths or machines. So the same job is found again af
 default makes new jobs and keeps the others. Nothing is run here (see executor.py).
 """
 
-import hashlib
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -15,26 +13,23 @@ from typing import Any
 
 from headswap.baselines.classify import VERSION as BASELINE_VERSION
 from headswap.core.errors import SettingError, counted
-from headswap.core.files import sha256_of_file
 from headswap.core.installed_bases import is_boxed
-from headswap.core.settings import Recipe, load_recipe
+from headswap.core.settings import load_recipe
 from headswap.data.config import ReadSettings
 from headswap.defaults import values_behind_finetuning, values_behind_pretraining
 from headswap.finetuning.config import FinetuneRecipe, StartSettings
 from headswap.pretraining.config import PretrainRecipe
 from headswap.study.arms import SCRATCH, Arm, Sections
 from headswap.study.config import ALL, StudyRecipe
+from headswap.study.job_id import bundle_content, job_id, recipe_content
 from headswap.study.job_outputs import damage, has_finished
 from headswap.study.prepare import Prepared
 from headswap.study.row_files import CORPUS
 from headswap.tokens.config import TokenizerSettings
 from headswap.tokens.store import is_store
 from headswap.tokens.tokenizer import Tokenizer
-from headswap.training.config import MachineSettings
 
 STAGES = {"probe": 0, "tokenizer": 0, "pretrain": 1, "baseline": 2, "finetune": 2}
-PATHS = {"data.train", "data.validation", "data.test", "model.base", "tokenizer.tokenizer", "corpus.corpus"}
-MACHINE = {f"machine.{name}" for name in MachineSettings.model_fields if name != "precision"}
 
 
 @dataclass(frozen=True)
@@ -191,7 +186,7 @@ class _Planner:
         recipe = load_recipe(PretrainRecipe, None, sections)
         recipe.training.check()
         tokenizer = self._tokenizer_content(tokenizer_id)
-        content = [_content(recipe), self.prepared.digests["corpus"], self._reading(), tokenizer]
+        content = [recipe_content(recipe), self.prepared.digests["corpus"], self._reading(), tokenizer]
         content.append(values_behind_pretraining())
         needs = (tokenizer_id,) if tokenizer_id else ()
         name = "base" if recipe.training.objective == "causal" else f"base-{recipe.training.objective}"
@@ -250,11 +245,11 @@ class _Planner:
         else:
             assert arm.bundle is not None
             sections["model"]["base"] = arm.bundle
-            start = _bundle_content(arm.bundle)
+            start = bundle_content(arm.bundle)
         if arm.start != SCRATCH:
             sections["adaptation"] = recipe.adaptation.model_dump(mode="json", exclude_unset=True)
         sections = _merged(sections, arm.finetune)
-        content = [_content(load_recipe(FinetuneRecipe, None, sections)), self._rows_content(budget), start]
+        content = [recipe_content(load_recipe(FinetuneRecipe, None, sections)), self._rows_content(budget), start]
         content.append(values_behind_finetuning())
         labels = self.prepared.num_labels(budget)
         name = f"{arm.name}-{labels}-seed{seed}"
@@ -263,7 +258,7 @@ class _Planner:
         )  # fmt: skip
 
     def _add(self, kind: str, name: str, content: Any, sections: Sections, **more: Any) -> Job:
-        id = hashlib.sha256(json.dumps([kind, content], sort_keys=True, default=list).encode()).hexdigest()[:12]
+        id = job_id(kind, content)
         folder = self.out / "runs" / f"{re.sub(r'[^A-Za-z0-9_.+-]', '_', name)}-{id[:8]}"
         reads = {*sections.get("data", {}), *({CORPUS} & sections.keys())}
         digests = {role: digest for role, digest in self.prepared.digests.items() if role in reads}
@@ -276,23 +271,3 @@ def _merged(sections: Sections, changes: Mapping[str, Mapping[str, Any]]) -> Sec
     for name, values in changes.items():
         result[name] = result.get(name, {}) | dict(values)
     return result
-
-
-def _content(recipe: Recipe) -> dict[str, Any]:
-    """Every setting that changes the result; paths and the machine do not."""
-    sections = recipe.model_dump(mode="json")
-    flat = {
-        f"{section}.{name}": value
-        for section, values in sections.items()
-        if isinstance(values, dict)
-        for name, value in values.items()
-    }
-    return {name: value for name, value in flat.items() if name not in PATHS | MACHINE}
-
-
-def _bundle_content(path: str) -> list[str]:
-    """Hashes of the weights and of the config, which has the shape, the tokenizer's fingerprint and the token count."""
-    from headswap.bundle.bundle import CONFIG, WEIGHTS, find_bundle
-
-    folder = find_bundle(Path(path))
-    return [sha256_of_file(folder / name) for name in (WEIGHTS, CONFIG)]

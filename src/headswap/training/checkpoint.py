@@ -30,6 +30,7 @@ from headswap.training.optimizer import AdamW, load_optimizer_tensors, optimizer
 
 log = logging.getLogger("headswap")
 OPTIMIZER, STATE = "optimizer.safetensors", "state.json"
+SECONDS_BETWEEN_SAVES = 60.0
 LAYOUT = Layout(files=(*BUNDLE.files, *map(re.escape, (OPTIMIZER, STATE))))
 
 
@@ -63,6 +64,13 @@ class Progress:
     def window_means(self) -> list[float]:
         """The losses per target since the last line of metrics."""
         return [loss / max(1, num) for loss, num in zip(self.window_losses, self.window_targets, strict=True)]
+
+
+def is_save_due(step: int, save_every: int | None, evaluate_every: int, seconds_since_last: float) -> bool:
+    """Every `save_every` steps; without it at evaluations, at most once per minute. Results do not depend on it."""
+    if save_every is not None:
+        return step % save_every == 0
+    return step % evaluate_every == 0 and seconds_since_last > SECONDS_BETWEEN_SAVES
 
 
 def save_checkpoint(folder: Path, bundle: Bundle, optimizer: AdamW, progress: Progress, *, keep: int) -> Path:

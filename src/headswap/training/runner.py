@@ -24,6 +24,7 @@ from headswap.objectives.objective import Objective
 from headswap.training.checkpoint import (
     Progress,
     drop_other_bests,
+    is_save_due,
     newest_complete,
     point_at,
     resume_from,
@@ -43,7 +44,6 @@ from headswap.training.run_folder import RunFolder, open_run
 log = logging.getLogger("headswap")
 LATE = {"cpu": 0, "cuda": 8}
 """How many steps later a record is read, so that the host does not wait for the GPU."""
-SECONDS_BETWEEN_SAVES = 60.0
 
 
 class StoppedError(RunError):
@@ -176,7 +176,8 @@ class _Steps:
                     self._evaluate()
                 is_done = progress.step == plan.total_steps or progress.has_stopped_early
                 wants_stop = self._is_stop_agreed(request.is_set(), progress.step)
-                if self._is_time_to_save() or is_done or wants_stop:
+                seconds = time.perf_counter() - self.last_save
+                if is_save_due(progress.step, plan.save_every, plan.evaluate_every, seconds) or is_done or wants_stop:
                     self._read(keep=0)
                     self._save()
                 if progress.has_stopped_early:
@@ -187,13 +188,6 @@ class _Steps:
                         "Resume with the same command and --resume."
                     )
         return progress
-
-    def _is_time_to_save(self) -> bool:
-        """Every `save_every` steps; without it at evaluations, at most once per minute. Results do not depend on it."""
-        every, step = self.plan.save_every, self.progress.step
-        if every is not None:
-            return step % every == 0
-        return step % self.plan.evaluate_every == 0 and time.perf_counter() - self.last_save > SECONDS_BETWEEN_SAVES
 
     def _records(self) -> Generator[StepRecord]:
         plan, progress = self.plan, self.progress

@@ -12,8 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from headswap.kernels.cpu_tiled_loss import tiled_cross_entropy, tiled_loss
 from headswap.kernels.policy import has_tiled_loss, has_triton_loss
-from headswap.kernels.tiled_loss import tiled_cross_entropy, tiled_loss
 
 ALIGNED, NARROW = 64, 8
 """The vocabulary and the hidden width are padded to multiples of these numbers in matrix products."""

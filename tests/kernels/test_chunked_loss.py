@@ -6,9 +6,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from headswap.kernels import fused_loss, tiled_loss
+from headswap.kernels import chunked_loss, cpu_tiled_loss
 from headswap.kernels import policy as kernels
-from headswap.kernels.fused_loss import linear_cross_entropy_sum
+from headswap.kernels.chunked_loss import linear_cross_entropy_sum
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def plain_kernels() -> Iterator[None]:
 def test_chunked_loss_and_gradients_equal_the_plain_ones_in_float64(
     has_bias: bool, chunk_elements: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(fused_loss.CHUNK_ELEMENTS, "cpu", chunk_elements)
+    monkeypatch.setitem(chunked_loss.CHUNK_ELEMENTS, "cpu", chunk_elements)
     assert_equals_the_plain_loss(has_bias)
 
 
@@ -34,8 +34,8 @@ def test_chunked_loss_and_gradients_equal_the_plain_ones_in_float64(
 def test_tiled_loss_and_gradients_equal_the_plain_ones_in_float64(
     has_bias: bool, chunk: int, tile: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tiled_loss, "CHUNK", chunk)
-    monkeypatch.setattr(tiled_loss, "TILE", tile)
+    monkeypatch.setattr(cpu_tiled_loss, "CHUNK", chunk)
+    monkeypatch.setattr(cpu_tiled_loss, "TILE", tile)
     assert_equals_the_plain_loss(has_bias)
 
 
@@ -90,7 +90,7 @@ def test_fused_loss_under_autocast_is_close_to_full_precision() -> None:
 def test_tiled_gradients_are_right_where_the_target_is_far_below_a_later_tile(
     far: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tiled_loss, "TILE", 2)
+    monkeypatch.setattr(cpu_tiled_loss, "TILE", 2)
     leaves = [torch.tensor([[1.0, far], [-1.0, far]]), torch.tensor([[1.0, -1.0], [2.0, 0.0], [0.5, 0.5], [0.0, 1.0]])]
     target = torch.tensor([0, 3])
     results = []

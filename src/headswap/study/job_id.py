@@ -1,0 +1,35 @@
+"""The id of a job: a hash of everything that its result depends on.
+
+A job with the same id as a finished one is not run again. Paths, and machine settings that change results by rounding
+at most, are not part of it.
+"""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from headswap.core.files import sha256_of_file
+from headswap.core.settings import Recipe, flattened
+from headswap.training.config import MachineSettings
+
+PATHS = {"data.train", "data.validation", "data.test", "model.base", "tokenizer.tokenizer", "corpus.corpus"}
+MACHINE = {f"machine.{name}" for name in MachineSettings.model_fields if name != "precision"}
+
+
+def job_id(kind: str, content: Any) -> str:
+    """Twelve hexadecimal digits from the kind of a job and its content."""
+    return hashlib.sha256(json.dumps([kind, content], sort_keys=True, default=list).encode()).hexdigest()[:12]
+
+
+def recipe_content(recipe: Recipe) -> dict[str, Any]:
+    """Every setting that changes the result; paths and the machine do not."""
+    return {name: value for name, value in flattened(recipe).items() if name not in PATHS | MACHINE}
+
+
+def bundle_content(path: str) -> list[str]:
+    """Hashes of the weights and of the config, which has the shape, the tokenizer's fingerprint and the token count."""
+    from headswap.bundle.bundle import CONFIG, WEIGHTS, find_bundle
+
+    folder = find_bundle(Path(path))
+    return [sha256_of_file(folder / name) for name in (WEIGHTS, CONFIG)]
