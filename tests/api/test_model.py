@@ -8,7 +8,7 @@ from headswap.core.errors import HeadswapError, SettingError
 
 def test_generating_logs_how_much_of_the_prompt_is_read(tiny_base: hs.Run, caplog: pytest.LogCaptureFixture) -> None:
     tiny_base.model.generate("the film was lovely " * 50, max_new_tokens=1)
-    assert "the model reads the last 24 of them" in caplog.text
+    assert "the model uses the last 24 of them" in caplog.text
 
 
 def test_sampling_settings_without_a_temperature_are_an_error(tiny_base: hs.Run) -> None:

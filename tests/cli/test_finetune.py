@@ -31,7 +31,7 @@ def test_best_epoch_is_reported_if_one_is_chosen(
     assert run([str(part) for part in (*given, *chosen_on, "--out", tmp_path / "a")]) == 0
     best = read_json(tmp_path / "a" / "result.json")["best_epoch"]
     said = capsys.readouterr().err
-    assert f"Best epoch {best:g} of 2 by validation accuracy: its weights are kept." in said
+    assert f"Best epoch by validation accuracy: {best:g} of 2. Its weights are kept." in said
     assert run([str(part) for part in (*given, "--out", tmp_path / "b")]) == 0, "too few labels to choose on"
     said = capsys.readouterr().err
     assert "the last weights are kept" in said

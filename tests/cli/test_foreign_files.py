@@ -355,7 +355,7 @@ def test_a_damaged_entry_with_a_users_file_is_not_removed(texts: Path) -> None:
     assert store.folder is not None
     (store.folder / "ids.bin").write_bytes(b"")
     (store.folder / "notes.txt").write_text("mine")
-    with pytest.raises(SettingError, match="headswap did not write all of it"):
+    with pytest.raises(SettingError, match="files that headswap did not write"):
         cached_store([str(texts)], ReadSettings(), made)
     assert (store.folder / "notes.txt").read_text() == "mine"
 

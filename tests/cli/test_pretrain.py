@@ -18,7 +18,7 @@ def test_pretrain_prints_its_result_on_standard_output_and_messages_on_standard_
     out, err = capsys.readouterr()
     assert code == 0
     assert json.loads(out)["steps"] == 2
-    assert "ln V" in err
+    assert "unigram entropy" in err
     quiet = run([*map(str, given), "--out", str(tmp_path / "quiet"), "--quiet"])
     assert (quiet, *capsys.readouterr()) == (0, "", "")
     assert "not empty" in call_wrong(capsys, *given, "--out", tmp_path / "run")

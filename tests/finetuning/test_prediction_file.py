@@ -20,5 +20,5 @@ def test_predictions_are_saved_and_damaged_ones_are_refused(tmp_path: Path) -> N
     with pytest.raises(InputError, match=r"predictions.npz cannot be read"):
         Predictions.load(tmp_path)
     (tmp_path / "predictions.npz").unlink()
-    with pytest.raises(InputError, match="A fine-tuning writes it where it has a test set"):
+    with pytest.raises(InputError, match="writes it if it has a test set"):
         Predictions.load(tmp_path)

@@ -57,6 +57,6 @@ def test_a_base_whose_tensors_are_not_all_kept_is_an_error(
         return model
 
     monkeypatch.setattr(swap, "build_model", forgetful)
-    with pytest.raises(RunError, match=r"Only \d+ of the base's \d+ tensors could be carried"):
+    with pytest.raises(RunError, match=r"Only \d+ of the base's \d+ tensors could be kept"):
         hs.finetune(tiny_runs / "base", out=tmp_path / "run", train=tiny_runs / "few.jsonl", max_steps=1)
     assert not (tmp_path / "run").exists()

@@ -115,7 +115,7 @@ def test_a_run_whose_corpus_changed_is_not_packed(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Even where the loss on the held-out documents is still the same."""
-    monkeypatch.setattr("headswap.training.pack.MOST_APART", 100.0)
+    monkeypatch.setattr("headswap.pretraining.pack.MOST_DIFFERENT", 100.0)
     run = copied(folder, tmp_path)
     corpus = tmp_path / "corpus.txt"
     corpus.write_text((folder / "corpus.txt").read_text().replace("film", "story"))
