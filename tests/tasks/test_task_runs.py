@@ -296,7 +296,9 @@ def test_a_conll_file_is_a_tagging_task_and_an_unknown_tag_is_named(tmp_path: Pa
             "".join(f"{word} X {tag}\n" for word, tag in zip(row["tokens"], row["tags"], strict=True)) for row in rows
         ]
         (tmp_path / f"{name}.conll").write_text("\n".join(lines).replace("PER", kind))
-    with pytest.raises(InputError, match=r"test\.conll, line \d+: the tag 'B-GPE' of the test set does not occur in train"):
+    with pytest.raises(
+        InputError, match=r"test\.conll, line \d+: the tag 'B-GPE' of the test set does not occur in train"
+    ):
         hs.finetune(train=tmp_path / "train.conll", test=tmp_path / "test.conll", out=tmp_path / "run", **TINY)
     assert not (tmp_path / "run").exists()
     run = hs.finetune(train=tmp_path / "train.conll", out=tmp_path / "run", **{**TINY, "num_train_epochs": 1})
