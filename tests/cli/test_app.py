@@ -40,7 +40,7 @@ def test_missing_device_is_refused_and_fast_kernels_can_be_disabled(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, shared: Path, verb: str, folder: str
 ) -> None:
     assert "no CUDA device" in call_wrong(capsys, verb, shared / folder, "the film", "--device", "cuda")
-    with pytest.raises(SettingError, match="'cuda:1' is not allowed. Allowed: auto, cpu, cuda"):
+    with pytest.raises(SettingError, match=r"'cuda:1' is not allowed. Allowed: auto, cpu, cuda"):
         _ = hs.load(shared / folder, device="cuda:1").bundle
     on_cpu = call(capsys, verb, shared / folder, "the film", "--device", "cpu", "--json")
     assert on_cpu == call(capsys, verb, shared / folder, "the film", "--json")
