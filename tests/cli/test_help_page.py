@@ -13,7 +13,8 @@ import pytest
 
 import headswap as hs
 from cli_calls import FLAGS, MACHINE, SHAPE, call, modules_after
-from headswap.cli.app import VERBS, make_app, run
+from headswap.cli.app import VERBS, make_app
+from headswap.cli.exit_codes import run
 from headswap.cli.help_page import broken_command, entries_of, is_common
 from headswap.cli.help_tables import COMMON, GROUPS, ORDER, OUTSIDE_THEIR_SECTION, VALUES
 from reloading import reload_here
