@@ -118,5 +118,5 @@ def test_a_stopped_study_saves_its_jobs_and_names_them(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, err = process.communicate()
     assert process.returncode == 130, err
-    assert "Stopped: left out scratch-220-seed1" in err
+    assert "Stopped. Not finished: scratch-220-seed1" in err
     assert list(runs.glob("scratch-*/checkpoints/step-*"))

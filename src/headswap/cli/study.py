@@ -98,7 +98,7 @@ def run_study_verb(out: Path, flags: StudyFlags, sections: dict[str, Any]) -> in
     if names:
         why = "Stopped" if outcome.was_stopped else "Out of time"
         shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
-        console.print(f"{why}: {shown} did not run. The same command runs the rest.")
+        console.print(f"{why}. Not finished: {shown}. The same command runs the rest.")
     if not any(done.plan.jobs[entry.job].is_done for entry in done.plan.entries):
         if outcome.was_stopped:
             return 130
