@@ -65,7 +65,7 @@ def test_wrong_use_is_reported(
 def test_too_short_a_time_for_any_job_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["study", *flags(tmp_path), "--max-minutes", "0.001"]) == 1
     err = capsys.readouterr().err
-    assert "Out of time: majority-40-seed1" in err
+    assert "Out of time. Not finished: majority-40-seed1" in err
     assert "No job fits into --max-minutes" in err
 
 
