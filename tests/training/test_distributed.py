@@ -76,7 +76,7 @@ import numpy as np
 import torch
 from safetensors.torch import save_file
 from headswap.model.text_model import build_model
-from headswap.training.config import MachineSettings, TrainingSettings
+from headswap.training.config import MachineSettings, OptimizerSettings
 from headswap.training.distributed import start_processes, stop_processes
 from headswap.training.gradients import LossModule
 from headswap.training.loop import train
@@ -102,7 +102,9 @@ objective = tiny_objective(name)
 shape = tiny_model_shape(direction=objective.direction, type_vocab_size=objective.num_segments)
 machine = Machine(MachineSettings(device="cpu", threads=1))
 processes = start_processes(machine.device)
-settings = TrainingSettings(learning_rate=1e-2, warmup_steps=0, seed=5, gradient_accumulation_steps=int(sys.argv[2]))
+settings = OptimizerSettings(
+    learning_rate=1e-2, warmup_steps=0, seed=5, gradient_accumulation_steps=int(sys.argv[2]), optimizer=sys.argv[4]
+)
 model = build_model(shape.changed(pair_head=objective.num_segments > 0), seed=1).double()
 records = train(
     LossModule(model, objective), make_optimizer(model, settings), Source(), settings=settings, machine=machine,
@@ -120,16 +122,16 @@ if processes.world > 1:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="counts threads in /proc, which only Linux has")
-@pytest.mark.parametrize("objective", ["causal", "masked+nsp"])
-def test_two_processes_have_the_weights_of_one_in_float64(tmp_path: Path, objective: str) -> None:
+@pytest.mark.parametrize(("objective", "optimizer"), [("causal", "adamw"), ("causal", "muon"), ("masked+nsp", "adamw")])
+def test_two_processes_have_the_weights_of_one_in_float64(tmp_path: Path, objective: str, optimizer: str) -> None:
     from safetensors.torch import load_file
 
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
-    one = [sys.executable, str(script), str(tmp_path / "one"), "1", objective]
+    one = [sys.executable, str(script), str(tmp_path / "one"), "1", objective, optimizer]
     subprocess.run(one, env=os.environ | ENVIRONMENT, check=True)
-    two_processes(str(script), str(tmp_path / "two"), "1", objective)
-    two_processes(str(script), str(tmp_path / "four"), "2", objective)
+    two_processes(str(script), str(tmp_path / "two"), "1", objective, optimizer)
+    two_processes(str(script), str(tmp_path / "four"), "2", objective, optimizer)
     expected = load_file(tmp_path / "one")
     for name in ("two", "four"):
         found = load_file(tmp_path / name)

@@ -17,7 +17,7 @@ from headswap.model import attention
 from headswap.model.text_model import build_model
 from headswap.objectives.supervised import ClassificationObjective
 from headswap.training import cuda_graph_steps
-from headswap.training.config import MachineSettings, TrainingSettings
+from headswap.training.config import MachineSettings, OptimizerSettings, TrainingSettings
 from headswap.training.cuda_graph_steps import EAGER_STEPS
 from headswap.training.device import Machine
 from headswap.training.distributed import Processes
@@ -184,7 +184,8 @@ class OneBatch:
 
 
 @pytest.mark.parametrize("kind", ["causal", "masked", "masked+nsp", "classify"])
-def test_the_host_does_not_wait_for_the_device_in_a_step(kind: str) -> None:
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_the_host_does_not_wait_for_the_device_in_a_step(kind: str, optimizer: str) -> None:
     sequences, objective = random_sequences([9, 30, 14, 22]), tiny_objective(kind) if kind != "classify" else None
     if objective is None:
         batch = flat_batch(sequences, target_index=np.arange(4), target_value=np.array([0, 1, 2, 0]))
@@ -194,7 +195,7 @@ def test_the_host_does_not_wait_for_the_device_in_a_step(kind: str) -> None:
         shape = tiny_model_shape(direction=objective.direction, type_vocab_size=objective.num_segments)
         shape = shape.changed(pair_head=objective.num_segments > 0)
     model = build_model(shape, seed=1).cuda()
-    settings = TrainingSettings(learning_rate=1e-3, warmup_steps=0)
+    settings = OptimizerSettings(learning_rate=1e-3, warmup_steps=0, optimizer=optimizer)
     records = train(
         LossModule(model, objective or ClassificationObjective()), make_optimizer(model, settings), OneBatch(batch),
         settings=settings, machine=Machine(MachineSettings()), processes=Processes(), first_step=0, total_steps=40,

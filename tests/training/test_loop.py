@@ -15,17 +15,13 @@ from headswap.core.random_streams import Draws
 from headswap.model.text_model import TextModel, build_model
 from headswap.objectives.supervised import ClassificationObjective
 from headswap.training import gradients
-from headswap.training.config import MachineSettings, TrainingSettings
+from headswap.training.config import MachineSettings, OptimizerSettings
 from headswap.training.device import Machine
 from headswap.training.distributed import Processes
 from headswap.training.gradients import LossModule
 from headswap.training.loop import train
-from headswap.training.optimizer import (
-    GroupRate,
-    load_optimizer_tensors,
-    make_optimizer,
-    optimizer_tensors,
-)
+from headswap.training.optimizer import load_optimizer_tensors, make_optimizer, optimizer_tensors
+from headswap.training.parameter_groups import GroupRate
 from tiny import pieces_of, random_sequences, tiny_model_shape, tiny_objective
 
 
@@ -47,14 +43,15 @@ class RaggedBatches:
         return self.objective.make_batch(pieces_of(sequences), Draws(0, "mask"))
 
 
-def settings(**changes: object) -> TrainingSettings:
-    return TrainingSettings.model_validate({"learning_rate": 1e-2, "warmup_steps": 0, "seed": 5, **changes})
+def settings(**changes: object) -> OptimizerSettings:
+    return OptimizerSettings.model_validate({"learning_rate": 1e-2, "warmup_steps": 0, "seed": 5, **changes})
 
 
 def run(
-    model: TextModel, source: RaggedBatches, *, steps: int = 4, first_step: int = 0, optimizer=None, **changes: object
-):
-    chosen = settings(**changes)
+    model: TextModel, source: RaggedBatches, *, steps: int = 4, first_step: int = 0, optimizer=None,
+    optimizer_name: str = "adamw", **changes: object,
+):  # fmt: skip
+    chosen = settings(optimizer=optimizer_name, **changes)
     optimizer = optimizer or make_optimizer(model, chosen)
     machine = Machine(MachineSettings(device="cpu", threads=2))
     module = LossModule(model, source.objective)
@@ -96,25 +93,26 @@ def test_the_loss_is_the_sum_over_targets_divided_by_their_number() -> None:
     assert next(records).loss.item() == pytest.approx(expected, abs=1e-9)
 
 
+@pytest.mark.parametrize("name", ["adamw", "muon"])
 @pytest.mark.parametrize("head", ["lm", "classify"])
-def test_a_resumed_run_equals_an_uninterrupted_run_bit_for_bit(head: str) -> None:
+def test_a_resumed_run_equals_an_uninterrupted_run_bit_for_bit(head: str, name: str) -> None:
     objective = tiny_objective() if head == "lm" else ClassificationObjective()
     source = RaggedBatches(objective)
     shape = tiny_model_shape(head=head, dropout=0.2)
     whole = build_model(shape, seed=1)
-    list(run(whole, source, steps=6)[0])
+    list(run(whole, source, steps=6, optimizer_name=name)[0])
     first = build_model(shape, seed=1)
-    records, optimizer = run(first, source, steps=6)
+    records, optimizer = run(first, source, steps=6, optimizer_name=name)
     for _ in range(3):
         next(records)
     torch.manual_seed(12345)  # random numbers drawn in between must not matter
     second = build_model(shape, seed=77)
     second.load_state_dict(first.state_dict())
-    restored = make_optimizer(second, settings())
+    restored = make_optimizer(second, settings(optimizer=name))
     load_optimizer_tensors(second, restored, optimizer_tensors(first, optimizer))
     list(run(second, source, steps=6, first_step=3, optimizer=restored)[0])
-    for name, tensor in whole.state_dict().items():
-        assert torch.equal(tensor, second.state_dict()[name]), name
+    for key, tensor in whole.state_dict().items():
+        assert torch.equal(tensor, second.state_dict()[key]), key
 
 
 def test_dropout_depends_on_the_step_and_not_on_earlier_draws() -> None:
@@ -127,11 +125,12 @@ def test_dropout_depends_on_the_step_and_not_on_earlier_draws() -> None:
     assert losses[0] == losses[1]
 
 
-def test_after_a_nan_loss_no_step_changes_a_weight() -> None:
+@pytest.mark.parametrize("name", ["adamw", "muon"])
+def test_after_a_nan_loss_no_step_changes_a_weight(name: str) -> None:
     model = build_model(tiny_model_shape(), seed=1)
-    records, _ = run(model, RaggedBatches(tiny_objective()), steps=6)
+    records, _ = run(model, RaggedBatches(tiny_objective()), steps=6, optimizer_name=name)
     next(records)
-    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    before = {key: tensor.clone() for key, tensor in model.state_dict().items()}
     healthy = model.base.embedding.weight.data.clone()
     model.base.embedding.weight.data[:] = float("nan")
     broken = next(records)
@@ -139,7 +138,7 @@ def test_after_a_nan_loss_no_step_changes_a_weight() -> None:
     after = next(records)
     assert broken.is_broken.item() == 1
     assert after.is_broken.item() == 1, "later steps change nothing either"
-    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+    assert all(torch.equal(tensor, before[key]) for key, tensor in model.state_dict().items())
 
 
 def test_frozen_weights_are_not_changed() -> None:

@@ -1,43 +1,11 @@
-"""AdamW: the same steps as PyTorch, and which parameters are decayed."""
+"""The optimizer of a run: which parameters are decayed, and which Muon updates."""
 
-import torch
+import pytest
 
 from headswap.model.text_model import build_model
-from headswap.training.config import TrainingSettings
-from headswap.training.optimizer import GroupRate, is_without_decay, make_optimizer
+from headswap.training.config import OptimizerSettings, TrainingSettings
+from headswap.training.optimizer import Together, make_optimizer
 from tiny import tiny_model_shape
-
-
-def test_steps_equal_those_of_pytorchs_adamw_bit_for_bit() -> None:
-    ours, theirs = (build_model(tiny_model_shape(head="classify"), seed=1) for _ in range(2))
-    rates = {name: GroupRate(lr_scale=0.5 if name.startswith("base.") else 2.0) for name, _ in ours.named_parameters()}
-    chosen = TrainingSettings(learning_rate=1e-2, weight_decay=0.1)
-    optimizer = make_optimizer(ours, chosen, rates)
-    peer = torch.optim.AdamW(
-        [
-            {
-                "params": [tensor], "lr": 1e-2 * rates[name].lr_scale,
-                "weight_decay": 0.0 if is_without_decay(name) else 0.1,
-            }
-            for name, tensor in theirs.named_parameters()
-        ],
-        betas=(chosen.adam_beta1, chosen.adam_beta2), eps=chosen.adam_epsilon, fused=True,
-    )  # fmt: skip
-    generator = torch.Generator().manual_seed(0)
-    for step in range(6):
-        is_broken = torch.tensor(float(step == 2))
-        for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
-            one.grad = torch.randn(one.shape, generator=generator)
-            other.grad = one.grad.clone()
-        optimizer.step(1e-2, is_broken=is_broken)
-        peer.found_inf, peer.grad_scale = is_broken, None
-        peer.step()
-        assert all(torch.equal(*pair) for pair in zip(ours.parameters(), theirs.parameters(), strict=True))
-    state, wanted = (next(iter(one.state.values())) for one in (optimizer, peer))
-    assert {name: tensor.tolist() for name, tensor in state.items()} == {
-        name: tensor.tolist() for name, tensor in wanted.items()
-    }
-    assert state["step"] == 5, "a cancelled step does not count"
 
 
 def test_biases_and_norms_are_not_decayed() -> None:
@@ -48,3 +16,18 @@ def test_biases_and_norms_are_not_decayed() -> None:
     assert all(name.endswith("bias") or "norm" in name for name in groups[0.0])
     assert not any(name.endswith("bias") or "norm" in name for name in groups[0.1])
     assert len(groups[0.0]) + len(groups[0.1]) == len(names)
+
+
+@pytest.mark.parametrize("preset", ["lab", "modern", "bert-base"])
+def test_muon_updates_the_matrices_of_the_layers_and_adamw_everything_else(preset: str) -> None:
+    model = build_model(tiny_model_shape(preset), seed=1)
+    optimizer = make_optimizer(model, OptimizerSettings(optimizer="muon"))
+    names = {id(tensor): name for name, tensor in model.named_parameters()}
+    assert isinstance(optimizer, Together)
+    by_part = [[names[id(tensor)] for group in part.groups for tensor in group.tensors] for part in optimizer.parts]
+    assert sorted([*by_part[0], *by_part[1]]) == sorted(names.values()), "each parameter once"
+    kinds = {name.split(".layers.")[1].split(".", 1)[1] for name in by_part[0]}
+    gate = {"feed_forward.gate.weight"} if preset == "modern" else set()
+    others = {"attention.qkv.weight", "attention.output.weight", "feed_forward.up.weight", "feed_forward.down.weight"}
+    assert kinds == others | gate
+    assert len(by_part[0]) == 2 * len(kinds)

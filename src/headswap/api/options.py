@@ -49,6 +49,8 @@ class PretrainOptions(TypedDict, total=False):
     save_total_limit: int
     logging_steps: int
     on_nan: str
+    optimizer: Literal["adamw", "muon"]
+    muon_lr_factor: float | None
     objective: Literal["causal", "masked", "masked+nsp", "masked+sop"]
     layout: Literal["packed", "documents"]
     max_length: int | None
@@ -86,6 +88,8 @@ class AdaptOptions(TypedDict, total=False):
     save_total_limit: int
     logging_steps: int
     on_nan: str
+    optimizer: Literal["adamw", "muon"]
+    muon_lr_factor: float | None
     objective: Literal["causal", "masked", "masked+nsp", "masked+sop"] | None
     layout: Literal["packed", "documents"]
     max_length: int | None
@@ -169,12 +173,7 @@ class FinetuneOptions(TypedDict, total=False):
     long: Literal["truncate", "head+tail", "windows"] | None
     doc_stride: int | None
     max_answer_length: int
-    metric_for_best_model: (
-        Literal[
-            "accuracy", "macro_f1", "micro_f1", "f1", "exact_match", "mse", "mae", "pearson", "spearman", "r2", "loss"
-        ]
-        | None
-    )
+    metric_for_best_model: Literal["accuracy", "macro_f1", "micro_f1", "f1", "exact_match", "mse", "mae", "pearson", "spearman", "r2", "loss"] | None
     label_smoothing_factor: float
     class_weight: Literal["none", "balanced"]
     max_length: int | None

@@ -14,7 +14,7 @@ from headswap.core.errors import SettingError
 from headswap.finetuning.config import AdaptationSettings
 from headswap.model.lora import is_adapter
 from headswap.model.text_model import TextModel
-from headswap.training.optimizer import GroupRate
+from headswap.training.parameter_groups import GroupRate
 
 log = logging.getLogger("headswap")
 LAYER = re.compile(r"base\.layers\.(\d+)\.")

@@ -5,16 +5,17 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from headswap.batches.config import MaskingSettings
+from headswap.core.errors import SettingError
 from headswap.core.settings import Recipe, Settings, check_exclusive
 from headswap.data.config import ReadSettings
 from headswap.model.shape import ModelSettings, Share
 from headswap.tokens.config import TokenizerSettings
-from headswap.training.config import MachineSettings, Positive, Steps, TrainingSettings
+from headswap.training.config import MachineSettings, OptimizerSettings, Positive, Steps
 
 ObjectiveName = Literal["causal", "masked", "masked+nsp", "masked+sop"]
 
 
-class PretrainTraining(TrainingSettings):
+class PretrainTraining(OptimizerSettings):
     """Settings of pre-training."""
 
     exclusive = ("max_steps", "num_train_epochs", "max_tokens", "max_minutes")
@@ -39,7 +40,7 @@ class PretrainTraining(TrainingSettings):
     lr_scheduler_type: Literal["linear", "cosine", "constant"] = "cosine"
     """Schedule after warm-up: linear or cosine decay to 0, or constant."""
     weight_decay: Annotated[float, Field(ge=0)] = 0.05
-    """Weight decay of AdamW. Biases and norms are not decayed."""
+    """Weight decay. Biases and norms are not decayed."""
     adam_beta2: Share = 0.98
     """beta2 of AdamW: decay rate of the mean of the squared gradient."""
     held_out_fraction: Annotated[float, Field(ge=0, le=0.5)] = 0.01
@@ -48,7 +49,10 @@ class PretrainTraining(TrainingSettings):
     """Compute the held-out loss and sample a text every N steps. Default: ten times per run."""
 
     def check(self) -> None:
-        """Check that at most one limit is given; a saved recipe may have max_steps beside max_minutes."""
+        """Check that at most one limit is given (a saved recipe may have max_steps beside max_minutes), and no setting
+        without effect."""
+        if self.muon_lr_factor is not None and self.optimizer != "muon":
+            raise SettingError("muon_lr_factor has no effect with AdamW. Leave it out, or use --optimizer muon.")
         limits = [name for name in self.exclusive if name != "max_steps" or self.max_minutes is None]
         check_exclusive(self.model_dump(), limits)
 

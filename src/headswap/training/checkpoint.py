@@ -26,7 +26,8 @@ from headswap.core.manifest import manifest_problems, write_manifest
 from headswap.core.ownership import Layout, unique
 from headswap.model.text_model import TextModel
 from headswap.model.weights import load_weights
-from headswap.training.optimizer import AdamW, load_optimizer_tensors, optimizer_tensors
+from headswap.training.optimizer import load_optimizer_tensors, optimizer_tensors
+from headswap.training.parameter_groups import Optimizer
 
 log = logging.getLogger("headswap")
 OPTIMIZER, STATE = "optimizer.safetensors", "state.json"
@@ -73,7 +74,7 @@ def is_save_due(step: int, save_every: int | None, evaluate_every: int, seconds_
     return step % evaluate_every == 0 and seconds_since_last > SECONDS_BETWEEN_SAVES
 
 
-def save_checkpoint(folder: Path, bundle: Bundle, optimizer: AdamW, progress: Progress, *, keep: int) -> Path:
+def save_checkpoint(folder: Path, bundle: Bundle, optimizer: Optimizer, progress: Progress, *, keep: int) -> Path:
     """Write `step-N`, point `last` to it, verify it, and then remove old checkpoints until `keep` are left."""
     target = folder / f"step-{progress.step:08d}"
     with atomic_folder(target, LAYOUT) as temporary:
@@ -159,8 +160,8 @@ def newest_complete(folder: Path) -> Path | None:
 
 
 def resume_from(
-    checkpoint: Path | None, model: TextModel, make_optimizer: Callable[[], AdamW]
-) -> tuple[AdamW, Progress]:
+    checkpoint: Path | None, model: TextModel, make_optimizer: Callable[[], Optimizer]
+) -> tuple[Optimizer, Progress]:
     """Load a checkpoint into the model and return (optimizer, progress); without a checkpoint both are new."""
     if checkpoint is None:
         return make_optimizer(), Progress()

@@ -82,3 +82,12 @@ class TrainingSettings(Settings):
     def most_skipped(self) -> int:
         """How many steps with a non-finite loss or gradient may be skipped."""
         return 0 if self.on_nan == "stop" else int(self.on_nan.removeprefix("skip:"))
+
+
+class OptimizerSettings(TrainingSettings):
+    """Settings of trainings that can use Muon."""
+
+    optimizer: Literal["adamw", "muon"] = "adamw"
+    """adamw, or muon: Muon for the matrices of the layers and AdamW for embeddings, norms, biases and the head."""
+    muon_lr_factor: Positive | None = None
+    """With --optimizer muon, the matrices of the layers have this many times --learning-rate. Default: 14."""

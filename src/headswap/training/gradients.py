@@ -21,7 +21,8 @@ from headswap.training.config import TrainingSettings
 from headswap.training.cuda_graph_steps import CapturedSteps, can_capture, pad_to_few_sizes
 from headswap.training.device import Machine
 from headswap.training.distributed import Processes
-from headswap.training.optimizer import AdamW, require_gradients
+from headswap.training.optimizer import require_gradients
+from headswap.training.parameter_groups import Optimizer
 
 
 class BatchSource(Protocol):
@@ -83,7 +84,7 @@ class EagerGradients:
     """One process, eager mode. Layers that are frozen until a later step cost no backward pass."""
 
     module: LossModule
-    optimizer: AdamW
+    optimizer: Optimizer
     machine: Machine
     seed: int
 
@@ -155,7 +156,7 @@ def backward(module: nn.Module, batch: Batch, divisors: Sequence[int], machine: 
 
 def make_gradients(
     module: LossModule,
-    optimizer: AdamW,
+    optimizer: Optimizer,
     settings: TrainingSettings,
     machine: Machine,
     processes: Processes,

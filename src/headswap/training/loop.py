@@ -18,7 +18,8 @@ from headswap.training.config import TrainingSettings
 from headswap.training.device import Machine
 from headswap.training.distributed import Processes
 from headswap.training.gradients import BatchSource, LossModule, make_gradients, own_share
-from headswap.training.optimizer import AdamW, drop_frozen_gradients
+from headswap.training.optimizer import drop_frozen_gradients
+from headswap.training.parameter_groups import Optimizer
 from headswap.training.schedule import learning_rate_at
 
 
@@ -45,7 +46,7 @@ class StepRecord:
 
 def train(
     module: LossModule,
-    optimizer: AdamW,
+    optimizer: Optimizer,
     source: BatchSource,
     *,
     settings: TrainingSettings,

@@ -38,7 +38,8 @@ from headswap.training.failures import broken_evaluation, broken_numbers, explai
 from headswap.training.gradients import BatchSource, LossModule
 from headswap.training.loop import StepRecord, train
 from headswap.training.observer import Observer
-from headswap.training.optimizer import GroupRate, make_optimizer
+from headswap.training.optimizer import make_optimizer
+from headswap.training.parameter_groups import GroupRate
 from headswap.training.run_folder import RunFolder, open_run
 
 log = logging.getLogger("headswap")
