@@ -1,5 +1,6 @@
 """Defaults that depend on the data and on the base."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,8 +8,9 @@ import pytest
 
 import headswap as hs
 from headswap.bundle.bundle import Bundle
+from headswap.core.errors import SettingError
 from headswap.core.settings import load_recipe
-from headswap.defaults import finetuning_rate, unfreezes_gradually
+from headswap.defaults import PretrainingFacts, finetuning_rate, resolve_pretraining, unfreezes_gradually
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.pretraining.config import PretrainRecipe
 from tiny import ONE_THREAD, SCRATCH, TINY_LAYERS, sentences
@@ -105,3 +107,48 @@ def test_the_default_number_of_epochs_comes_with_early_stopping(tiny_runs: Path,
     assert last == min(20, best + 5)
     stated = hs.finetune(out=tmp_path / "stated", train=tiny_runs / "train.jsonl", num_train_epochs=1, **SCRATCH)
     assert load_recipe(FinetuneRecipe, stated.path / "recipe.toml").training.early_stopping_patience is None
+
+
+OFTEN = PretrainingFacts(hidden_size=512, max_length=512, is_new=True, is_causal=True, is_gpu=True, epochs=10.3)
+
+
+def resolved(facts: PretrainingFacts = OFTEN, *, preset: str = "modern", **training: object) -> tuple[object, ...]:
+    """(optimizer, learning rate, weight decay, dropout) of a pre-training on these facts."""
+    given = {"model": {"preset": preset}, "training": training}
+    recipe = resolve_pretraining(load_recipe(PretrainRecipe, None, given), facts)
+    found = recipe.training
+    return found.optimizer, found.learning_rate, found.weight_decay, recipe.model.dropout
+
+
+def test_text_that_is_read_many_times_on_a_gpu_is_trained_with_muon_and_more_decay(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert resolved() == resolved(optimizer="muon") == ("muon", 1.42e-3, 2.0, 0.1)
+    assert "so it uses Muon, a learning rate of 0.00142 and a weight decay of 2" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "change", [{"epochs": 8.0}, {"is_gpu": False}, {"is_causal": False}, {"is_new": False}], ids=str
+)
+def test_other_runs_keep_adamw(change: dict[str, Any]) -> None:
+    optimizer, rate, decay, _ = resolved(replace(OFTEN, **change))
+    assert (optimizer, decay) == ("adamw", 0.05)
+    assert rate == (7.1e-4 if change != {"is_new": False} else 3.6e-4)
+
+
+def test_a_given_setting_keeps_the_others_at_their_values_for_adamw() -> None:
+    assert resolved(learning_rate=1e-3) == ("adamw", 1e-3, 0.05, 0.2)
+    assert resolved(weight_decay=0.0) == ("adamw", 7.1e-4, 0.0, 0.2)
+    assert resolved(optimizer="adamw") == ("adamw", 7.1e-4, 0.05, 0.2)
+    assert resolved(preset="small") == ("adamw", 7.1e-4, 0.05, 0.2)
+
+
+def test_a_speed_test_uses_the_slower_optimizer_where_it_may_be_chosen() -> None:
+    unknown = replace(OFTEN, epochs=None)
+    assert resolved(unknown)[0] == "muon"
+    assert resolved(replace(unknown, is_gpu=False))[0] == "adamw"
+
+
+def test_a_factor_for_muon_is_refused_with_adamw(corpus_file: Path, tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match="muon_lr_factor has no effect with AdamW"):
+        hs.pretrain(corpus_file, out=tmp_path / "run", muon_lr_factor=7.0, max_steps=1, **ONE_THREAD)

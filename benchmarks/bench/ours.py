@@ -53,7 +53,7 @@ def pretraining(
     document = random_ids([batch * length * 8 - 1], base.vocab_size)
     store = TokenStore.from_documents(document, fingerprint="bench")
     rows = task.rows(store, np.arange(1), max_length=length, layout="packed")
-    settings = PretrainTraining(batch_size=batch, learning_rate=3e-4)
+    settings = PretrainTraining(batch_size=batch, learning_rate=3e-4, weight_decay=0.05)
     return _steps(model, task, RowBatches(rows, task, batch, 0), settings, machine, steps)
 
 

@@ -89,7 +89,7 @@ def measure(
     machine = machine_of(device, base)
     model = build_model(model_shape(base), seed=0).to(machine.device)
     batch = TOKENS // length
-    settings = PretrainTraining(batch_size=batch, learning_rate=3e-4)
+    settings = PretrainTraining(batch_size=batch, learning_rate=3e-4, weight_decay=0.05)
     work = _steps(model, task, RowBatches(rows, task, batch, 0), settings, machine, 1)
     seconds = []
     for _ in range(2 + steps):

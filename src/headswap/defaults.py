@@ -32,6 +32,14 @@ FINETUNE_EPOCHS = (3, 20)
 FINETUNE_PATIENCE = 5
 DROPOUT_FROM_EPOCHS = ((10.0, 0.2), (4.0, 0.1))
 """(epochs, dropout): dropout of a causal base that sees its corpus more often than that."""
+PRETRAIN_WEIGHT_DECAY = 0.05
+REPEATED_FROM_EPOCHS = 8.0
+"""A new causal base of `REPEATED_PRESETS` that reads its corpus more often than that on a GPU is trained with Muon and
+the three values below; measured at 10.3 epochs (docs/log.md)."""
+REPEATED_PRESETS = frozenset({"modern"})
+REPEATED_RATE_FACTOR = 2.0
+REPEATED_WEIGHT_DECAY = 2.0
+REPEATED_DROPOUT = 0.1
 POOLINGS: dict[Direction, Pooling] = {"causal": "weighted-mean", "bidirectional": "mean"}
 """In a causal model later tokens have seen more context, so they get more weight; elsewhere all tokens are equal."""
 LAYER_LR_DECAY, HEAD_LR_FACTOR = 0.8, 10.0
@@ -49,6 +57,7 @@ class PretrainingFacts:
     is_new: bool
     """Whether the base is new; False where an existing base is adapted."""
     is_causal: bool
+    is_gpu: bool = False
     epochs: float | None = None
     """Passes over the corpus, once the number of steps is known."""
 
@@ -70,15 +79,33 @@ class FinetuningFacts:
 def resolve_pretraining(
     recipe: "PretrainRecipe | AdaptRecipe", facts: PretrainingFacts
 ) -> "PretrainRecipe | AdaptRecipe":
-    """The recipe with learning rate and length filled in, and with dropout once the epochs are known."""
+    """The recipe with every open setting filled in.
+
+    Without `epochs` it is the recipe for a speed test: the slower optimizer where it may be used, and no dropout.
+    """
+    training, is_repeated = recipe.training, has_settings_for_repeats(recipe, facts)
     default_rate = pretraining_rate if facts.is_new else adaptation_rate
-    rate = recipe.training.learning_rate or default_rate(facts.hidden_size)
-    recipe = recipe.changed(training=recipe.training.changed(learning_rate=rate, max_length=facts.max_length))
+    rate = default_rate(facts.hidden_size) * (REPEATED_RATE_FACTOR if is_repeated else 1.0)
+    decay = REPEATED_WEIGHT_DECAY if is_repeated else PRETRAIN_WEIGHT_DECAY
+    recipe = recipe.changed(
+        training=training.changed(
+            learning_rate=training.learning_rate or rate,
+            weight_decay=decay if training.weight_decay is None else training.weight_decay,
+            optimizer=training.optimizer or ("muon" if is_repeated else "adamw"),
+            max_length=facts.max_length,
+        )
+    )
     if facts.epochs is None or recipe.verb == "adapt":
         return recipe
+    if is_repeated:
+        log.info(
+            "The run has %.1f epochs over the corpus, so it uses Muon, a learning rate of %g and a weight decay of %g; "
+            "change them with --optimizer, --learning-rate and --weight-decay.",
+            facts.epochs, rate, decay,
+        )  # fmt: skip
     if recipe.model.dropout is not None or recipe.model.preset not in FITTED_DROPOUT:
         return recipe
-    dropout = pretraining_dropout(facts.epochs, is_causal=facts.is_causal)
+    dropout = REPEATED_DROPOUT if is_repeated else pretraining_dropout(facts.epochs, is_causal=facts.is_causal)
     if dropout:
         log.info(
             "The run has %.1f epochs over the corpus, so dropout is %g; change it with --dropout.",
@@ -86,6 +113,18 @@ def resolve_pretraining(
             dropout,
         )
     return recipe.changed(model=recipe.model.changed(dropout=dropout))
+
+
+def has_settings_for_repeats(recipe: "PretrainRecipe | AdaptRecipe", facts: PretrainingFacts) -> bool:
+    """Whether Muon, a higher rate and a far larger weight decay are the defaults: the text is read many times.
+
+    They were measured together, so a run that gives one of them gets none of the others.
+    """
+    training = recipe.training
+    is_open = training.learning_rate is None and training.weight_decay is None and training.optimizer != "adamw"
+    is_measured = recipe.verb == "pretrain" and recipe.model.preset in REPEATED_PRESETS
+    is_often = facts.epochs is None or facts.epochs > REPEATED_FROM_EPOCHS
+    return is_open and is_measured and is_often and facts.is_new and facts.is_causal and facts.is_gpu
 
 
 def resolve_start(recipe: "FinetuneRecipe", *, direction: Direction) -> "FinetuneRecipe":
@@ -181,7 +220,9 @@ def unfreezes_gradually(num_epochs: float, num_layers: int, *, tokens_per_parame
 
 def values_behind_pretraining() -> list[float]:
     """The values that a pre-training's open settings come from; a study's job id contains them."""
-    return [PRETRAIN_RATE_AT_256, *(number for pair in DROPOUT_FROM_EPOCHS for number in pair)]
+    repeated = [REPEATED_FROM_EPOCHS, REPEATED_RATE_FACTOR, REPEATED_WEIGHT_DECAY, REPEATED_DROPOUT]
+    dropout = [number for pair in DROPOUT_FROM_EPOCHS for number in pair]
+    return [PRETRAIN_RATE_AT_256, PRETRAIN_WEIGHT_DECAY, *dropout, *repeated]
 
 
 def values_behind_finetuning() -> list[float | str]:

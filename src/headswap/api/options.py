@@ -39,7 +39,7 @@ class PretrainOptions(TypedDict, total=False):
     learning_rate: float | None
     lr_scheduler_type: Literal["linear", "cosine", "constant"]
     warmup_steps: float
-    weight_decay: float
+    weight_decay: float | None
     adam_beta1: float
     adam_beta2: float
     adam_epsilon: float
@@ -49,7 +49,7 @@ class PretrainOptions(TypedDict, total=False):
     save_total_limit: int
     logging_steps: int
     on_nan: str
-    optimizer: Literal["adamw", "muon"]
+    optimizer: Literal["adamw", "muon"] | None
     muon_lr_factor: float | None
     objective: Literal["causal", "masked", "masked+nsp", "masked+sop"]
     layout: Literal["packed", "documents"]
@@ -78,7 +78,7 @@ class AdaptOptions(TypedDict, total=False):
     learning_rate: float | None
     lr_scheduler_type: Literal["linear", "cosine", "constant"]
     warmup_steps: float
-    weight_decay: float
+    weight_decay: float | None
     adam_beta1: float
     adam_beta2: float
     adam_epsilon: float
@@ -88,7 +88,7 @@ class AdaptOptions(TypedDict, total=False):
     save_total_limit: int
     logging_steps: int
     on_nan: str
-    optimizer: Literal["adamw", "muon"]
+    optimizer: Literal["adamw", "muon"] | None
     muon_lr_factor: float | None
     objective: Literal["causal", "masked", "masked+nsp", "masked+sop"] | None
     layout: Literal["packed", "documents"]
@@ -173,7 +173,12 @@ class FinetuneOptions(TypedDict, total=False):
     long: Literal["truncate", "head+tail", "windows"] | None
     doc_stride: int | None
     max_answer_length: int
-    metric_for_best_model: Literal["accuracy", "macro_f1", "micro_f1", "f1", "exact_match", "mse", "mae", "pearson", "spearman", "r2", "loss"] | None
+    metric_for_best_model: (
+        Literal[
+            "accuracy", "macro_f1", "micro_f1", "f1", "exact_match", "mse", "mae", "pearson", "spearman", "r2", "loss"
+        ]
+        | None
+    )
     label_smoothing_factor: float
     class_weight: Literal["none", "balanced"]
     max_length: int | None

@@ -162,7 +162,7 @@ class ShapeChanges(Settings):
     """Whether the language modelling head shares the embedding's weights."""
     dropout: Share | None = None
     """Dropout on embeddings, residual branches and attention. Default: the preset's value; for small and modern 0, or
-    with the causal objective 0.1 above 4 epochs and 0.2 above 10 epochs."""
+    with the causal objective 0.1 above 4 epochs and 0.2 above 10 epochs (0.1 where --optimizer muon is the default)."""
     attention_dropout: Share | None = None
     """Dropout on attention weights, if it differs from --dropout (0 in the presets small and modern)."""
 

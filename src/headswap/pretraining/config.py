@@ -39,8 +39,9 @@ class PretrainTraining(OptimizerSettings):
     """Rows per optimizer step, summed over all micro-batches and processes."""
     lr_scheduler_type: Literal["linear", "cosine", "constant"] = "cosine"
     """Schedule after warm-up: linear or cosine decay to 0, or constant."""
-    weight_decay: Annotated[float, Field(ge=0)] = 0.05
-    """Weight decay. Biases and norms are not decayed."""
+    weight_decay: Annotated[float, Field(ge=0)] | None = None  # type: ignore[assignment]
+    """Weight decay: each step shrinks the weights by learning rate x this value. Biases and norms are not decayed.
+    Default: 0.05; 2 where --optimizer muon is the default."""
     adam_beta2: Share = 0.98
     """beta2 of AdamW: decay rate of the mean of the squared gradient."""
     held_out_fraction: Annotated[float, Field(ge=0, le=0.5)] = 0.01

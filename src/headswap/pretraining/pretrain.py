@@ -137,6 +137,7 @@ class _Pretraining:
             max_length=max_length,
             is_new=self.start.source is None,
             is_causal=self.objective.is_likelihood,
+            is_gpu=self.machine.device.type == "cuda",
         )
         recipe = resolve_pretraining(self.recipe, facts)
         training, self.total_steps = num_steps(
@@ -144,7 +145,9 @@ class _Pretraining:
         )
         self.num_tokens = self.total_steps * self.parts.rows.num_tokens / self.parts.steps_per_epoch
         facts = replace(facts, epochs=self.total_steps / self.parts.steps_per_epoch)
-        self.recipe = resolve_pretraining(recipe.changed(training=training), facts)
+        limits = {"max_steps": training.max_steps, "num_train_epochs": training.num_train_epochs}
+        given = self.recipe.changed(training=self.recipe.training.changed(**limits))
+        self.recipe = resolve_pretraining(given, facts)
         dropout = self.recipe.model.dropout if isinstance(self.recipe, PretrainRecipe) else None
         self.bundle = Bundle(
             with_dropout(self.start.model, dropout, seed=training.seed),

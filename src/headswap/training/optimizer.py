@@ -41,7 +41,7 @@ def make_optimizer(
     """One optimizer over all trainable parameters; without `rates` they all have the run's learning rate."""
     parameters = {name: tensor for name, tensor in model.named_parameters() if tensor.requires_grad}
     rate_of = {name: rates[name] if rates else GroupRate() for name in parameters}
-    if not isinstance(settings, OptimizerSettings) or settings.optimizer == "adamw":
+    if not isinstance(settings, OptimizerSettings) or settings.optimizer != "muon":
         return _adamw(parameters, rate_of, settings)
     matrices = {name: tensor for name, tensor in parameters.items() if is_layer_matrix(name, tensor)}
     others = {name: tensor for name, tensor in parameters.items() if name not in matrices}
