@@ -10,8 +10,15 @@ import headswap as hs
 from headswap.bundle.bundle import Bundle
 from headswap.core.errors import SettingError
 from headswap.core.settings import load_recipe
-from headswap.defaults import PretrainingFacts, finetuning_rate, resolve_pretraining, unfreezes_gradually
+from headswap.defaults import (
+    PretrainingFacts,
+    finetuning_rate,
+    pretraining_rate,
+    resolve_pretraining,
+    unfreezes_gradually,
+)
 from headswap.finetuning.config import FinetuneRecipe
+from headswap.pretraining import pretrain
 from headswap.pretraining.config import PretrainRecipe
 from tiny import ONE_THREAD, SCRATCH, TINY_LAYERS, sentences
 
@@ -152,3 +159,16 @@ def test_a_speed_test_uses_the_slower_optimizer_where_it_may_be_chosen() -> None
 def test_a_factor_for_muon_is_refused_with_adamw(corpus_file: Path, tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="muon_lr_factor has no effect with AdamW"):
         hs.pretrain(corpus_file, out=tmp_path / "run", muon_lr_factor=7.0, max_steps=1, **ONE_THREAD)
+
+
+def test_a_run_with_the_settings_for_repeated_text_is_resumed_by_the_same_call(
+    corpus_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pretrain, "PretrainingFacts", lambda **given: PretrainingFacts(**{**given, "is_gpu": True}))
+    shape = {"preset": "modern", "vocab_size": 300, **SHAPE, **ONE_THREAD}
+    given = {"num_train_epochs": 9, "batch_size": 64, "out": tmp_path / "run", **shape}
+    losses = [hs.pretrain(corpus_file, **given, resume=is_again).result["loss"] for is_again in (False, True)]
+    assert losses[0] == losses[1]
+    saved = load_recipe(PretrainRecipe, tmp_path / "run" / "recipe.toml")
+    assert (saved.training.optimizer, saved.training.weight_decay, saved.model.dropout) == ("muon", 2.0, 0.1)
+    assert saved.training.learning_rate == pytest.approx(2 * pretraining_rate(16))
