@@ -198,6 +198,7 @@ class StudyOptions(TypedDict, total=False):
     base_seeds: int
     num_test: int | None
     max_length: int | None
+    primary_arm: str | None
     metric: Literal["accuracy", "macro_f1"]
     on_leak: Literal["drop", "report", "stop"]
     keep: Literal["bundles", "results"]

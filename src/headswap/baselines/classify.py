@@ -36,7 +36,7 @@ def majority_probabilities(
     """The shares of the labels in train, repeated for every text of test."""
     counts = Counter(example.label for example in train)
     shares = np.array([counts[label] for label in labels]) / len(train)
-    return np.tile(shares, (len(test), 1)), {}
+    return np.tile(shares, (len(test), 1)), {"cross_validation": float(shares.max())}
 
 
 def tfidf_probabilities(
@@ -49,7 +49,7 @@ def tfidf_probabilities(
 
     truth = [example.label for example in train]
     folds = min(MAX_FOLDS, min(Counter(truth).values()))
-    strength = 1.0
+    strength, best = 1.0, None
     with threadpool_limits(1):  # several runs at a time would compete for threads
         features, test_features = tfidf_features([example.text for example in train], [one.text for one in test])
         models = {C: LogisticRegression(C=C, solver=SOLVER, tol=TOLERANCE, max_iter=1_000) for C in STRENGTHS}
@@ -57,11 +57,12 @@ def tfidf_probabilities(
             splitter = StratifiedKFold(folds, shuffle=True, random_state=0)
             scores = {C: cross_val_score(models[C], features, truth, cv=splitter).mean() for C in STRENGTHS}
             strength = max(STRENGTHS, key=scores.__getitem__)
+            best = float(scores[strength])
         model = models[strength].fit(features, truth)
         found = model.predict_proba(test_features)
     probabilities = np.zeros((len(test), len(labels)))
     probabilities[:, [list(labels).index(str(label)) for label in model.classes_]] = found
-    return probabilities, {"C": strength}
+    return probabilities, {"C": strength, "cross_validation": best}
 
 
 PROBABILITIES = {"majority": majority_probabilities, "tfidf": tfidf_probabilities}

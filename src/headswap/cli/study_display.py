@@ -91,11 +91,11 @@ def print_results(results: dict[str, Any], *, out: Path | None) -> None:
     columns += [split] if curves else []
     rows = []
     for arm in results["arms"]:
-        shown = [_cell(cells.get((arm, budget["labels"])), results["metric"]) for budget in results["budgets"]]
+        shown = [_cell(cells.get((arm, budget["labels"]))) for budget in results["budgets"]]
         rows.append([arm, *shown, *([curves.get(arm, "")] if curves else [])])
     metric = {"macro_f1": "macro-F1"}.get(results["metric"], results["metric"])
     seeds = counted(len(results["seeds"]), "seed")
-    title = f"Test {metric}, mean and 95 % interval, {seeds}, {results['num_test']:,} texts"
+    title = f"Test {metric}, mean and 95 % interval over seeds and texts, {seeds}, {results['num_test']:,} texts"
     if curves:
         largest = results["budgets"][-1]["labels"]
         title += f"\nBars: {split} accuracy per epoch with {largest:,} labels"
@@ -106,16 +106,14 @@ def print_results(results: dict[str, Any], *, out: Path | None) -> None:
         print(f"Report: {out}/report.html (also report.md, results.csv, results.json, figures/).")
 
 
-def _cell(cell: dict[str, Any] | None, metric: str) -> str:
-    """Mean and interval over seeds; for one seed the interval of the test sample, which exists for accuracy."""
+def _cell(cell: dict[str, Any] | None) -> str:
+    """Mean and interval; with fewer than 3 seeds the interval is over test texts only."""
     if cell is None:
         return "not run"
-    span = ""
-    if cell["low"] is not None:
-        span = f" ({cell['low']:.3f} to {cell['high']:.3f})"
-    elif metric == "accuracy":
-        span = f" (test sample {cell['test_low']:.3f} to {cell['test_high']:.3f})"
-    return f"{cell['mean']:.3f}{span}"
+    if cell["low"] is None:
+        return f"{cell['mean']:.3f}"
+    note = "texts only: " if cell["over"] == "texts" else ""
+    return f"{cell['mean']:.3f} ({note}{cell['low']:.3f} to {cell['high']:.3f})"
 
 
 def _curves(results: dict[str, Any]) -> tuple[str, dict[str, str]]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from headswap.metrics.classification import calibration, confusion_matrix, f1_scores
+from headswap.study.design import design_changes
 from headswap.study.results import (
     EPOCH_METRICS,
     ArmDetails,
@@ -37,6 +38,8 @@ def analyse(study: StudyRuns, *, with_texts: bool = True) -> StudyResults:
     """Compute all results; without `with_texts` they hold no text of the data."""
     table = ScoreTable(study)
     first = study.runs[0].predictions
+    overall, comparisons = table.overall(), table.comparisons()
+    worth = table.label_worth(comparisons)
     return StudyResults(
         metric=study.metric,
         arms=list(study.arms),
@@ -45,11 +48,16 @@ def analyse(study: StudyRuns, *, with_texts: bool = True) -> StudyResults:
         labels=list(first.labels),
         num_test=len(first.targets),
         num_bases=max((len(bases) for bases in study.bases.values()), default=0),
+        primary=study.primary,
+        baselines=table.baselines,
+        design_changes=design_changes(study.designs),
+        error_rate=table.error_rate(comparisons, overall),
+        overall=overall,
         parameters=_parameters(study),
         cells=table.cells(),
-        comparisons=table.comparisons(),
-        label_worth=table.label_worth(),
-        break_even=table.break_even(),
+        comparisons=comparisons,
+        label_worth=worth,
+        break_even=table.break_even(worth),
         catch_up=table.catch_up(),
         curves=_curves(study),
         bases=_bases(study),

@@ -77,6 +77,10 @@ def read_arms(recipe: StudyRecipe) -> list[Arm]:
             raise SettingError(
                 f"The arm '{arm.name}' has a setting that this version does not accept: {problem}"
             ) from None
+    if (primary := recipe.study.primary_arm) is not None and primary not in set(names) - {*BASELINES, SCRATCH}:
+        trained = [name for name in names if name not in (*BASELINES, SCRATCH)]
+        allowed = f"one of {', '.join(trained)}" if trained else "an arm other than scratch and the baselines"
+        raise SettingError(f"primary_arm is '{primary}'; it must be {allowed} (--arms).")
     if any(arm.start == "base" for arm in found) and not recipe.study.corpus:
         first = next(arm.name for arm in found if arm.start == "base")
         raise SettingError(

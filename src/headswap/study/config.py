@@ -40,6 +40,9 @@ class StudySettings(Settings):
     """Number of test examples to score on, a fixed stratified sample; by default all."""
     max_length: Annotated[int, Field(ge=2)] | None = None
     """Maximum length in tokens, for pre-training and fine-tuning."""
+    primary_arm: str | None = None
+    """Arm that the planned tests are about. Default: pretrained, otherwise the first that is not a baseline or
+    scratch."""
     metric: Literal["accuracy", "macro_f1"] = "accuracy"
     """Metric that arms are compared by."""
     on_leak: Literal["drop", "report", "stop"] = "drop"
