@@ -147,7 +147,7 @@ def test_a_successful_overwrite_replaces_the_study(
     assert {Path(job.folder).parent for job in study.plan.jobs.values()} == {out / "runs"}
     assert all(job.is_done for job in study.plan.jobs.values())
     assert old_runs.isdisjoint(path.name for path in (out / "runs").iterdir())
-    assert sorted(path.name for path in out.iterdir()) == ["data", "logs", "plan.json", "runs", "study.toml"]
+    assert sorted(path.name for path in out.iterdir()) == ["data", "design.json", "logs", "plan.json", "runs", "study.toml"]
     assert study.prepared.train == str(out / "data" / "train.jsonl")
     assert Path(study.prepared.train).is_file()
     assert place.is_symlink() == is_link
