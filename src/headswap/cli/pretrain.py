@@ -30,14 +30,17 @@ def pretrain(
     training: Annotated[PretrainTraining | None, Training] = None,
     machine: Annotated[MachineSettings | None, Machine] = None,
 ) -> None:
-    """Pre-train a base on unlabelled text.
+    """Pre-train a base (a Transformer to be fine-tuned later) on unlabelled text.
+
+    The run folder OUT contains the base (bundle/), its recipe, its metrics and its checkpoints. Other verbs accept the
+    run folder.
 
     Example: headswap pretrain reviews.txt --out runs/base --max-minutes 10
 
     Parameters
     ----------
     corpus
-        Files, folders, globs, a token store, a named data set, or - for standard input.
+        Text files, folders, glob patterns, a token store, a named data set, or - for standard input.
     out
         Folder of the new run.
     """
