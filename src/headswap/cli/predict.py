@@ -26,7 +26,8 @@ def predict(
 ) -> None:
     """Classify texts, tag words or answer questions with a fine-tuned model.
 
-    The texts are arguments, the contents of a file, or the lines of standard input. The output has one line per text.
+    The texts are arguments, the contents of a file, or the lines of standard input. The output has one line per text;
+    for a classifier it has the label and its probability.
 
     Example: headswap predict runs/classifier "a fine film" "a waste of time"
 

@@ -108,7 +108,7 @@ def run_study_verb(out: Path, flags: StudyFlags, sections: dict[str, Any]) -> in
             return 130
         if outcome.failed:
             raise RunError(f"All jobs failed, so there is nothing to report. See {out}/logs.")
-        raise RunError("No job fits into --max-minutes, so there is nothing to report. Raise it.")
+        raise RunError("No job fits into --max-minutes, so there is nothing to report. Raise --max-minutes.")
     results = write_report(read_study(out), out, with_texts=not flags.no_texts).as_json()
     if flags.json:
         left = {"left_out": names, "failed": {done.plan.jobs[id].name: why for id, why in outcome.failed.items()}}
