@@ -274,7 +274,7 @@ class _Pretraining:
         )  # fmt: skip
         log.info(
             "Pre-training %s of width %d (%s) for %s, batch size %d, on %s. "
-            "For comparison: a uniform distribution has a loss of %.3f, token frequencies alone (unigram entropy) %.3f.",
+            "For comparison: a uniform distribution has a loss of %.3f, token frequencies (unigram entropy) of %.3f.",
             counted(shape.num_hidden_layers, "layer"), shape.hidden_size, self.start.objective_name,
             counted(self.total_steps, "step"), training.batch_size, self.machine.describe(), *self.references.values(),
         )  # fmt: skip
