@@ -91,6 +91,9 @@ class StudySettings(Settings):
 class StudyData(LabelledSettings):
     """The labelled sets of a study."""
 
+    train: str | None = None
+    """Labelled training set: a file (.jsonl, .csv, .tsv, .parquet, or plain text with its labels in label_file, see
+    --help-all), or a named data set such as movies."""
     validation: str | None = None
     """Labelled validation set, used to choose the best epoch. Default: part of the labels of each run (see
     --budgets)."""
