@@ -161,7 +161,7 @@ def test_the_readme_commands_of_the_installed_base_run(workplace: Workplace) -> 
     (text,) = (block.text for block in blocks("README.md") if block.text.startswith("$ "))
     found = {words[1]: workplace.headswap(quick(words)) for words in map(shlex.split, shell_lines(text))}
     assert found["generate"].startswith("the acting was wooden, but")
-    assert found["embed"] == "" or "2 vectors of 256" in found["embed"]
+    assert found["embed"] == "" or "2 vectors of width 256" in found["embed"]
     assert (workplace.folder / "vectors.npy").exists()
 
 

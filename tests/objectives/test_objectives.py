@@ -131,11 +131,15 @@ def test_a_run_logs_examples_of_inputs_and_targets(
 ) -> None:
     settings = {**SETTINGS, "max_steps": 1, "vocab_size": 280}
     hs.pretrain(shared / "corpus.txt", out=tmp_path / "masked", objective="masked", **settings)
-    shown = [record.getMessage() for record in caplog.records if "Example row with its targets" in record.getMessage()]
+    shown = [
+        record.getMessage() for record in caplog.records if "Example sequence with its targets" in record.getMessage()
+    ]
     assert any("<mask>[" in line for line in shown)
     caplog.clear()
     hs.pretrain(shared / "corpus.txt", out=tmp_path / "pairs", objective="masked+nsp", **settings)
-    shown = [record.getMessage() for record in caplog.records if "Example row with its targets" in record.getMessage()]
+    shown = [
+        record.getMessage() for record in caplog.records if "Example sequence with its targets" in record.getMessage()
+    ]
     assert "<sep>" in shown[0]
     assert " pair) <sos>" in shown[0]
     caplog.clear()

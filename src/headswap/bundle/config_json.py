@@ -11,8 +11,9 @@ from pydantic import ValidationError
 
 from headswap.batches.config import MaskingSettings
 from headswap.bundle.task_state import TaskState
-from headswap.bundle.uses import use_of
+from headswap.bundle.uses import Use, use_of
 from headswap.core.errors import InputError, raise_problems
+from headswap.core.files import read_json
 from headswap.core.settings import problem_sentences
 from headswap.model.shape import BaseShape
 from headswap.model.text_model import ModelShape
@@ -65,6 +66,12 @@ def config_of(
             "task": task.model_dump(mode="json", exclude_defaults=True) | {"task": task.task},
         }
     return config
+
+
+def read_use(file: Path) -> Use:
+    """How the model of this config.json is used."""
+    config = read_json(file)
+    return use_of(shape_of(config, file), reads_pairs=task_state_of(config, file).reads_pairs)
 
 
 def task_state_of(config: dict[str, Any], origin: Path) -> TaskState:

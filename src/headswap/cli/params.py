@@ -30,20 +30,20 @@ def params(
 ) -> None:
     """Count the parameters of a model.
 
-    They are counted by formula and from the tensors; the two counts must agree.
+    The parameters are counted twice, by formula and from the tensors; the two counts must agree.
 
     Example: headswap params --preset lab --vocab-size 50001 --head classify --trainable lora
 
     Parameters
     ----------
     bundle
-        Bundle, run folder or box:NAME. Without it the flags describe the model.
+        Run folder or bundle of a model, or an installed base (box:NAME). Without it the flags describe the model.
     vocab_size
         Vocabulary size. [default: that of the preset]
     max_length
-        Number of positions. [default: that of the preset]
+        Maximum number of tokens per text. [default: that of the preset]
     head
-        Head of the model: none counts the base alone.
+        Head of the model: none (the base alone), lm (language modelling), classify, tag or span.
     num_labels
         Number of classes of a classification or tagging head. [default: 2]
     """

@@ -281,7 +281,10 @@ class _Finetuning:
         """Log the share of tokens that is cut off in a set, and the task's notes about it."""
         if len(encoded):
             share = 100 * encoded.truncated_share
-            log.info("%.1f %% of the %s tokens are cut off at %d per %s.", share, role, self.max_length, self.task.noun)
+            log.info(
+                "%.1f %% of the %s tokens are cut off (at most %d tokens per %s are read).",
+                share, role, self.max_length, self.task.noun,
+            )  # fmt: skip
         for note in encoded.notes:
             log.info("%s set: %s.", role.capitalize(), note)
 

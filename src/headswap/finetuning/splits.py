@@ -41,9 +41,8 @@ class LabelledSplits:
         known = {role: {whole_text(example) for example in examples} for role, examples in sets.items()}
         for role, other in (("validation", "train"), ("test", "train"), ("test", "validation")):
             if num := sum(whole_text(example) in known[other] for example in sets[role]):
-                log.warning(
-                    "%s also in the %s set, so the scores on them are too good.", counted(num, f"{role} text"), other
-                )
+                texts, verb = counted(num, f"{role} text"), "is" if num == 1 else "are"
+                log.warning("%s %s also in the %s set, so the scores on them are too high.", texts, verb, other)
 
     def checksums(self) -> dict[str, str]:
         """Checksums of the texts and labels of each set."""

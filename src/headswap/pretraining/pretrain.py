@@ -268,13 +268,13 @@ class _Pretraining:
         held_out = f", {len(self.parts.held_out.documents):,} held out" if self.parts.held_out else ""
         cut = f", {rows.num_truncated:,} tokens cut off" if rows.num_truncated else ""
         log.info(
-            "Corpus: %s%s; %s tokens (with special tokens) in %s rows of at most %d tokens%s; vocabulary of %s tokens.",
+            "Corpus: %s%s; %s tokens (with special tokens) in %s sequences of at most %d%s; vocabulary of %s tokens.",
             counted(len(rows.documents), "training document"), held_out, f"{rows.num_tokens:,}", f"{len(rows):,}",
             self.parts.max_length, cut, f"{shape.vocab_size:,}",
         )  # fmt: skip
         log.info(
             "Pre-training %s of width %d (%s) for %s, batch size %d, on %s. "
-            "Losses to compare with: ln(vocabulary size) = %.3f, unigram entropy = %.3f.",
+            "For comparison: a uniform distribution has a loss of %.3f, token frequencies (unigram entropy) of %.3f.",
             counted(shape.num_hidden_layers, "layer"), shape.hidden_size, self.start.objective_name,
             counted(self.total_steps, "step"), training.batch_size, self.machine.describe(), *self.references.values(),
         )  # fmt: skip
@@ -282,7 +282,7 @@ class _Pretraining:
             log.info("%s tokens are not used: a chunk of a single sentence forms no pair.", f"{rows.num_left_out:,}")
         draws = Draws(training.seed, "mask", 0)
         for line in shown_inputs(self.objective.make_batch(rows.pieces_of([0], draws), draws), self.tokenizer):
-            log.info("Example row with its targets: %s", line)
+            log.info("Example sequence with its targets: %s", line)
         if self.processes.is_first:
             size = num_parameters(self.bundle.model)
             log_findings(corpus_findings(self.store, self.tokenizer, num_parameters=size), log)

@@ -131,7 +131,9 @@ class Preflight:
         done = f" ({self.num_done} already done)" if self.num_done else ""
         memory = f", {_size(self.memory_bytes)} of memory" if self.memory_bytes else ""
         disk = f", {_size(self.disk_bytes)} of disk" if self.disk_bytes else ""
-        where, how = (f" on {self.device}", "estimated from a probe") if self.device else ("", "rough estimate")
+        where, how = (
+            (f" on {self.device}", "estimated from a short test run") if self.device else ("", "rough estimate")
+        )
         return f"{counted(self.num_jobs, 'job')}{done}; about {minutes(self.seconds)}{memory}{disk}{where} ({how})."
 
 

@@ -185,7 +185,7 @@ class _Preparation:
         corpus, corpus_content = self._corpus(drop["corpus"])
         dropped = {name: len(rows) for name, rows in drop.items() if rows}
         for name, num in dropped.items():
-            log.info("Removed %s from %s.", counted(num, "row"), name)
+            log.info("Removed %s from %s.", counted(num, "text"), name)
         return Prepared(
             train=paths["train"],
             validation=paths.get("validation"),
@@ -234,7 +234,7 @@ class _Preparation:
             )
             log.warning(self.notes[-1])
         pairs = [pair for pair in PAIRS if set(pair) <= set(texts)]
-        log.info("Checking for texts that are in more than one set: %s.", ", ".join(texts))
+        log.info("Searching for texts that occur in more than one of the sets %s.", ", ".join(texts))
         return find_overlap(texts, pairs=pairs)
 
     def _corpus_texts(self) -> Iterator[str]:
@@ -280,6 +280,7 @@ def _is_path(source: str) -> bool:
 
 
 def _overlap_sentence(found: Overlap) -> str:
-    near = f", plus {counted(len(found.near), 'near-duplicate')}" if found.near else ""
-    verb = "is" if len(found.exact) == 1 else "are"
-    return f"{counted(len(found.exact), 'text')} of {found.from_set} {verb} also in {found.to_set}{near}."
+    exact, near = len(found.exact), len(found.near)
+    verb = "occurs" if exact + near == 1 else "occur"
+    how = f"{exact:,} exactly, {near:,} nearly"
+    return f"{counted(exact + near, 'text')} of {found.from_set} also {verb} in {found.to_set} ({how})."

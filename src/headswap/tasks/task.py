@@ -16,7 +16,6 @@ import numpy as np
 from headswap.batches.labelled_rows import EncodedSet
 from headswap.bundle.bundle import Bundle
 from headswap.bundle.task_state import TaskState
-from headswap.bundle.uses import USES
 from headswap.core.errors import SettingError, listed
 from headswap.data.config import ColumnSettings, LabelledSettings, TaskName
 from headswap.data.stratify import stratified_split
@@ -177,11 +176,6 @@ class Task(ABC):
         return [signed] if name == "loss" else [signed, -metrics["eval_loss"]]
 
     # The command line
-
-    @property
-    def example_arguments(self) -> str:
-        """Arguments of an example of `headswap predict`, after the folder."""
-        return USES[self.head].arguments
 
     def input_form(self, state: TaskState) -> InputForm:
         """How inputs are given to `headswap predict`."""
