@@ -17,8 +17,7 @@ from headswap.core.random_streams import Draws, numpy_stream
 from headswap.model.attention import SequenceLayout
 from headswap.model.shape import PRESETS, BaseShape, HeadShape
 from headswap.model.text_model import ModelShape
-from headswap.objectives.objective import PretrainingObjective
-from headswap.objectives.registry import make_objective
+from headswap.objectives.objective import PretrainingObjective, make_objective
 
 TINY_LAYERS: dict[str, Any] = {
     "hidden_size": 32,

@@ -13,8 +13,8 @@ import pytest
 import headswap as hs
 from headswap.cli.exit_codes import run
 from headswap.core.errors import InputError, SettingError
-from headswap.objectives.registry import PRETRAINING
 from headswap.pretraining.warnings import PlateauWarning
+from headswap.registry import OBJECTIVES
 from tiny import NOUNS, TINY_SETTINGS, sentences
 
 SETTINGS = {**TINY_SETTINGS, "max_length": 48}
@@ -32,7 +32,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module", params=list(PRETRAINING))
+@pytest.fixture(scope="module", params=list(OBJECTIVES))
 def base(request: pytest.FixtureRequest, shared: Path) -> Any:
     """One base per objective."""
     settings = {**SETTINGS, "max_steps": 250, "vocab_size": 280, "held_out_fraction": 0.2}

@@ -384,7 +384,7 @@ def test_predictions_with_any_bytes_changed_are_read_or_refused(finished_study: 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[]", b"{", b'{"tfidf": 3}'])
 def test_damaged_baselines_in_the_cache_are_computed_again(tmp_path: Path, content: bytes) -> None:
-    from headswap.baselines.registry import task_baselines
+    from headswap.baselines.scores import task_baselines
     from headswap.data.labelled import read_labelled
 
     data = write_data(tmp_path / "files", num_train=40, num_test=10)["data"]

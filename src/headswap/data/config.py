@@ -5,9 +5,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from headswap.core.settings import Settings
+from headswap.registry import TaskName
 
 DocumentUnit = Literal["auto", "line", "paragraph", "file"]
-TaskName = Literal["classify", "multilabel", "regress", "tag", "span"]
 
 
 class ReadSettings(Settings):

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from headswap.baselines.registry import task_baselines
+from headswap.baselines.scores import task_baselines
 from headswap.batches.labelled_rows import EncodedSet, ExampleBatches
 from headswap.batches.order import steps_per_epoch
 from headswap.bundle.bundle import Bundle

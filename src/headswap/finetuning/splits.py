@@ -16,7 +16,7 @@ from headswap.data.named_sets import is_named, named_splits
 from headswap.data.records import Labelled, whole_text
 from headswap.data.stratify import stratified_subset
 from headswap.finetuning.config import FinetuneRecipe
-from headswap.tasks.registry import DEFAULT_TASK, chosen_task
+from headswap.tasks.choose import chosen_task, named_task
 from headswap.tasks.task import Task
 
 log = logging.getLogger("headswap")
@@ -33,7 +33,7 @@ class LabelledSplits:
     validation: Sequence[Any]
     test: Sequence[Any]
     labels: tuple[str, ...]
-    task: Task = DEFAULT_TASK
+    task: Task
 
     def warn_of_overlap(self) -> None:
         """Warn about texts that are in two sets: scores on them are too good."""
@@ -72,7 +72,7 @@ def read_splits(recipe: FinetuneRecipe) -> LabelledSplits:
             raise SettingError(f"{role}_label_file is given, but no {role} set. Pass --{role} too.")
     sets: dict[str, list[Any]] = {role: [] for role in files}
     collected = Collected()
-    task = DEFAULT_TASK
+    task = named_task(None)
     with collected.trying():
         task = chosen_task(data)
     task.check_columns(data)

@@ -6,6 +6,7 @@ import numpy as np
 from torch import Tensor
 
 from headswap.batches.batch import Batch, joined_batch
+from headswap.batches.config import MaskingSettings
 from headswap.batches.windows import Layout, Pieces, Rows
 from headswap.core.random_streams import Draws
 from headswap.model.shape import Direction
@@ -23,8 +24,10 @@ class CausalObjective:
     sides: tuple[str, ...] = ()
     num_segments = 0
     is_likelihood = True
+    masks_tokens = False
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: Tokenizer, masking: MaskingSettings) -> None:
+        del masking  # no token is masked
         self.tokenizer = tokenizer
 
     def rows(self, store: TokenStore, documents: np.ndarray, *, max_length: int, layout: Layout) -> Rows:

@@ -29,6 +29,7 @@ class MaskedObjective:
     losses: tuple[str, ...] = ("loss",)
     num_segments = 0
     is_likelihood = False
+    masks_tokens = True
 
     def __init__(self, tokenizer: Tokenizer, masking: MaskingSettings) -> None:
         self.tokenizer, self.mask = tokenizer, Masker(tokenizer, masking)

@@ -26,7 +26,7 @@ from headswap.data.stratify import stratified_subset
 from headswap.finetuning.splits import own_test
 from headswap.study.config import ALL, StudyRecipe
 from headswap.study.row_files import CORPUS, ROLES, check_rows, corpus_digest, rows_digest, store_digest, write_rows
-from headswap.tasks.registry import chosen_task
+from headswap.tasks.choose import chosen_task
 from headswap.tokens.store import is_store
 
 log = logging.getLogger("headswap")

@@ -45,7 +45,6 @@ class TagTask(Task):
 
     name = "tag"
     head = "tag"
-    is_per_token = True
     direction = "bidirectional"
     noun = "sentence"
     product = "tagger"
