@@ -82,6 +82,21 @@ class PretrainingObjective(Objective, Protocol):
         """The scores reported on held-out text, by name."""
 
 
+class TokenObjective:
+    """What the objectives with one loss per predicted token share."""
+
+    losses: tuple[str, ...] = ("loss",)
+    num_segments = 0
+
+    def loss_sum(self, model: TextModel, batch: Batch) -> Tensor:
+        """Cross entropy summed over the tokens that have a target."""
+        return token_loss_sum(model, model.hidden(batch), batch)
+
+    def score_sums(self, model: TextModel, batch: Batch) -> Mapping[str, ScoreSums]:
+        """The summed loss and its number of targets."""
+        return {"loss": ScoreSums(self.loss_sum(model, batch).item(), batch.num_targets)}
+
+
 def make_objective(name: str, tokenizer: Tokenizer, masking: MaskingSettings) -> PretrainingObjective:
     """The pre-training objective of this name."""
     return OBJECTIVES.load(name)(tokenizer, masking)
