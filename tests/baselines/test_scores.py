@@ -1,5 +1,6 @@
 """The scores of a task's baselines: the same examples are scored once."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -59,3 +60,12 @@ def test_cached_baselines_are_listed_and_cleared_with_the_cache() -> None:
     assert [entry.kind for entry in list_cache()] == ["baselines"]
     clear_cache()
     assert list_cache() == []
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[]", b"{", b'{"tfidf": 3}'])
+def test_damaged_baselines_in_the_cache_are_computed_again(tmp_path: Path, content: bytes) -> None:
+    train, test = examples(40, 1), examples(10, 2)
+    before = task_baselines("classify", train, test)
+    (file,) = (tmp_path / "cache" / "baselines").iterdir()
+    file.write_bytes(content)
+    assert task_baselines("classify", train, test) == before

@@ -19,7 +19,6 @@ from headswap.objectives.supervised import (
     SpanObjective,
     SupervisedObjective,
 )
-from headswap.tasks.classify import balanced_weights
 from tiny import random_sequences, tiny_batch, tiny_model_shape, tiny_objective
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -190,23 +189,3 @@ def test_one_batch_can_be_overfitted(preset: str, task: str) -> None:
         loss.backward()
         optimizer.step()
     assert loss.item() < 0.2
-
-
-@torch.no_grad()
-def test_a_span_heads_columns_are_distributions_over_each_sequence() -> None:
-    output = task_model("span")(flat_batch(random_sequences(LENGTHS)))
-    for part in output.exp().split(LENGTHS):
-        torch.testing.assert_close(part.sum(dim=0), torch.ones(2))
-
-
-@torch.no_grad()
-def test_balanced_weights_average_to_one_and_keep_the_scale_of_the_loss() -> None:
-    """The 5 targets: two of class 0, two of class 1, one of class 2."""
-    model, fixture = task_model("classify"), TASKS["classify"]
-    weights = balanced_weights(np.concatenate(fixture.values), 3)
-    torch.testing.assert_close(weights, torch.tensor([5 / 6, 5 / 6, 5 / 3]))
-    batch = fixture.batch(random_sequences(LENGTHS), [0, 1, 2, 3, 4])
-    losses = torch.nn.functional.cross_entropy(model(batch), batch.target_value_T, reduction="none")
-    weighted = ClassificationObjective(class_weights=weights).loss_sum(model, batch)
-    torch.testing.assert_close(weighted, (losses * weights[batch.target_value_T]).sum())
-    assert weighted.item() / 5 == pytest.approx(math.log(3), abs=0.1)
