@@ -74,3 +74,12 @@ class LabelledSettings(ColumnSettings):
     """File with the labels of a plain text test set, one label per line. Default: none."""
     num_train: Annotated[int, Field(ge=2)] | None = None
     """Use only this many training examples, a stratified random sample that depends on --seed. Default: all."""
+
+    @property
+    def files(self) -> dict[str, tuple[str | None, str | None]]:
+        """The source and the label file of each set."""
+        return {
+            "train": (self.train, self.label_file),
+            "validation": (self.validation, self.validation_label_file),
+            "test": (self.test, self.test_label_file),
+        }

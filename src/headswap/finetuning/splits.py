@@ -62,11 +62,7 @@ def read_splits(recipe: FinetuneRecipe) -> LabelledSplits:
     """Read and check the labelled sets; all problems are reported in one error."""
     data, seed = recipe.data, recipe.training.seed
     assert data.train is not None
-    files = {
-        "train": (data.train, data.label_file),
-        "validation": (data.validation, data.validation_label_file),
-        "test": (data.test or own_test(data.train), data.test_label_file),
-    }
+    files = data.changed(test=data.test or own_test(data.train)).files
     for role, (source, label_file) in files.items():
         if label_file is not None and source is None:
             raise SettingError(f"{role}_label_file is given, but no {role} set. Pass --{role} too.")

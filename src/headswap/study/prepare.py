@@ -203,14 +203,9 @@ class _Preparation:
 
     def _read(self) -> dict[str, list[Example]]:
         data = self.recipe.data
-        files = {
-            "train": (data.train, data.label_file),
-            "validation": (data.validation, data.validation_label_file),
-            "test": (data.test, data.test_label_file),
-        }
         sets: dict[str, list[Example]] = {}
         collected = Collected()
-        for role, (source, label_file) in files.items():
+        for role, (source, label_file) in data.files.items():
             if source is not None:
                 with collected.trying():
                     sets[role] = read_labelled(
