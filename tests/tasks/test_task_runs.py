@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file
 
 import headswap as hs
-from headswap.baselines.registry import task_baselines
+from headswap.baselines.scores import task_baselines
 from headswap.bundle.bundle import Bundle
 from headswap.core.errors import InputError, SettingError
 from headswap.core.settings import load_recipe

@@ -17,6 +17,7 @@ from headswap.core.files import read_json
 from headswap.core.settings import problem_sentences
 from headswap.model.shape import BaseShape
 from headswap.model.text_model import ModelShape
+from headswap.registry import OBJECTIVES
 from headswap.tokens.tokenizer import Tokenizer
 
 FORMAT_VERSION = 1
@@ -34,6 +35,7 @@ def config_of(
     problem_type: str | None,
 ) -> dict[str, Any]:
     """The content of config.json."""
+    masks_tokens = objective in OBJECTIVES and OBJECTIVES.load(objective).masks_tokens
     config: dict[str, Any] = {
         "model_type": "headswap",
         "architectures": [use_of(shape).architecture],
@@ -43,7 +45,7 @@ def config_of(
         "direction": shape.direction,
         "is_decoder": shape.direction == "causal",
         "objective": objective,
-        **({"masking": masking.model_dump()} if objective.startswith("masked") else {}),
+        **({"masking": masking.model_dump()} if masks_tokens else {}),
         "head": shape.head,
         "pad_token_id": tokenizer.pad_id,
         "bos_token_id": tokenizer.sos_id,

@@ -151,7 +151,7 @@ def _check_texts(
 def _labelled(data: LabelledSettings) -> tuple[Any, dict[str, Any]]:
     """The task that the first set implies; each set, or the error that prevents reading it."""
     from headswap.core.errors import InputError
-    from headswap.tasks.registry import chosen_task, named_task
+    from headswap.tasks.choose import chosen_task, named_task
 
     files = {role: getattr(data, role) for role in ROLES if getattr(data, role) is not None}
     task = named_task(data.task)

@@ -43,7 +43,7 @@ def evaluate(
     from headswap.cli.display import print_json, start_messages
     from headswap.cli.scores import print_evaluation
     from headswap.inference.evaluate import score_language_model, score_task
-    from headswap.tasks.registry import task_of
+    from headswap.tasks.choose import task_of
     from headswap.training.device import Machine as Computer
 
     start_messages(quiet=flags.quiet)

@@ -44,7 +44,7 @@ def finetune(
     from headswap.cli.scores import print_comparison
     from headswap.cli.training_verb import run_verb
     from headswap.finetuning.finetune import finetune as finetune_run
-    from headswap.tasks.registry import named_task
+    from headswap.tasks.choose import named_task
 
     sections = {
         "data": data,

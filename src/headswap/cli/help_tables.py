@@ -10,7 +10,6 @@ ORDER = (
 )  # fmt: skip
 """The groups of a help page, from the first that a user needs to the last."""
 
-OUTPUT = ("out", "json", "quiet")
 RUN_OUTPUT = ("out", "config", "overwrite", "resume", "json", "quiet")
 COMMON: dict[str, tuple[str, ...]] = {
     "pretrain": (

@@ -6,7 +6,8 @@ from cyclopts import Group, Parameter
 
 from headswap.cli.flags import Adaptation, Model, Output, OutputFlags
 from headswap.finetuning.config import AdaptationSettings
-from headswap.model.shape import PRESET_VOCAB_SIZES, HeadName, HeadShape, ModelSettings
+from headswap.model.shape import PRESET_VOCAB_SIZES, HeadShape, ModelSettings
+from headswap.registry import HEADS, HeadName
 
 OfModel = Parameter(group=Group("Model"))
 
@@ -78,7 +79,7 @@ def params(
                 raise SettingError("--trainable needs a model with a head. Pass --head classify.")
         whole = None
         if head != "none":
-            labels = None if head == "lm" else 2 if head == "span" else num_labels or 2
+            labels = None if head == "lm" else HEADS.load(head).num_scores or num_labels or 2
             whole = ModelShape(base=shape, head=head, num_labels=labels, classifier=head_shape or HeadShape())
         account = _adapted(whole, adaptation) if whole and adaptation else count_parameters_of_shape(shape, whole)
         title = (

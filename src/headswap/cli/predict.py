@@ -66,7 +66,7 @@ def predict(
     from headswap.cli.display import print_json, start_messages
     from headswap.cli.texts import InputColumns, inputs_to_read
     from headswap.inference.predict import predict_texts
-    from headswap.tasks.registry import task_of
+    from headswap.tasks.choose import task_of
     from headswap.training.device import device_with
 
     start_messages(quiet=flags.quiet)

@@ -5,9 +5,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from headswap.core.settings import Settings
+from headswap.registry import TaskName
 
 DocumentUnit = Literal["auto", "line", "paragraph", "file"]
-TaskName = Literal["classify", "multilabel", "regress", "tag", "span"]
 
 
 class ReadSettings(Settings):
@@ -75,3 +75,12 @@ class LabelledSettings(ColumnSettings):
     num_train: Annotated[int, Field(ge=2)] | None = None
     """Use only this many training examples: a random sample, drawn with the seed and with the same share of each label.
     Default: all."""
+
+    @property
+    def files(self) -> dict[str, tuple[str | None, str | None]]:
+        """The source and the label file of each set."""
+        return {
+            "train": (self.train, self.label_file),
+            "validation": (self.validation, self.validation_label_file),
+            "test": (self.test, self.test_label_file),
+        }

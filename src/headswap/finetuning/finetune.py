@@ -8,9 +8,9 @@ predictions belong to the task (tasks/).
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
-from headswap.baselines.registry import task_baselines
+from headswap.baselines.scores import task_baselines
 from headswap.batches.labelled_rows import EncodedSet, ExampleBatches
 from headswap.batches.order import steps_per_epoch
 from headswap.bundle.bundle import Bundle
@@ -29,9 +29,8 @@ from headswap.inference.outputs import outputs_of
 from headswap.model.parameter_count import num_parameters
 from headswap.tasks.task import Task
 from headswap.training.checkpoint import Progress, best_folder, load_weights_in_place
-from headswap.training.observer import Observer
 from headswap.training.run_folder import RunFolder
-from headswap.training.runner import Context, Plan, run_steps, run_training
+from headswap.training.runner import Context, HowToRun, Plan, run_steps, run_training
 
 log = logging.getLogger("headswap")
 
@@ -41,10 +40,8 @@ def finetune(
     out: str | Path,
     config: str | Path | None = None,
     sections: Mapping[str, Settings | Mapping | None] | None = None,
-    overwrite: bool = False,
-    resume: bool = False,
-    observer: Observer | None = None,
     with_baselines: bool = True,
+    **how: Unpack[HowToRun],
 ) -> RunFolder:
     """Fine-tune with the settings of a recipe and of the given sections; return the run.
 
@@ -62,9 +59,7 @@ def finetune(
         lambda context: _Finetuning(recipe, context, with_baselines=with_baselines),
         out=out,
         reads=(recipe.model.base, recipe.tokenizer.tokenizer, data.train, data.validation, data.test),
-        overwrite=overwrite,
-        resume=resume,
-        observer=observer,
+        **how,
     )
 
 

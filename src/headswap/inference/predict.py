@@ -10,8 +10,8 @@ import torch
 from headswap.bundle.bundle import Bundle
 from headswap.core.errors import InputError, counted
 from headswap.inference.outputs import outputs_of
+from headswap.tasks.choose import task_of
 from headswap.tasks.predictions import Prediction
-from headswap.tasks.registry import task_of
 from headswap.tasks.task import length_of, with_state
 
 log = logging.getLogger("headswap")

@@ -19,8 +19,6 @@ Preset = Literal["lab", "small", "modern", "gpt2-small", "bert-base"]
 Direction = Literal["causal", "bidirectional"]
 Pooling = Literal["last", "mean", "first", "max", "mean+max", "weighted-mean"]
 FORMER_POOLINGS: dict[str, Pooling] = {"later": "weighted-mean"}
-HeadKind = Literal["lm", "classify", "tag", "span"]
-HeadName = Literal["none", "lm", "classify", "tag", "span"]
 
 Count = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(ge=0, lt=1)]

@@ -8,10 +8,9 @@ from headswap.batches.config import MaskingSettings
 from headswap.core.settings import Recipe, Settings, check_exclusive
 from headswap.data.config import ReadSettings
 from headswap.model.shape import ModelSettings, Share
+from headswap.registry import ObjectiveName
 from headswap.tokens.config import TokenizerSettings
 from headswap.training.config import MachineSettings, Positive, Steps, TrainingSettings
-
-ObjectiveName = Literal["causal", "masked", "masked+nsp", "masked+sop"]
 
 
 class PretrainTraining(TrainingSettings):

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -35,9 +35,8 @@ from headswap.tokens.cache import cached_store
 from headswap.tokens.store import TokenStore
 from headswap.training.checkpoint import Progress
 from headswap.training.compile import compile_layers, pays_off
-from headswap.training.observer import Observer
 from headswap.training.run_folder import RunFolder
-from headswap.training.runner import Context, Plan, run_steps, run_training
+from headswap.training.runner import Context, HowToRun, Plan, run_steps, run_training
 
 log = logging.getLogger("headswap")
 SAMPLE_TOKENS = 40
@@ -50,16 +49,14 @@ def pretrain(
     out: str | Path,
     config: str | Path | None = None,
     sections: Mapping[str, Settings | Mapping | None] | None = None,
-    overwrite: bool = False,
-    resume: bool = False,
-    observer: Observer | None = None,
+    **how: Unpack[HowToRun],
 ) -> RunFolder:
     """Pre-train a base with the settings of a recipe and of the given sections; return its run."""
     recipe = load_recipe(PretrainRecipe, Path(config) if config else None, sections)
     recipe.model.shape(
         vocab_size=1, max_length=recipe.training.max_length
     )  # an invalid shape is an error before any work
-    return _run(recipe, [recipe.tokenizer.tokenizer], new_base, out, overwrite, resume, observer)
+    return _run(recipe, [recipe.tokenizer.tokenizer], new_base, out, how)
 
 
 def adapt(
@@ -67,16 +64,14 @@ def adapt(
     out: str | Path,
     config: str | Path | None = None,
     sections: Mapping[str, Settings | Mapping | None] | None = None,
-    overwrite: bool = False,
-    resume: bool = False,
-    observer: Observer | None = None,
+    **how: Unpack[HowToRun],
 ) -> RunFolder:
     """Continue the pre-training of a base on a new corpus; return its run."""
     recipe = load_recipe(AdaptRecipe, Path(config) if config else None, sections)
     if recipe.model.base is None:
         raise SettingError("No base is given. Name the bundle or run folder of a pre-trained base.")
     reads = [recipe.model.base, recipe.model.reference]
-    return _run(recipe, reads, existing_base, out, overwrite, resume, observer)
+    return _run(recipe, reads, existing_base, out, how)
 
 
 def _run(
@@ -84,9 +79,7 @@ def _run(
     also_reads: Sequence[str | None],
     start: MakeStart,
     out: str | Path,
-    overwrite: bool,
-    resume: bool,
-    observer: Observer | None,
+    how: HowToRun,
 ) -> RunFolder:
     recipe.training.check()
     if not recipe.corpus.corpus:
@@ -98,9 +91,7 @@ def _run(
         lambda context: _Pretraining(recipe, start, context),
         out=out,
         reads=(*recipe.corpus.corpus, *also_reads),
-        overwrite=overwrite,
-        resume=resume,
-        observer=observer,
+        **how,
     )
 
 

@@ -26,7 +26,7 @@ from headswap.data.stratify import stratified_subset
 from headswap.finetuning.splits import own_test
 from headswap.study.config import ALL, StudyRecipe
 from headswap.study.row_files import CORPUS, ROLES, check_rows, corpus_digest, rows_digest, store_digest, write_rows
-from headswap.tasks.registry import chosen_task
+from headswap.tasks.choose import chosen_task
 from headswap.tokens.store import is_store
 
 log = logging.getLogger("headswap")
@@ -203,14 +203,9 @@ class _Preparation:
 
     def _read(self) -> dict[str, list[Example]]:
         data = self.recipe.data
-        files = {
-            "train": (data.train, data.label_file),
-            "validation": (data.validation, data.validation_label_file),
-            "test": (data.test, data.test_label_file),
-        }
         sets: dict[str, list[Example]] = {}
         collected = Collected()
-        for role, (source, label_file) in files.items():
+        for role, (source, label_file) in data.files.items():
             if source is not None:
                 with collected.trying():
                     sets[role] = read_labelled(

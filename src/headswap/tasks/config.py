@@ -1,6 +1,6 @@
 """Settings of fine-tuning that a task reads, and the names of metrics. Free of torch."""
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
@@ -8,10 +8,8 @@ from headswap.batches.config import Long
 from headswap.core.settings import Settings
 from headswap.model.shape import Count, Share
 
-MetricName = Literal[
-    "accuracy", "macro_f1", "micro_f1", "f1", "exact_match", "mse", "mae", "pearson", "spearman", "r2", "loss"
-]
 METRIC_TITLES = {
+    "accuracy": "accuracy",
     "macro_f1": "macro-F1",
     "micro_f1": "micro-F1",
     "f1": "F1",
@@ -21,8 +19,13 @@ METRIC_TITLES = {
     "pearson": "Pearson",
     "spearman": "Spearman",
     "r2": "R2",
+    "loss": "loss",
 }
-"""What metrics are called in tables, where that is not their name."""
+"""The metrics by which an epoch can be chosen, and what they are called in tables."""
+if TYPE_CHECKING:
+    MetricName = str
+else:
+    MetricName = Literal[tuple(METRIC_TITLES)]
 
 
 class TaskSettings(Settings):
