@@ -1,6 +1,7 @@
 """Baselines for a comparison of single runs: fitted to the same labels, if those can still be read."""
 
 import logging
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,7 @@ def add_baselines(study: StudyRuns) -> StudyRuns:
         cells.setdefault((run.labels, run.seed), run)
     found: list[ScoredRun] = []
     # As in a study, seeds with the same labels have the same baseline, whatever the order of the labels.
-    known: dict[tuple[str, frozenset[tuple[str, int]]], np.ndarray] = {}
+    known: dict[tuple[str, frozenset[tuple[str, int]]], tuple[np.ndarray, dict[str, Any]]] = {}
     for (labels, seed), run in sorted(cells.items()):
         splits = _splits(run)
         if splits is None:
@@ -38,14 +39,12 @@ def add_baselines(study: StudyRuns) -> StudyRuns:
         for name in CLASSIFY_BASELINES:
             key = name, frozenset((example.source, example.line) for example in train)
             if key not in known:
-                known[key], _ = CLASSIFY_BASELINES.load(name).probabilities(train, test, splits.labels)
-            predictions = Predictions(
-                known[key], run.predictions.targets, splits.labels, run.predictions.text_ids
-            )  # fmt: skip
+                known[key] = CLASSIFY_BASELINES.load(name).probabilities(train, test, splits.labels)
+            probabilities, chosen = known[key]
+            predictions = Predictions(probabilities, run.predictions.targets, splits.labels, run.predictions.text_ids)
+            result = {"seconds": 0.0, **chosen}
             found.append(
-                ScoredRun(
-                    name, run.budget, labels, seed, run.folder / name, predictions, {"seconds": 0.0}, [], run.rows
-                )
+                ScoredRun(name, run.budget, labels, seed, run.folder / name, predictions, result, [], run.rows)
             )
     study.runs += found
     study.arms = [*(name for name in CLASSIFY_BASELINES if any(run.arm == name for run in found)), *study.arms]
