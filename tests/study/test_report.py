@@ -137,7 +137,7 @@ def test_a_strange_name_of_an_arm_is_text_in_every_file(study_copy: Path) -> Non
     assert "<b>" not in page
     assert '<td class="arm">a|b, &lt;b&gt;' in page
     rows = [line for line in text.splitlines() if line.startswith(r'| a\|b, <b>"c" {{ d }} $_$ e')]
-    assert [line.replace(r"\|", "").count("|") for line in rows] == [4] + [7] * (len(rows) - 1)
+    assert [line.replace(r"\|", "").count("|") for line in rows] == [4] + [8] * (len(rows) - 1)
     assert len(rows) == 1 + 2 * 2, "the table, and two references at two budgets"
 
 
@@ -164,7 +164,7 @@ def test_label_worths_of_many_arms_are_a_table(tmp_path: Path) -> None:
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
     assert "- Pre-training at 100 labels: the label worth is 4" in text
     assert "The arm 'lora' at" not in text
-    (line,) = [line for line in text.splitlines() if line.startswith("| lora | 4 (")]
+    (line,) = [line for line in text.splitlines() if line.startswith("| lora, in labels of scratch | 4 (")]
     assert "; pays off above 0.2 s per label) | over 1" in line
     assert '<table id="worth">' in (tmp_path / "report.html").read_text(encoding="utf-8")
     without = synthetic_study({cell: values for cell, values in cells.items() if cell[0] != "pretrained"} | {
@@ -173,7 +173,7 @@ def test_label_worths_of_many_arms_are_a_table(tmp_path: Path) -> None:
     write_report(replace(without, arms=["scratch", "pretrained", "lora", "frozen", "gradual"]), tmp_path)
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
     assert "## Label worth" in text
-    assert "| frozen | 4 (" in text
+    assert "| frozen, in labels of scratch | 4 (" in text
     few = synthetic_study({cell: values for cell, values in cells.items() if cell[0] != "frozen"}, texts=runs.texts)
     write_report(few, tmp_path)
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
