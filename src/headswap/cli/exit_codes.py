@@ -4,7 +4,6 @@ Data goes to standard output, messages to standard error. Exit codes: 0 done, 1 
 interrupted. A mistake of the user becomes a sentence; a traceback is a bug of headswap.
 """
 
-import os
 import sys
 
 from cyclopts import App, CycloptsError
@@ -35,8 +34,7 @@ def run(argv: list[str]) -> int:
         if isinstance(leaving.__context__, BrokenPipeError):  # rich met it first, in a help page
             return 0
         raise
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads the rest: no further error
+    except BrokenPipeError:  # nobody reads the rest: no error
         return 0
     except (MemoryError, RuntimeError) as problem:
         if not _is_out_of_memory(problem):
@@ -63,6 +61,11 @@ def _undecodable(part: str) -> str | None:
         part.encode()
     except UnicodeEncodeError as problem:
         shown = part.encode("ascii", "backslashreplace").decode()
+        if (encoding := sys.getfilesystemencoding()).lower() not in ("utf-8", "utf8"):
+            return (
+                f"The argument {shown} cannot be read, because this environment encodes arguments as {encoding}. "
+                "Set the environment variable PYTHONUTF8=1, or LC_ALL=C.UTF-8."
+            )
         return (
             f"The argument {shown} contains U+{ord(part[problem.start]):04X}, which is not a character. "
             "Pass texts as UTF-8; rename a file or folder whose name is not UTF-8."
