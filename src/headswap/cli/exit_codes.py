@@ -4,6 +4,7 @@ Data goes to standard output, messages to standard error. Exit codes: 0 done, 1 
 interrupted. A mistake of the user becomes a sentence; a traceback is a bug of headswap.
 """
 
+import errno
 import sys
 
 from cyclopts import App, CycloptsError
@@ -14,12 +15,16 @@ from headswap.cli.main import complain
 from headswap.cli.wording import sentence_of, with_flags
 from headswap.core.errors import HeadswapError
 
+LINK_LOOP = "Symlink loop from"
+
 
 def run(argv: list[str]) -> int:
     """Run a verb; every failure that a user can fix becomes a sentence on standard error."""
     for part in argv:
         if problem := _undecodable(part):
             return complain(problem, 2)
+    if any(part == "--out=" or argv[at : at + 2] == ["--out", ""] for at, part in enumerate(argv)):
+        return complain("--out is empty. Give a name.", 2)
     app = make_app()
     try:
         if (page := asked_page(argv)) is not None and (not argv or argv[0] in (*HELP_FLAGS, *VERBS)):
@@ -37,6 +42,8 @@ def run(argv: list[str]) -> int:
     except BrokenPipeError:  # nobody reads the rest: no error
         return 0
     except (MemoryError, RuntimeError) as problem:
+        if str(problem).startswith(LINK_LOOP):  # of Path.resolve
+            return complain(f"{problem}. Remove the link, or give another path.", 2)
         if not _is_out_of_memory(problem):
             raise
         return complain("Out of memory. Pass fewer or shorter texts at a time, or use another --device.", 1)
@@ -44,7 +51,8 @@ def run(argv: list[str]) -> int:
         if problem.strerror is None:
             raise
         where = f"{problem.filename}: " if problem.filename else ""
-        return complain(f"{where}{problem.strerror}.", 1)
+        is_wrong_name = problem.errno in (errno.ELOOP, errno.ENAMETOOLONG)
+        return complain(f"{where}{problem.strerror}.", 2 if is_wrong_name else 1)
     return result if isinstance(result, int) and not isinstance(result, bool) else 0
 
 

@@ -72,5 +72,5 @@ class LabelledSettings(ColumnSettings):
     """File with the labels of a plain text validation set, one label per line. Default: none."""
     test_label_file: str | None = None
     """File with the labels of a plain text test set, one label per line. Default: none."""
-    num_train: Annotated[int, Field(ge=2)] | None = None
+    num_train: Annotated[int, Field(ge=2, le=10**8)] | None = None
     """Use only this many training examples, a stratified random sample that depends on --seed. Default: all."""

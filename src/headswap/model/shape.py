@@ -22,7 +22,8 @@ FORMER_POOLINGS: dict[str, Pooling] = {"later": "weighted-mean"}
 HeadKind = Literal["lm", "classify", "tag", "span"]
 HeadName = Literal["none", "lm", "classify", "tag", "span"]
 
-Count = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=1, le=10**8)]
+Layers = Annotated[int, Field(ge=1, le=10_000)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 
 
@@ -31,7 +32,7 @@ class BaseShape(Settings):
 
     vocab_size: Count
     hidden_size: Count
-    num_hidden_layers: Count
+    num_hidden_layers: Layers
     num_attention_heads: Count
     intermediate_size: Count
     max_position_embeddings: Count
@@ -140,7 +141,7 @@ class ShapeChanges(Settings):
 
     hidden_size: Count | None = None
     """Width of the base."""
-    num_hidden_layers: Count | None = None
+    num_hidden_layers: Layers | None = None
     """Number of layers."""
     num_attention_heads: Count | None = None
     """Number of attention heads per layer."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from headswap.batches.config import MaskingSettings
+from headswap.core.errors import InputError, listed
 from headswap.objectives.causal import CausalObjective
 from headswap.objectives.masked import MaskedObjective
 from headswap.objectives.objective import PretrainingObjective
@@ -19,4 +20,6 @@ PRETRAINING: dict[str, Callable[[Tokenizer, MaskingSettings], PretrainingObjecti
 
 def make_objective(name: str, tokenizer: Tokenizer, masking: MaskingSettings) -> PretrainingObjective:
     """The objective of this name; for the masked ones the tokenizer must have `<mask>` and `<sep>`."""
+    if name not in PRETRAINING:
+        raise InputError(f"The objective '{name}' is unknown. Known are {listed(PRETRAINING)}.")
     return PRETRAINING[name](tokenizer, masking)

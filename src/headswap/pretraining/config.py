@@ -9,7 +9,7 @@ from headswap.core.settings import Recipe, Settings, check_exclusive
 from headswap.data.config import ReadSettings
 from headswap.model.shape import ModelSettings, Share
 from headswap.tokens.config import TokenizerSettings
-from headswap.training.config import MachineSettings, Positive, Steps, TrainingSettings
+from headswap.training.config import Epochs, MachineSettings, Steps, TrainingSettings
 
 ObjectiveName = Literal["causal", "masked", "masked+nsp", "masked+sop"]
 
@@ -26,13 +26,13 @@ class PretrainTraining(TrainingSettings):
     layout: Literal["packed", "documents"] = "packed"
     """How documents become rows: packed concatenates them and cuts windows of equal length; documents puts one document
     in each row and truncates it at max_length, as in the lab."""
-    max_length: Annotated[int, Field(ge=2)] | None = None
+    max_length: Annotated[int, Field(ge=2, le=10**8)] | None = None
     """Maximum number of tokens per row. Default: the limit of the preset."""
-    num_train_epochs: Positive | None = None
+    num_train_epochs: Epochs | None = None
     """Number of passes over the corpus. Default: 1 if no other limit is given."""
     max_tokens: Steps | None = None
     """Stop after about this many training tokens."""
-    max_minutes: Positive | None = None
+    max_minutes: Annotated[float, Field(gt=0, le=1e7)] | None = None
     """Stop after about this many minutes. A short speed test before training converts them to a number of steps."""
     batch_size: Steps = 32
     """Rows per optimizer step, summed over all micro-batches and processes."""

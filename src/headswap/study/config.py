@@ -1,5 +1,6 @@
 """Settings of a study: arms, budgets, seeds, overlap check. Imports no torch."""
 
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
@@ -32,13 +33,13 @@ class StudySettings(Settings):
     a bundle folder, or a recipe."""
     budgets: tuple[str, ...] = ("100", "400", "1600", ALL)
     """Numbers of labels, including those for model selection; all is the whole training set."""
-    seeds: Count = 5
+    seeds: Annotated[int, Field(ge=1, le=1000)] = 5
     """Fine-tuning runs per arm and budget; each seed has its own labels, initialisation and order."""
     base_seeds: Count = 1
     """Pre-training runs per base; the seeds are distributed over them."""
-    num_test: Annotated[int, Field(ge=2)] | None = None
+    num_test: Annotated[int, Field(ge=2, le=10**8)] | None = None
     """Number of test examples to score on, a fixed stratified sample; by default all."""
-    max_length: Annotated[int, Field(ge=2)] | None = None
+    max_length: Annotated[int, Field(ge=2, le=10**8)] | None = None
     """Maximum length in tokens, for pre-training and fine-tuning."""
     metric: Literal["accuracy", "macro_f1"] = "accuracy"
     """Metric that arms are compared by."""
@@ -63,7 +64,7 @@ class StudySettings(Settings):
     @classmethod
     def _are_budgets(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for part in value:
-            if part != ALL and not (part.isdecimal() and int(part) >= FEWEST_LABELS):
+            if part != ALL and not (re.fullmatch(r"[0-9]{1,12}", part) and int(part) >= FEWEST_LABELS):
                 raise ValueError(f"budgets holds '{part}'; a budget is a number of labels (at least 2), or all")
         if not value:
             raise ValueError("budgets is empty; give at least one number of labels, or all")

@@ -28,6 +28,8 @@ TASKS: dict[TaskName, Task] = {
     "tag": TagTask(),
     "span": SpanTask(),
 }
+OUTPUTS: dict[TaskName, int] = {"regress": 1, "span": 2}
+"""The number of outputs of a head, for the tasks where it is fixed."""
 DEFAULT_TASK = TASKS["classify"]
 """The task where none is given or recorded."""
 
@@ -44,7 +46,14 @@ def task_of(bundle: Bundle) -> Task:
             f"{bundle.path or 'This bundle'} is a language model without a classification head. "
             f"Fine-tune it first (headswap finetune --base ...), or use headswap {bundle.verb}."
         )
-    return TASKS[bundle.task.task]
+    task = TASKS[bundle.task.task]
+    outputs = OUTPUTS.get(task.name, len(bundle.labels))
+    if task.head != bundle.model.shape.head or len(bundle.labels) != outputs:
+        raise InputError(
+            f"{bundle.path or 'This bundle'} has a head for {bundle.model.shape.head} with {len(bundle.labels)} "
+            f"outputs, which does not fit its task {task.name}. Restore config.json from a copy."
+        )
+    return task
 
 
 def chosen_task(data: LabelledSettings) -> Task:
