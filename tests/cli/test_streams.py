@@ -78,3 +78,13 @@ def test_an_argument_that_ascii_cannot_decode_is_a_sentence(shared: Path) -> Non
     done = shell(f"headswap predict {shared / 'classifier'} été", **ONLY_ASCII)
     assert done.returncode == 2
     assert "this environment encodes arguments as ascii. Set the environment variable PYTHONUTF8=1" in done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such names")
+def test_a_file_name_that_is_not_utf_8_is_read_and_shown_escaped(tmp_path: Path) -> None:
+    (tmp_path / "shelf").mkdir()
+    with open(os.path.join(os.fsencode(tmp_path), b"shelf", b"b\xff.txt"), "wb") as file:
+        file.write(b"a film\n\xe9\n")
+    done = shell(f"headswap tokenizer {tmp_path / 'shelf'} --out {tmp_path / 'tokenizer.json'}")
+    assert done.returncode == 2
+    assert r"b\udcff.txt, line 2: byte 0xE9 is not UTF-8" in done.stderr

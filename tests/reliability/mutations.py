@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 HUGE = "9" * 5000
-VALUES = (  # fmt: skip
+VALUES = (
     "null",
     "true",
     "false",
