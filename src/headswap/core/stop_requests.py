@@ -8,9 +8,9 @@ from contextlib import contextmanager
 
 def termination_signals() -> list[signal.Signals]:
     """SIGTERM, and SIGHUP, which a closed terminal sends, unless the process ignores it (`nohup`)."""
-    hangup = getattr(signal, "SIGHUP", None)  # Windows has none
-    is_heard = hangup is not None and signal.getsignal(hangup) is not signal.SIG_IGN
-    return [signal.SIGTERM, hangup] if is_heard else [signal.SIGTERM]
+    if not hasattr(signal, "SIGHUP") or signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # Windows has none
+        return [signal.SIGTERM]
+    return [signal.SIGTERM, signal.SIGHUP]
 
 
 @contextmanager
