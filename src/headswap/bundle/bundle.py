@@ -17,7 +17,7 @@ import torch
 
 from headswap.batches.config import MaskingSettings
 from headswap.bundle.card import TOKENS_TRAINED, card_text
-from headswap.bundle.config_json import config_of, shape_of, task_state_of
+from headswap.bundle.config_json import check_values, config_of, shape_of, task_state_of
 from headswap.bundle.task_state import TaskState
 from headswap.bundle.untrusted import CARD, CONFIG, GOLDEN, WEIGHTS, check_inside, check_size
 from headswap.bundle.uses import use_of
@@ -120,6 +120,12 @@ class Bundle:
                 f"{folder}: tokenizer.json is not the one this model was trained with (fingerprint "
                 f"{tokenizer.fingerprint}, the model's is {config.get('tokenizer_fingerprint')}). Restore the original."
             )
+        if tokenizer.vocab_size > shape.base.vocab_size:
+            raise InputError(
+                f"{folder}: tokenizer.json has ids up to {tokenizer.vocab_size - 1:,}, but the model knows only "
+                f"{shape.base.vocab_size:,} tokens ({CONFIG}). Restore both files from a copy."
+            )
+        check_values(config, folder / CONFIG)
         check_size(shape, folder)
         model = build_empty(shape)
         load_weights(model, folder / WEIGHTS, device=device)

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from headswap.batches.config import MaskingSettings
+from headswap.bundle.card import TOKENS_TRAINED
 from headswap.bundle.task_state import TaskState
 from headswap.bundle.uses import Use, use_of
 from headswap.core.errors import InputError, raise_problems
@@ -74,6 +75,24 @@ def read_use(file: Path) -> Use:
     """How the model of this config.json is used."""
     config = read_json(file)
     return use_of(shape_of(config, file), reads_pairs=task_state_of(config, file).reads_pairs)
+
+
+def check_values(config: dict[str, Any], origin: Path) -> None:
+    """Raise if an entry that is no part of the shape has a type that the rest of the package cannot use."""
+    problems = [
+        f"{origin}: {name} is not {what}. Restore the file from a copy."
+        for name, kind, what in (
+            ("objective", str, "a text"),
+            ("card", dict, "an object"),
+            ("masking", dict, "an object"),
+        )
+        if name in config and not isinstance(config[name], kind)
+    ]
+    card = config.get("card")
+    tokens = card.get(TOKENS_TRAINED) if isinstance(card, dict) else None
+    if tokens is not None and (type(tokens) is not int or tokens < 0):
+        problems.append(f"{origin}: '{TOKENS_TRAINED}' of the card is not a number. Restore the file from a copy.")
+    raise_problems(problems)
 
 
 def task_state_of(config: dict[str, Any], origin: Path) -> TaskState:

@@ -15,7 +15,7 @@ class TaskState(Settings):
 
     task: TaskName = "classify"
     """What is predicted."""
-    max_length: Annotated[int, Field(ge=2)] | None = None
+    max_length: Annotated[int, Field(ge=2, le=10**8)] | None = None
     """Longest sequence in tokens; the limit of the base if absent."""
     long: Long = "truncate"
     """What is done with texts longer than that."""

@@ -45,7 +45,7 @@ def embed(
     out
         NumPy file (.npy) to write, one row per text. Without it each vector is printed as one line of JSON.
     """
-    import numpy as np
+    from numpy.lib import format as npy
 
     from headswap.bundle.bundle import Bundle
     from headswap.cli.display import print_json, start_messages
@@ -73,8 +73,9 @@ def embed(
             print_json({"text": one, "vector": [round(float(value), 6) for value in vector]})
         return
     with atomic_file(out) as temporary:
-        with temporary.open("wb") as target:
-            np.save(target, vectors, allow_pickle=False)
+        with temporary.open("wb") as target:  # np.save reports a full disk without a reason
+            npy.write_array_header_1_0(target, npy.header_data_from_array_1_0(vectors))
+            target.write(vectors.data)
     if flags.json:
         print_json({"path": str(out), "num_texts": len(texts), "width": vectors.shape[1]})
     elif not flags.quiet:

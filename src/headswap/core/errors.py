@@ -4,6 +4,7 @@ An error message is a sentence: what is wrong with which value, where, what is a
 prints it without a traceback and exits with `exit_code`. Any other exception is a bug in headswap.
 """
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -86,7 +87,9 @@ def did_you_mean(given: str, allowed: Iterable[str]) -> str:
 def absent(path: str | Path, *, names: Iterable[str] = ()) -> str:
     """`x.txt does not exist.`, with a suggestion if a file in the same folder or one of `names` is similar."""
     path, names = Path(path), list(names)
-    folder = path.expanduser().parent
+    if path.is_symlink():
+        return f"{path} is a symbolic link to {os.readlink(path)}, which does not exist or leads back to itself."
+    folder = Path(os.path.expanduser(path)).parent
     if not folder.is_dir():
         return f"{path} does not exist; there is no folder {folder}.{did_you_mean(str(path), names)}"
     try:

@@ -130,7 +130,8 @@ def _json_object(text: str) -> tuple[dict[str, Any], str | None]:
     except RecursionError:
         return {}, "not valid JSON (nested too deeply)"
     except ValueError as problem:  # a number with thousands of digits, or a repeated key
-        return {}, f"not valid JSON ({problem})"
+        reason = "a number has too many digits" if "digits" in str(problem) else problem
+        return {}, f"not valid JSON ({reason})"
     if not isinstance(row, dict):
         return {}, f'{kind_of(row)}, but a JSON object such as {{"text": "..."}} is needed'
     return row, None

@@ -72,7 +72,7 @@ class LabelledSettings(ColumnSettings):
     """File with the labels of a validation set that is plain text, one label per line. Default: none."""
     test_label_file: str | None = None
     """File with the labels of a test set that is plain text, one label per line. Default: none."""
-    num_train: Annotated[int, Field(ge=2)] | None = None
+    num_train: Annotated[int, Field(ge=2, le=10**8)] | None = None
     """Use only this many training examples: a random sample, drawn with the seed and with the same share of each label.
     Default: all."""
 

@@ -30,7 +30,7 @@ FRESH_SECONDS = 2
 def cache_folder() -> Path:
     """$HEADSWAP_CACHE, or headswap/ in $XDG_CACHE_HOME, or in ~/.cache."""
     if own := os.environ.get("HEADSWAP_CACHE"):
-        return Path(own).expanduser()
+        return Path(os.path.expanduser(own))
     shared = os.environ.get("XDG_CACHE_HOME")
     return (Path(shared) if shared else Path.home() / ".cache") / "headswap"
 

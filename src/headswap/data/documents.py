@@ -114,7 +114,7 @@ def _plan(sources: Sequence[str]) -> list[str | Path]:
 
 
 def _files_of(source: str, problems: list[str]) -> list[Path]:
-    path = Path(source).expanduser()
+    path = Path(os.path.expanduser(source))
     if path.is_dir():
         files, num_unknown = _files_in(path)
         if not files:

@@ -7,6 +7,7 @@ named_sets.py; examples are sampled by stratify.py.
 """
 
 import math
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
@@ -158,7 +159,7 @@ def one_file(source: str) -> Path:
     """The path of a labelled set, which must be one existing file."""
     if source == "-":
         raise InputError("A labelled set cannot be read from standard input. Give a file.")
-    path = Path(source).expanduser()
+    path = Path(os.path.expanduser(source))
     if path.is_dir():
         raise InputError(f"{source} is a folder, but a labelled set is one file. Give a file.")
     if not path.exists():

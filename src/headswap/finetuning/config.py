@@ -22,7 +22,7 @@ from headswap.model.shape import (
 )
 from headswap.tasks.config import TaskSettings
 from headswap.tokens.config import TokenizerSettings
-from headswap.training.config import MachineSettings, Positive, Steps, TrainingSettings
+from headswap.training.config import Epochs, MachineSettings, Positive, Steps, TrainingSettings
 
 Unfreeze = Literal["at-once", "gradual"]
 
@@ -61,7 +61,7 @@ class AdaptationSettings(Settings):
 
     def model_post_init(self, _context: object) -> None:
         """Check `trainable`; top-N contains a number, so a Literal type cannot list its values."""
-        if not re.fullmatch(r"all|head|biases|lora|top-[1-9]\d*", self.trainable):
+        if not re.fullmatch(r"all|head|biases|lora|top-[1-9]\d{0,5}", self.trainable):
             raise SettingError(
                 f"trainable = '{self.trainable}' is not allowed: it is all, head, biases, lora, or top-N with a number "
                 f"of layers such as top-2.{did_you_mean(self.trainable, ('all', 'head', 'biases', 'lora'))}"
@@ -97,10 +97,10 @@ class AdaptationSettings(Settings):
 class FinetuneTraining(TaskSettings, TrainingSettings):
     """Settings of fine-tuning."""
 
-    max_length: Annotated[int, Field(ge=2)] | None = None
+    max_length: Annotated[int, Field(ge=2, le=10**8)] | None = None
     """Maximum number of tokens per text, including <sos>. Default: the limit of the base. The run logs which share of
     the tokens is cut off."""
-    num_train_epochs: Positive | None = None
+    num_train_epochs: Epochs | None = None
     """Number of passes over the training set. Default: as many as make about 3,400 steps, but at least 3 and at most
     20."""
     early_stopping_patience: Steps | None = None

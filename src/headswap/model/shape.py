@@ -20,7 +20,8 @@ Direction = Literal["causal", "bidirectional"]
 Pooling = Literal["last", "mean", "first", "max", "mean+max", "weighted-mean"]
 FORMER_POOLINGS: dict[str, Pooling] = {"later": "weighted-mean"}
 
-Count = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=1, le=10**8)]
+Layers = Annotated[int, Field(ge=1, le=10_000)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 
 
@@ -29,7 +30,7 @@ class BaseShape(Settings):
 
     vocab_size: Count
     hidden_size: Count
-    num_hidden_layers: Count
+    num_hidden_layers: Layers
     num_attention_heads: Count
     intermediate_size: Count
     max_position_embeddings: Count
@@ -137,7 +138,7 @@ class ShapeChanges(Settings):
 
     hidden_size: Count | None = None
     """Width of the base. Default: that of the preset."""
-    num_hidden_layers: Count | None = None
+    num_hidden_layers: Layers | None = None
     """Number of layers. Default: that of the preset."""
     num_attention_heads: Count | None = None
     """Number of attention heads per layer. Default: that of the preset."""

@@ -16,6 +16,7 @@ from torch import Tensor
 from headswap.batches.batch import Batch
 from headswap.batches.config import MaskingSettings
 from headswap.batches.windows import Layout
+from headswap.core.errors import InputError, listed
 from headswap.core.random_streams import Draws
 from headswap.kernels.chunked_loss import linear_cross_entropy_sum
 from headswap.model.heads import LanguageModelHead
@@ -99,6 +100,8 @@ class TokenObjective:
 
 def make_objective(name: str, tokenizer: Tokenizer, masking: MaskingSettings) -> PretrainingObjective:
     """The pre-training objective of this name."""
+    if name not in OBJECTIVES:
+        raise InputError(f"The objective '{name}' is unknown. Known are {listed(OBJECTIVES)}.")
     return OBJECTIVES.load(name)(tokenizer, masking)
 
 

@@ -10,7 +10,7 @@ from headswap.data.config import ReadSettings
 from headswap.model.shape import ModelSettings, Share
 from headswap.registry import ObjectiveName
 from headswap.tokens.config import TokenizerSettings
-from headswap.training.config import MachineSettings, Positive, Steps, TrainingSettings
+from headswap.training.config import Epochs, MachineSettings, Steps, TrainingSettings
 
 
 class PretrainTraining(TrainingSettings):
@@ -26,13 +26,13 @@ class PretrainTraining(TrainingSettings):
     layout: Literal["packed", "documents"] = "packed"
     """How documents become sequences: packed concatenates the documents and cuts the result into windows of equal
     length; documents makes one sequence per document and truncates it at max_length."""
-    max_length: Annotated[int, Field(ge=2)] | None = None
+    max_length: Annotated[int, Field(ge=2, le=10**8)] | None = None
     """Maximum number of tokens per sequence. Default: the limit of the preset."""
-    num_train_epochs: Positive | None = None
+    num_train_epochs: Epochs | None = None
     """Number of passes over the corpus. Default: 1 if no other limit is given."""
     max_tokens: Steps | None = None
     """Stop after about this many training tokens."""
-    max_minutes: Positive | None = None
+    max_minutes: Annotated[float, Field(gt=0, le=1e7)] | None = None
     """Stop after about this many minutes. A short speed test before training converts them to a number of steps."""
     batch_size: Steps = 32
     """Sequences of up to max_length tokens per optimizer step, summed over all micro-batches and processes."""
@@ -92,7 +92,7 @@ class AdaptTraining(PretrainTraining):
 
     objective: ObjectiveName | None = None  # type: ignore[assignment]
     """The objective of the base, which is also the default. Another objective is an error."""
-    max_length: Annotated[int, Field(ge=2)] | None = None
+    max_length: Annotated[int, Field(ge=2, le=10**8)] | None = None
     """Maximum number of tokens per sequence. Default: the limit of the base."""
     learning_rate: Positive | None = None
     """Peak learning rate. Default: half of the default for a new base of this width."""

@@ -4,6 +4,7 @@ An arm is a name of the table below, an installed base, a bundle folder, or a re
 the recipes of the training verbs, so an arm with an unknown setting is an error before anything is trained.
 """
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -103,7 +104,7 @@ def _arm(name: str) -> Arm:
         return Arm(
             name, start, _in_sections(name, pretrain, PretrainRecipe), _in_sections(name, finetune, FinetuneRecipe)
         )
-    path = Path(name).expanduser()
+    path = Path(os.path.expanduser(name))
     if path.suffix == ".toml":
         return _from_recipe(path)
     if path.is_dir():
@@ -157,7 +158,7 @@ def _from_recipe(path: Path) -> Arm:
         return Arm(name, "base", finetune=sections)
     if base == SCRATCH:
         return Arm(name, SCRATCH, finetune=sections)
-    place = base if is_boxed(base) else str(Path(base).expanduser().resolve())
+    place = base if is_boxed(base) else str(Path(os.path.expanduser(base)).resolve())
     return Arm(name, "bundle", finetune=sections, bundle=place)
 
 

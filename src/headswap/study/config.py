@@ -1,5 +1,6 @@
 """Settings of a study: arms, budgets, seeds, overlap check. Imports no torch."""
 
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
@@ -37,15 +38,15 @@ class StudySettings(Settings):
     budgets: tuple[str, ...] = ("100", "400", "1600", ALL)
     """Budgets: the numbers of labelled examples that a run may use, or all. From 200 on, 20 % of them (at most 2,000)
     are the validation set."""
-    seeds: Count = 5
+    seeds: Annotated[int, Field(ge=1, le=1000)] = 5
     """Number of runs per arm and budget. Each seed draws its own sample of labelled examples, which all arms share, and
     has its own initialisation and data order."""
     base_seeds: Count = 1
     """Number of bases that are pre-trained for each pre-trained arm, each with its own seed. The fine-tuning runs of
     the arm are divided among them."""
-    num_test: Annotated[int, Field(ge=2)] | None = None
+    num_test: Annotated[int, Field(ge=2, le=10**8)] | None = None
     """Number of test examples that are scored: a fixed sample with the same share of each label. Default: all."""
-    max_length: Annotated[int, Field(ge=2)] | None = None
+    max_length: Annotated[int, Field(ge=2, le=10**8)] | None = None
     """Maximum number of tokens per text, in pre-training and fine-tuning. Default: the limit of the preset."""
     primary_arm: str | None = None
     """Arm that the planned tests are about. Default: pretrained, otherwise the first arm that is neither a baseline nor
@@ -76,7 +77,7 @@ class StudySettings(Settings):
     @classmethod
     def _are_budgets(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for part in value:
-            if part != ALL and not (part.isdecimal() and int(part) >= FEWEST_LABELS):
+            if part != ALL and not (re.fullmatch(r"[0-9]{1,12}", part) and int(part) >= FEWEST_LABELS):
                 raise ValueError(f"budgets holds '{part}'; a budget is a number of labels (at least 2), or all")
         if not value:
             raise ValueError("budgets is empty; give at least one number of labels, or all")

@@ -5,6 +5,7 @@ every byte of a study that is already in the folder unchanged.
 """
 
 import logging
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -100,7 +101,7 @@ def _check_tokenizer(recipe: StudyRecipe) -> None:
     from headswap.tokens.tokenizer import Tokenizer
 
     if (named := recipe.tokenizer.tokenizer) is not None:
-        Tokenizer.load(named if is_boxed(named) else Path(named).expanduser())
+        Tokenizer.load(named if is_boxed(named) else Path(os.path.expanduser(named)))
 
 
 def _check_jobs(jobs: Iterable[Job]) -> None:

@@ -5,6 +5,7 @@ the jobs it needs, never of paths or machines. So the same job is found again af
 default makes new jobs and keeps the others. Nothing is run here (see executor.py).
 """
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -155,7 +156,7 @@ class _Planner:
         """The tokenizer that scratch arms and bases share, and the job that trains it."""
         named = self.recipe.tokenizer.tokenizer
         if named is not None:
-            return named if is_boxed(named) else str(Path(named).expanduser().resolve()), None
+            return named if is_boxed(named) else str(Path(os.path.expanduser(named)).resolve()), None
         sources = self.prepared.corpus
         if len(sources) == 1 and is_store(sources[0]):
             return sources[0], None

@@ -8,6 +8,7 @@ again. Paths are not saved, and rows that are used again are checked by their di
 import hashlib
 import json
 import logging
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -267,11 +268,11 @@ def _row(example: Example) -> dict[str, str]:
 
 def _absolute(sources: Sequence[str]) -> tuple[str, ...]:
     """Sources with absolute paths; names of data sets stay as they are."""
-    return tuple(str(Path(source).expanduser().resolve()) if _is_path(source) else source for source in sources)
+    return tuple(str(Path(os.path.expanduser(source)).resolve()) if _is_path(source) else source for source in sources)
 
 
 def _is_path(source: str) -> bool:
-    return Path(source).expanduser().exists() or any(sign in source for sign in "*?[")
+    return Path(os.path.expanduser(source)).exists() or any(sign in source for sign in "*?[")
 
 
 def _overlap_sentence(found: Overlap) -> str:

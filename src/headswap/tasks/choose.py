@@ -33,7 +33,14 @@ def task_of(bundle: Bundle) -> Task:
             f"{bundle.path or 'This bundle'} is a language model without a classification head. "
             f"Fine-tune it first (headswap finetune --base ...), or use headswap {bundle.verb}."
         )
-    return named_task(bundle.task.task)
+    task = named_task(bundle.task.task)
+    outputs = task.num_outputs or len(bundle.labels)
+    if task.head != bundle.model.shape.head or len(bundle.labels) != outputs:
+        raise InputError(
+            f"{bundle.path or 'This bundle'} has a head for {bundle.model.shape.head} with {len(bundle.labels)} "
+            f"outputs, which does not fit its task {task.name}. Restore config.json from a copy."
+        )
+    return task
 
 
 def chosen_task(data: LabelledSettings) -> Task:

@@ -52,6 +52,7 @@ class SpanTask(Task):
 
     name = "span"
     head = "span"
+    num_outputs = 2
     direction = "bidirectional"
     noun = "question"
     product = "question answerer"

@@ -67,6 +67,8 @@ class Task(ABC):
     """Hugging Face's `problem_type`, where it has one."""
     lists_labels: ClassVar[bool] = True
     """Whether the labels are names from the training set; otherwise they only name the outputs of the head."""
+    num_outputs: ClassVar[int | None] = None
+    """The number of outputs of its head, where it does not depend on the labels."""
     keeps_predictions: ClassVar[bool] = False
     """Whether a run saves its test predictions (predictions.npz), which `study` and `compare` need."""
 

@@ -20,13 +20,15 @@ import numpy as np
 import tokenizers
 
 from headswap.core.errors import InputError, absent, listed
-from headswap.core.files import atomic_file, has_entry, read_json
+from headswap.core.files import atomic_file, has_entry, parse_json, read_json
 from headswap.core.installed_bases import checked_base, is_boxed
 
 log = logging.getLogger("headswap")
 
 SPECIAL_TOKENS = ("<sos>", "<pad>", "<eos>", "<unk>", "<mask>", "<sep>")
 LAB_UNKNOWN = "<oov>"
+MOST_HOLES = 4
+"""Largest quotient of the ids and the entries of a vocabulary: the embedding has a row per id, used or not."""
 KINDS = {"BPE": "bpe", "Unigram": "unigram", "WordPiece": "wordpiece", "WordLevel": "word"}
 SENTENCE_END = re.compile(r"[.!?…][\"'»”’)\]]*\s+|\n\s*")
 
@@ -62,6 +64,11 @@ class Tokenizer:
         self._digest = hashlib.sha256(_canonical(content)).digest()
         vocabulary = self._hf.get_vocab(with_added_tokens=True)
         self.vocab_size = max(vocabulary.values(), default=-1) + 1
+        if self.vocab_size > MOST_HOLES * (len(vocabulary) + len(SPECIAL_TOKENS)):
+            raise InputError(
+                f"{origin} has the id {self.vocab_size - 1:,}, but its vocabulary has {len(vocabulary):,} entries. "
+                "Number the entries from 0 on, without holes."
+            )
         unknown = LAB_UNKNOWN if self.kind == "lab" else "<unk>"
         needed = ("<sos>", "<pad>", "<eos>", unknown)
         if missing := [name for name in needed if name not in vocabulary]:
@@ -268,8 +275,8 @@ def _find(path: Path) -> Path:
 
 def _parse(serialised: str, origin: str) -> dict[str, Any]:
     try:
-        content = json.loads(serialised)
-    except json.JSONDecodeError as problem:
+        content = parse_json(serialised)
+    except ValueError as problem:
         raise InputError(f"{origin} is not valid JSON ({problem}).") from None
     if not isinstance(content, dict):
         raise InputError(f"{origin} is not a tokenizer: it is JSON, but not an object.")

@@ -10,7 +10,8 @@ from headswap.model.shape import Share
 
 Positive = Annotated[float, Field(gt=0)]
 
-Steps = Annotated[int, Field(ge=1)]
+Epochs = Annotated[float, Field(gt=0, le=1e6)]
+Steps = Annotated[int, Field(ge=1, le=10**12)]
 DeviceName = Literal["auto", "cpu", "cuda"]
 FastName = Literal["auto", "off"]
 PrecisionName = Literal["auto", "fp32", "bf16"]
@@ -48,7 +49,7 @@ class TrainingSettings(Settings):
     """Peak learning rate. Default: depends on the width of the base and on how long it was pre-trained."""
     lr_scheduler_type: Literal["linear", "cosine", "constant"] = "linear"
     """Schedule after warm-up: linear or cosine decay to 0, or constant."""
-    warmup_steps: Annotated[float, Field(ge=0)] = 0.06
+    warmup_steps: Annotated[float, Field(ge=0, le=1e12)] = 0.06
     """Steps of linear warm-up; a value below 1 is a fraction of all steps."""
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
     """Weight decay of AdamW. Biases and norms are not decayed."""
@@ -60,7 +61,7 @@ class TrainingSettings(Settings):
     """epsilon of AdamW."""
     max_grad_norm: Positive | None = 1.0
     """Clip the gradient to at most this norm."""
-    seed: Annotated[int, Field(ge=0)] = 42
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 42
     """Seed of initialisation, data order and dropout."""
     save_steps: Steps | None = None
     """Save a checkpoint every N steps. Default: after an evaluation, if the last checkpoint is over a minute old."""
