@@ -8,6 +8,7 @@ named_sets.py; examples are sampled by stratify.py.
 
 import math
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
@@ -42,7 +43,7 @@ def one_label(value: Any) -> Parsed:
     label = label_of(value)
     if label is None:
         raise UnusableError(f"the label is {_label_problem(value)}")
-    return Parsed(label)
+    return Parsed(sys.intern(label))  # a set has few classes and many rows
 
 
 def several_labels(separator: str) -> Callable[[Any], Parsed]:
