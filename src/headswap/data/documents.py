@@ -19,7 +19,7 @@ from headswap.core.ownership import unique
 from headswap.data.columns import COLUMN_EXTENSIONS, Problems, read_rows, text_problem
 from headswap.data.config import ReadSettings
 from headswap.data.named_sets import is_named, list_datasets, read_named_documents
-from headswap.data.open_text import decode_lines, extension_of, log_once, pieces_of, read_lines
+from headswap.data.open_text import decode_lines, extension_of, irregular, log_once, pieces_of, read_lines
 from headswap.data.records import Document
 
 STDIN = "-"
@@ -108,6 +108,8 @@ def _plan(sources: Sequence[str]) -> list[str | Path]:
             plan[source] = source
             continue
         for path in _files_of(source, problems):
+            if problem := irregular(path):
+                problems.append(problem)
             plan.setdefault(path.resolve(), path)
     raise_problems(problems)
     return list(plan.values())

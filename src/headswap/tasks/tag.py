@@ -30,7 +30,7 @@ from headswap.tasks.config import TaskSettings
 from headswap.tasks.inputs import InputColumns, InputForm
 from headswap.tasks.predictions import Entity, TagsPrediction
 from headswap.tasks.task import Table, Task, f1_tables, length_of
-from headswap.tokens.tokenizer import PlacedIds
+from headswap.tokens.marks import PlacedIds
 
 
 @dataclass(frozen=True)
