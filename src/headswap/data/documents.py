@@ -63,6 +63,11 @@ def _has_columns(plan: Sequence[Path | str]) -> bool:
 
 def read_texts(source: str, *, text_column: str | None = None) -> list[str]:
     """All lines or rows of one file, including blank ones, so that predictions keep the order of the file."""
+    return list(stream_texts(source, text_column=text_column))
+
+
+def stream_texts(source: str, *, text_column: str | None = None) -> Iterator[str]:
+    """The same one by one; problems of rows are raised at the end."""
     files = find_files([source])
     if len(files) != 1:
         raise InputError(f"{source} matches {len(files)} files. Give one file.")
@@ -70,14 +75,14 @@ def read_texts(source: str, *, text_column: str | None = None) -> list[str]:
     if extension_of(path) not in COLUMN_EXTENSIONS:
         if text_column is not None:
             raise SettingError(f"text_column is '{text_column}', but {path} has no columns. Leave it out.")
-        return list(read_lines(path))
-    problems, texts = Problems(), []
+        yield from read_lines(path)
+        return
+    problems = Problems()
     for line, (value,) in read_rows(path, {"text_column": text_column or ReadSettings().text_column}, problems):
         if problem := text_problem(value):
             problems.add(f"{path}, line {line}: {problem}.")
-        texts.append(value if isinstance(value, str) else "")
+        yield value if isinstance(value, str) else ""
     problems.raise_found()
-    return texts
 
 
 def spool_stdin(folder: Path) -> Path:
