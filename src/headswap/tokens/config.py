@@ -7,6 +7,7 @@ from pydantic import Field
 from headswap.core.errors import SettingError
 from headswap.core.settings import Settings
 
+LARGEST_VOCABULARY = 10_000_000  # the package tokenizers reserves memory for this many entries
 TokenizerKind = Literal["bpe", "unigram", "wordpiece", "word"]
 
 
@@ -18,7 +19,7 @@ class TokenizerSettings(Settings):
     the lab's dict.txt. Default: a tokenizer is trained on the corpus."""
     kind: TokenizerKind = "bpe"
     """Kind of tokenizer to train: bpe (byte-level BPE), unigram, wordpiece, or word (whole words)."""
-    vocab_size: Annotated[int, Field(ge=64)] | None = None
+    vocab_size: Annotated[int, Field(ge=64, le=LARGEST_VOCABULARY)] | None = None
     """Vocabulary size to train, including special tokens. Default: depends on the size of the corpus."""
     lowercase: bool = False
     """Whether the tokenizer converts all text to lower case."""

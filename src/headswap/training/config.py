@@ -11,6 +11,7 @@ from headswap.model.shape import Share
 Positive = Annotated[float, Field(gt=0)]
 
 Steps = Annotated[int, Field(ge=1)]
+MOST_THREADS = 1024  # PyTorch crashes with many thousand
 DeviceName = Literal["auto", "cpu", "cuda"]
 FastName = Literal["auto", "off"]
 PrecisionName = Literal["auto", "fp32", "bf16"]
@@ -24,7 +25,7 @@ class MachineSettings(Settings):
     precision: PrecisionName = "auto"
     """Number format of matrix multiplications. auto uses bf16 on GPUs that support it. On CPUs that support it, auto
     uses bf16 for the training steps of bases of width 128 or more, and fp32 for evaluation. Otherwise auto is fp32."""
-    threads: Steps | None = None
+    threads: Annotated[int, Field(ge=1, le=MOST_THREADS)] | None = None
     """Number of CPU threads. Default: all cores. The same number of threads gives bit-identical results."""
     deterministic: bool = False
     """Use only deterministic CUDA kernels: bit-identical results, but slower. CPU runs are always deterministic."""
