@@ -1,4 +1,4 @@
-"""Row 10: peak memory and time of commands on large inputs, each in a process of its own.
+"""Row 10: peak memory and CPU time of commands on large inputs, each in a process of its own.
 
 Peak memory is the largest resident size of the child, from getrusage. The inputs are generated: short rows of invented
 words, of which 1 % repeat an earlier row and 1 % change one word of an earlier row.
@@ -7,7 +7,6 @@ words, of which 1 % repeat an earlier row and 1 % change one word of an earlier 
 import json
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,7 +23,8 @@ HEADSWAP = ("-m", "headswap")
 LAUNCHER = """
 import resource, subprocess, sys
 code = subprocess.call(sys.argv[1:], stdout=subprocess.DEVNULL)
-print(1024 * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(used.ru_utime + used.ru_stime, 1024 * used.ru_maxrss)
 sys.exit(code not in (0, 1))  # the doctor leaves with 1 where it finds problems
 """
 PREPARE = """
@@ -64,7 +64,7 @@ def _measured(folder: Path, size: int, classifier: Path, *, is_large: bool) -> M
         "doctor": (*HEADSWAP, "doctor", "--train", rows["train.csv"], "--test", rows["test.csv"]),
         "study preparation": ("-c", PREPARE, rows["train.csv"], rows["test.csv"], str(out)),
     }
-    measured = Measured(f"{size:,} short rows", "GB and seconds")
+    measured = Measured(f"{size:,} short rows", "GB and CPU seconds")
     for what, command in commands.items():
         seconds, peak = run(*command)
         measured.measures |= {f"{what}: GB": peak / GIGABYTE, f"{what}: seconds": seconds}
@@ -93,7 +93,7 @@ def _document(folder: Path, megabytes: int, *, is_large: bool) -> Measured:
         str(folder / "store"),
     )
     seconds, peak = run(*HEADSWAP, *command)
-    measured = Measured(f"a token store of one document of {megabytes} MB", "GB and seconds")
+    measured = Measured(f"a token store of one document of {megabytes} MB", "GB and CPU seconds")
     measured.measures = {"store: GB": peak / GIGABYTE, "store: seconds": seconds}
     measured.targets = [Target("store: GB", 0.5, is_most=True)] if is_large else []
     return measured
@@ -161,10 +161,9 @@ def make_classifier(folder: Path) -> Path:
 
 
 def run(*command: str) -> tuple[float, int]:
-    """Seconds and peak resident bytes of a Python process; a small process starts it, whose own size does not count."""
-    start = time.perf_counter()
+    """CPU seconds and peak resident bytes of a process, which a small process starts: a parent's size would count."""
     done = subprocess.run(new_python("-c", LAUNCHER, *new_python(*command)), capture_output=True, text=True)
-    seconds = time.perf_counter() - start
     if done.returncode:
         raise RuntimeError(f"{' '.join(command[:3])} failed: {done.stderr.strip()[-500:]}")
-    return seconds, int(done.stdout)
+    seconds, peak = done.stdout.split()
+    return float(seconds), int(peak)

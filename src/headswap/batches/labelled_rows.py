@@ -41,12 +41,12 @@ class Row:
 class Note(NamedTuple):
     """A remark about a set of examples: how many of something there are, and what about them."""
 
-    count: int
+    number: int
     noun: str
     remark: str
 
     def __str__(self) -> str:
-        return f"{counted(self.count, self.noun)} {self.remark}"
+        return f"{counted(self.number, self.noun)} {self.remark}"
 
 
 @dataclass(frozen=True)

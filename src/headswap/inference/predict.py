@@ -90,15 +90,15 @@ class _Summary:
         self.num_tokens += encoded.num_tokens
         self.num_truncated += encoded.num_truncated
         for note in encoded.notes:
-            self.notes[note.noun, note.remark] += note.count
+            self.notes[note.noun, note.remark] += note.number
 
     def log(self, max_length: int) -> None:
         """Log it."""
         if self.num_truncated:
             share = 100 * self.num_truncated / max(1, self.num_tokens)
             log.warning("%.1f %% of the tokens were cut off: the model reads at most %d per text.", share, max_length)
-        for (noun, remark), count in self.notes.items():
-            log.info("Input: %s.", Note(count, noun, remark))
+        for (noun, remark), number in self.notes.items():
+            log.info("Input: %s.", Note(number, noun, remark))
 
 
 def log_bf16_difference(half: Sequence[np.ndarray], full: Sequence[np.ndarray]) -> None:
