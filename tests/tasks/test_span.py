@@ -71,7 +71,7 @@ def test_an_answer_that_no_window_contains_completely_is_noted(tokenizer: Tokeni
     context = " ".join(["film"] * 60)
     example = SpanExample("q ?", context, (Answer(context, 0),), "x", 1)
     encoded = named_task("span").encode([example], tiny_bundle(tokenizer, "span", max_length=24))
-    assert any("1 answer not completely in any window" in note for note in encoded.notes)
+    assert any("1 answer not completely in any window" in str(note) for note in encoded.notes)
 
 
 def test_an_empty_answer_is_predicted_only_if_train_has_one(tokenizer: Tokenizer) -> None:

@@ -184,6 +184,16 @@ def test_a_changed_description_is_an_error_at_opening(store: TokenStore, change:
         TokenStore.open(store.folder)
 
 
+@pytest.mark.parametrize("dtype", ["<f2", "<i2", ">u2"])
+def test_a_type_of_the_same_size_that_no_store_has_is_an_error_at_opening(store: TokenStore, dtype: str) -> None:
+    file = store.folder / "store.json"
+    meta = json.loads(file.read_text())
+    meta["arrays"]["ids"]["dtype"] = dtype
+    file.write_text(json.dumps(meta))
+    with pytest.raises(InputError, match=r"gives ids.bin the type .*; it must be <u2 or <u4"):
+        TokenStore.open(store.folder)
+
+
 def test_a_folder_that_is_not_a_store_and_a_broken_description_are_errors(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is not a token store"):
         TokenStore.open(tmp_path)

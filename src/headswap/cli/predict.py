@@ -65,7 +65,7 @@ def predict(
     from headswap.bundle.bundle import Bundle
     from headswap.cli.display import print_json, start_messages
     from headswap.cli.texts import InputColumns, inputs_to_read
-    from headswap.inference.predict import predict_texts
+    from headswap.inference.predict import predict_stream
     from headswap.tasks.choose import task_of
     from headswap.training.device import device_with
 
@@ -75,7 +75,7 @@ def predict(
     columns = InputColumns(text_column, text_pair_column, tokens_column, question_column, context_column)
     second = {"text-pair": text_pair, "question": question}
     inputs = inputs_to_read(loaded.task, text, file, columns, second)
-    for prediction in predict_texts(loaded, inputs, precision=precision):
+    for prediction in predict_stream(loaded, inputs, precision=precision):
         if flags.json:
             print_json(prediction.as_json())
         else:

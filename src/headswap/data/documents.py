@@ -19,7 +19,7 @@ from headswap.core.ownership import unique
 from headswap.data.columns import COLUMN_EXTENSIONS, Problems, read_rows, text_problem
 from headswap.data.config import ReadSettings
 from headswap.data.named_sets import is_named, list_datasets, read_named_documents
-from headswap.data.open_text import decode_lines, extension_of, log_once, pieces_of, read_lines
+from headswap.data.open_text import decode_lines, extension_of, irregular, log_once, pieces_of, read_lines
 from headswap.data.records import Document
 
 STDIN = "-"
@@ -63,6 +63,11 @@ def _has_columns(plan: Sequence[Path | str]) -> bool:
 
 def read_texts(source: str, *, text_column: str | None = None) -> list[str]:
     """All lines or rows of one file, including blank ones, so that predictions keep the order of the file."""
+    return list(stream_texts(source, text_column=text_column))
+
+
+def stream_texts(source: str, *, text_column: str | None = None) -> Iterator[str]:
+    """The same one by one; problems of rows are raised at the end."""
     files = find_files([source])
     if len(files) != 1:
         raise InputError(f"{source} matches {len(files)} files. Give one file.")
@@ -70,14 +75,14 @@ def read_texts(source: str, *, text_column: str | None = None) -> list[str]:
     if extension_of(path) not in COLUMN_EXTENSIONS:
         if text_column is not None:
             raise SettingError(f"text_column is '{text_column}', but {path} has no columns. Leave it out.")
-        return list(read_lines(path))
-    problems, texts = Problems(), []
+        yield from read_lines(path)
+        return
+    problems = Problems()
     for line, (value,) in read_rows(path, {"text_column": text_column or ReadSettings().text_column}, problems):
         if problem := text_problem(value):
             problems.add(f"{path}, line {line}: {problem}.")
-        texts.append(value if isinstance(value, str) else "")
+        yield value if isinstance(value, str) else ""
     problems.raise_found()
-    return texts
 
 
 def spool_stdin(folder: Path) -> Path:
@@ -108,6 +113,8 @@ def _plan(sources: Sequence[str]) -> list[str | Path]:
             plan[source] = source
             continue
         for path in _files_of(source, problems):
+            if problem := irregular(path):
+                problems.append(problem)
             plan.setdefault(path.resolve(), path)
     raise_problems(problems)
     return list(plan.values())

@@ -10,7 +10,7 @@ from headswap.data.config import ReadSettings
 from headswap.model.shape import ModelSettings, Share
 from headswap.registry import ObjectiveName
 from headswap.tokens.config import TokenizerSettings
-from headswap.training.config import Epochs, MachineSettings, Steps, TrainingSettings
+from headswap.training.config import Epochs, MachineSettings, Positive, Steps, TrainingSettings
 
 
 class PretrainTraining(TrainingSettings):

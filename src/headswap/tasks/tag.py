@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from headswap.batches.labelled_rows import NOTHING, EncodedSet, Row, nothing
+from headswap.batches.labelled_rows import NOTHING, EncodedSet, Note, Row, nothing
 from headswap.batches.long_texts import home_windows, window_spans
 from headswap.bundle.bundle import Bundle
 from headswap.bundle.task_state import TaskState
-from headswap.core.errors import InputError, SettingError, counted
+from headswap.core.errors import InputError, SettingError
 from headswap.data.columns import COLUMN_EXTENSIONS
 from headswap.data.config import ColumnSettings
 from headswap.data.open_text import extension_of
@@ -30,7 +30,7 @@ from headswap.tasks.config import TaskSettings
 from headswap.tasks.inputs import InputColumns, InputForm
 from headswap.tasks.predictions import Entity, TagsPrediction
 from headswap.tasks.task import Table, Task, f1_tables, length_of
-from headswap.tokens.tokenizer import PlacedIds
+from headswap.tokens.marks import PlacedIds
 
 
 @dataclass(frozen=True)
@@ -89,9 +89,9 @@ class TagTask(Task):
             num_unread += len(example.tokens) - len(words)
         notes = []
         if num_long:
-            notes.append(f"{counted(num_long, 'sentence')} longer than {room + 1} tokens, read in windows")
+            notes.append(Note(num_long, "sentence", f"longer than {room + 1} tokens, read in windows"))
         if num_unread:
-            notes.append(f"{counted(num_unread, 'word')} without any token, scored as {OUTSIDE}")
+            notes.append(Note(num_unread, "word", f"without any token, scored as {OUTSIDE}"))
         return EncodedSet(examples, rows, num_tokens, 0, tuple(notes))
 
     def with_targets(self, encoded: EncodedSet, bundle: Bundle) -> EncodedSet:

@@ -12,6 +12,7 @@ Positive = Annotated[float, Field(gt=0)]
 
 Epochs = Annotated[float, Field(gt=0, le=1e6)]
 Steps = Annotated[int, Field(ge=1, le=10**12)]
+MOST_THREADS = 1024  # PyTorch crashes with many thousand
 DeviceName = Literal["auto", "cpu", "cuda"]
 FastName = Literal["auto", "off"]
 PrecisionName = Literal["auto", "fp32", "bf16"]
@@ -25,7 +26,7 @@ class MachineSettings(Settings):
     precision: PrecisionName = "auto"
     """Number format of matrix multiplications. auto means: on GPUs with bf16 support, bf16; on CPUs with bf16 support,
     bf16 for the training steps of bases of width 128 or more, and fp32 for all else; otherwise fp32."""
-    threads: Steps | None = None
+    threads: Annotated[int, Field(ge=1, le=MOST_THREADS)] | None = None
     """Number of CPU threads. Results are bit-identical only with the same number of threads. Default: one per core."""
     deterministic: bool = False
     """Use only deterministic CUDA kernels: results are bit-identical, but training is slower. CPU runs are always
