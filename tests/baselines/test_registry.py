@@ -63,3 +63,12 @@ def test_cached_baselines_are_listed_and_cleared_with_the_cache() -> None:
     assert [entry.kind for entry in list_cache()] == ["baselines"]
     clear_cache()
     assert list_cache() == []
+
+
+def test_a_linear_model_that_is_too_large_is_not_fitted_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headswap.baselines.tfidf.MANY_CLASSES", 1)
+    monkeypatch.setattr("headswap.baselines.tfidf.MOST_COEFFICIENTS", 30)
+    for _ in range(2):  # computed, then from the cache
+        found = task_baselines("classify", examples(20, 1), examples(10, 2))
+        assert found["majority"]["accuracy"] == 0.5
+        assert "2 classes x 20 texts are more than 30 numbers" in found["tfidf"]["not_fitted"]

@@ -18,7 +18,7 @@ from headswap.inference.generate.fill import Filled, Filler
 from headswap.inference.generate.generator import Generator
 from headswap.inference.predict import predict_texts
 from headswap.model.shape import Pooling
-from headswap.tasks.predictions import Prediction
+from headswap.tasks.predictions import LabelScores, Prediction
 from headswap.training.config import DeviceName, MachineSettings
 from headswap.training.device import Machine, device_of
 
@@ -70,9 +70,9 @@ class Model:
     def predict_proba(self, texts: Sequence[Any]) -> np.ndarray:
         """The probability of every label (columns, in the order of `labels`) for every text (rows)."""
         scores = [getattr(prediction, "scores", None) for prediction in self.predictions(texts)]
-        if not all(isinstance(row, dict) for row in scores):
+        rows = [one.row for one in scores if isinstance(one, LabelScores)]
+        if len(rows) < len(scores):
             raise InputError(f"{self.name} is {self.bundle.what}, which has no probability per label. Use predict().")
-        rows = [[row[label] for label in self.labels] for row in scores if isinstance(row, dict)]
         return np.array(rows, dtype=np.float64).reshape(len(rows), len(self.labels))
 
     @overload

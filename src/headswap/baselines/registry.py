@@ -11,7 +11,7 @@ from headswap.baselines.multilabel import most_frequent_labels, tfidf_labels
 from headswap.baselines.regress import mean_value, tfidf_ridge
 from headswap.baselines.span import nearest_sentence
 from headswap.baselines.tag import most_frequent_tags
-from headswap.baselines.tfidf import joined_text
+from headswap.baselines.tfidf import TooManyClassesError, joined_text
 from headswap.core.errors import InputError
 from headswap.core.files import read_json, write_json
 from headswap.data.content_hash import cache_folder
@@ -31,7 +31,10 @@ CACHE_KEYS = {"classify": f"baselines {CLASSIFY_VERSION}"}
 
 
 def task_baselines(task: str, train: Sequence[Any], test: Sequence[Any]) -> dict[str, Any]:
-    """The scores of a task's baselines; for the same examples they are computed once and then read from the cache."""
+    """The scores of a task's baselines; for the same examples they are computed once and then read from the cache.
+
+    A baseline that is too large to be fitted has the entry `not_fitted` with the reason instead of scores.
+    """
     baselines = BASELINES.get(task, {})
     if not baselines:
         return {}
@@ -41,7 +44,14 @@ def task_baselines(task: str, train: Sequence[Any], test: Sequence[Any]) -> dict
         for example in examples:
             digest.update(f"{joined_text(example)}\x1f{example.label}\x1e".encode())
     file = cache_folder() / "baselines" / f"{digest.hexdigest()[:32]}.json"
-    return cached_scores(file, lambda: {name: score(train, test) for name, score in baselines.items()})
+    return cached_scores(file, lambda: {name: _scores(score, train, test) for name, score in baselines.items()})
+
+
+def _scores(baseline: Baseline, train: Sequence[Any], test: Sequence[Any]) -> dict[str, Any]:
+    try:
+        return baseline(train, test)
+    except TooManyClassesError as problem:
+        return {"not_fitted": str(problem)}
 
 
 def cached_scores(file: Path, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:

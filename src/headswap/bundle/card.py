@@ -17,6 +17,7 @@ TOKENS_TRAINED = "tokens read"
 FORMER_KEY = "went " + "on from"  # of bundles that earlier versions adapted
 BASE_KEYS = ("base", "adapted from", FORMER_KEY)
 """The card's keys for the base that a model was made from."""
+MOST_LABELS = 50
 USE = """
 ## How to use it
 
@@ -58,7 +59,9 @@ def card_text(bundle: "Bundle") -> str:
     if shape.head != "lm":
         lines.append(f"- task: {bundle.task.task}")
     if bundle.labels:
-        lines.append(f"- labels: {', '.join(bundle.labels)}")
+        more = len(bundle.labels) - MOST_LABELS
+        shown = ", ".join(bundle.labels[:MOST_LABELS]) + (f" and {more:,} more" if more > 0 else "")
+        lines.append(f"- labels: {shown}")
     lines += ["", "## How it was made", ""]
     lines += [f"- {key}: {_shown(key, value)}" for key, value in bundle.card.items()] or ["- not recorded"]
     return "\n".join(lines) + "\n" + USE.format(verb=use.verb, arguments=use.arguments, call=use.call)

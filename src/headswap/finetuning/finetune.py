@@ -185,7 +185,7 @@ class _Finetuning:
                 result["truncated_shares"]["test"] = result["test"]["truncated_share"]
                 if self.with_baselines:
                     labelled = [*self.splits.train, *self.splits.validation]
-                    result["baselines"] = task_baselines(self.task.name, labelled, self.splits.test)
+                    result |= self._baselines(labelled)
             elif self.latest:
                 self.task.warn_of_problems(self.latest, role="validation" if len(self.validation) else "train")
             bundle.save(self.run.path / "bundle")
@@ -193,6 +193,15 @@ class _Finetuning:
             result["reload_check"] = check_reload(reader, bundle, self.run.path / "bundle", checked.rows)
         result |= progress.skipped_steps()
         self.run.write("result.json", result | self.machine.cost(progress.step, progress.tokens, progress.seconds))
+
+    def _baselines(self, labelled: Sequence[Any]) -> dict[str, Any]:
+        """The scores of the baselines; the reason for each that is too large to be fitted is logged and kept."""
+        found = task_baselines(self.task.name, labelled, self.splits.test)
+        skipped = {name: scores["not_fitted"] for name, scores in found.items() if "not_fitted" in scores}
+        for reason in skipped.values():
+            log.warning("%s", reason)
+        fitted = {name: scores for name, scores in found.items() if name not in skipped}
+        return {"baselines": fitted} | ({"baselines_not_fitted": skipped} if skipped else {})
 
     def _result(self, progress: Progress, best_epoch: float) -> dict[str, Any]:
         """The part of `result.json` that does not depend on the test set."""

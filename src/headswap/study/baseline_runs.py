@@ -5,6 +5,7 @@ import logging
 import numpy as np
 
 from headswap.baselines.classify import PROBABILITIES
+from headswap.baselines.tfidf import TooManyClassesError
 from headswap.core.errors import HeadswapError
 from headswap.core.files import read_json
 from headswap.core.settings import load_recipe
@@ -38,7 +39,11 @@ def add_baselines(study: StudyRuns) -> StudyRuns:
         for name, score in PROBABILITIES.items():
             key = name, frozenset((example.source, example.line) for example in train)
             if key not in known:
-                known[key], _ = score(train, test, splits.labels)
+                try:
+                    known[key], _ = score(train, test, splits.labels)
+                except TooManyClassesError as problem:
+                    study.prepared.setdefault("notes", []).append(str(problem))
+                    continue
             predictions = Predictions(
                 known[key], run.predictions.targets, splits.labels, run.predictions.text_ids
             )  # fmt: skip

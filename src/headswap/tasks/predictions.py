@@ -3,8 +3,40 @@
 Each has a short form (what `Model.predict` returns), an object for `--json`, and a line for the terminal.
 """
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
+
+import numpy as np
+
+
+def numbered(labels: Sequence[str]) -> dict[str, int]:
+    """The number of each label, in the order of `labels`."""
+    return {label: number for number, label in enumerate(labels)}
+
+
+class LabelScores(Mapping[str, float]):
+    """The score of every label for one text: a row of an array, read as a mapping from labels to numbers.
+
+    All predictions of a model share `numbers`; a dictionary per text would need a hundred times the memory.
+    """
+
+    __slots__ = ("numbers", "row")
+
+    def __init__(self, numbers: Mapping[str, int], row: np.ndarray) -> None:
+        self.numbers, self.row = numbers, row
+
+    def __getitem__(self, label: str) -> float:
+        return float(self.row[self.numbers[label]])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.numbers)
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,7 +44,7 @@ class LabelPrediction:
     """The label of a text and the score of every label."""
 
     label: str
-    scores: dict[str, float]
+    scores: LabelScores
 
     @property
     def short(self) -> str:
@@ -21,7 +53,7 @@ class LabelPrediction:
 
     def as_json(self) -> dict[str, Any]:
         """The object of `predict --json`."""
-        return {"label": self.label, "scores": self.scores}
+        return {"label": self.label, "scores": dict(self.scores)}
 
     def as_line(self) -> str:
         """The label and its score."""
@@ -33,7 +65,7 @@ class LabelsPrediction:
     """The labels whose score reaches their threshold, which may be none, and the score of every label."""
 
     labels: tuple[str, ...]
-    scores: dict[str, float]
+    scores: LabelScores
 
     @property
     def short(self) -> tuple[str, ...]:
@@ -42,7 +74,7 @@ class LabelsPrediction:
 
     def as_json(self) -> dict[str, Any]:
         """The object of `predict --json`."""
-        return {"labels": list(self.labels), "scores": self.scores}
+        return {"labels": list(self.labels), "scores": dict(self.scores)}
 
     def as_line(self) -> str:
         """The labels, and their scores in the same order."""
