@@ -125,7 +125,7 @@ def test_different_objectives_are_reported_as_not_comparable(study_copy: Path) -
 
 
 def test_a_strange_name_of_an_arm_is_text_in_every_file(study_copy: Path) -> None:
-    name = 'a|b, <b>"c" {{ d }} $_$\ne'
+    name = '=a|b, <b>"c" {{ d }} $_$\ne'
     runs = read_study(study_copy)
     runs.runs = [replace(run, arm=name if run.arm == "pretrained" else run.arm) for run in runs.runs]
     runs.arms = [name if arm == "pretrained" else arm for arm in runs.arms]

@@ -1,6 +1,7 @@
 """`Model`: a loaded model and everything that can be asked of it."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, overload
 
@@ -8,6 +9,7 @@ import numpy as np
 
 from headswap.api.inputs import PathName, Rows, as_inputs, as_labelled
 from headswap.bundle.bundle import Bundle
+from headswap.bundle.rename_labels import renamed_labels
 from headswap.core.errors import InputError
 from headswap.core.settings import validate
 from headswap.data.config import ColumnSettings
@@ -54,6 +56,10 @@ class Model:
     def card(self) -> Mapping[str, Any]:
         """How the model was made."""
         return self.bundle.card
+
+    def rename_labels(self, names: Mapping[str, str]) -> "Model":
+        """A model with other label names and the same weights: `{"neg": "negative"}`. `save` writes it as a bundle."""
+        return Model(replace(self.bundle, labels=renamed_labels(self.bundle, names)))
 
     def predict(self, texts: Sequence[Any]) -> list[Any]:
         """One prediction per input, by task: a label, labels, a value, the tags of its words, or the answer's text.

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headswap.bundle.uses import use_of
+from headswap.core.document_text import markdown
 from headswap.core.installed_bases import PREFIX
 from headswap.model.parameter_count import count_parameters
 
@@ -60,10 +61,12 @@ def card_text(bundle: "Bundle") -> str:
         lines.append(f"- task: {bundle.task.task}")
     if bundle.labels:
         more = len(bundle.labels) - MOST_LABELS
-        shown = ", ".join(bundle.labels[:MOST_LABELS]) + (f" and {more:,} more" if more > 0 else "")
+        shown = ", ".join(map(markdown, bundle.labels[:MOST_LABELS])) + (f" and {more:,} more" if more > 0 else "")
         lines.append(f"- labels: {shown}")
     lines += ["", "## How it was made", ""]
-    lines += [f"- {key}: {_shown(key, value)}" for key, value in bundle.card.items()] or ["- not recorded"]
+    lines += [f"- {markdown(key)}: {markdown(_shown(key, value))}" for key, value in bundle.card.items()] or [
+        "- not recorded"
+    ]
     return "\n".join(lines) + "\n" + USE.format(verb=use.verb, arguments=use.arguments, call=use.call)
 
 

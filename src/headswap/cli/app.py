@@ -37,6 +37,7 @@ VERB_GROUPS = {
     "Models": {
         "bases": "List the installed bases, which are used as box:NAME.",
         "params": "Count the parameters of a model.",
+        "labels": "List or rename the labels of a fine-tuned model.",
         "pack": "Pack a pre-trained base, so that it can be shipped as a Python package.",
     },
 }

@@ -35,5 +35,7 @@ def _escape_missing_characters() -> None:
 
 def complain(message: str, code: int) -> int:
     """Print an error on standard error; returns the exit code."""
-    print(f"headswap: {message}", file=sys.stderr)
+    from headswap.core.terminal_text import visible  # imported late: see main
+
+    print(f"headswap: {visible(message)}", file=sys.stderr)
     return code

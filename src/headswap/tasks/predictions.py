@@ -1,6 +1,7 @@
 """Predictions: what a fine-tuned model predicts for one input. One class per task.
 
-Each has a short form (what `Model.predict` returns), an object for `--json`, and a line for the terminal.
+Each has a short form (what `Model.predict` returns), an object for `--json`, and a line for the terminal, in which line
+breaks, tabs and control characters of labels and texts are escaped.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,6 +9,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+
+from headswap.core.terminal_text import one_line
 
 
 def numbered(labels: Sequence[str]) -> dict[str, int]:
@@ -57,7 +60,7 @@ class LabelPrediction:
 
     def as_line(self) -> str:
         """The label and its score."""
-        return f"{self.label}\t{self.scores[self.label]:.4f}"
+        return f"{one_line(self.label)}\t{self.scores[self.label]:.4f}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,8 @@ class LabelsPrediction:
 
     def as_line(self) -> str:
         """The labels, and their scores in the same order."""
-        return f"{', '.join(self.labels)}\t{', '.join(f'{self.scores[name]:.4f}' for name in self.labels)}"
+        names, scores = map(one_line, self.labels), (f"{self.scores[name]:.4f}" for name in self.labels)
+        return f"{', '.join(names)}\t{', '.join(scores)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +140,8 @@ class TagsPrediction:
 
     def as_line(self) -> str:
         """One line per word with its tag, then a blank line, as in a .conll file."""
-        return "".join(f"{token}\t{tag}\n" for token, tag in zip(self.tokens, self.tags, strict=True))
+        pairs = zip(self.tokens, self.tags, strict=True)
+        return "".join(f"{one_line(token)}\t{one_line(tag)}\n" for token, tag in pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +165,7 @@ class SpanPrediction:
     def as_line(self) -> str:
         """The answer, its offsets in the context, and its score."""
         offsets = f"{self.start}-{self.end}" if self.start is not None else "no answer"
-        return f"{self.answer}\t{offsets}\t{self.score:.4f}"
+        return f"{one_line(self.answer)}\t{offsets}\t{self.score:.4f}"
 
 
 Prediction = LabelPrediction | LabelsPrediction | ValuePrediction | TagsPrediction | SpanPrediction
