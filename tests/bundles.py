@@ -23,7 +23,7 @@ def make_bundle(tokenizer: Tokenizer, head: str = "classify", preset: str = "sma
 
 
 def edit_config(folder: Path, **changes: object) -> None:
-    """Change entries of config.json (None removes one) and write the manifest again, as for a bundle saved like this."""
+    """Change entries of config.json (None removes one) and write the manifest again."""
     config = json.loads((folder / "config.json").read_text(encoding="utf-8")) | changes
     kept = {name: value for name, value in config.items() if value is not None}
     (folder / "config.json").write_text(json.dumps(kept), encoding="utf-8")

@@ -41,7 +41,7 @@ def renamed_labels(bundle: Bundle, changes: Mapping[str, str]) -> tuple[str, ...
     if repeated := sorted({label for label in labels if labels.count(label) > 1}):
         former = [old for old, new in zip(bundle.labels, labels, strict=True) if new == repeated[0]]
         raise SettingError(
-            f"{listed(former)} would all be called '{repeated[0]}'. Two labels cannot have one name: choose another one."
+            f"{listed(former)} would all be called '{repeated[0]}'. Choose another name."
         )
     return labels
 

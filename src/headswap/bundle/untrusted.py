@@ -42,9 +42,8 @@ def check_sizes(shape: ModelShape, folder: Path) -> None:
             problems.append(f"{folder / CONFIG}: {setting} is {value:,}, but {tensor} in {WEIGHTS} has {found:,}.")
     found = len({match[1] for name in shapes if (match := LAYER.match(name))})
     if found != shape.base.num_hidden_layers:
-        problems.append(
-            f"{folder / CONFIG}: num_hidden_layers is {shape.base.num_hidden_layers:,}, but {WEIGHTS} has {found:,} layers."
-        )
+        value = shape.base.num_hidden_layers
+        problems.append(f"{folder / CONFIG}: num_hidden_layers is {value:,}, but {WEIGHTS} has {found:,} layers.")
     raise_problems(problems, hint="One of the two files is damaged or from another model. Restore both from a copy.")
 
 
@@ -70,6 +69,6 @@ def check_config_unchanged(folder: Path) -> None:
     saved = saved_sha256(folder, CONFIG)
     if saved is not None and saved != sha256_of_file(folder / CONFIG):
         raise InputError(
-            f"{folder / CONFIG} was changed after the bundle was saved: its SHA-256 differs from the one in {MANIFEST}. "
+            f"{folder / CONFIG} was changed after the bundle was saved: its SHA-256 differs from that in {MANIFEST}. "
             f"Restore it from a copy. To rename labels use: headswap labels {shlex.quote(str(folder))} OLD=NEW"
         )

@@ -1,4 +1,4 @@
-"""Text for a terminal: control characters become visible escapes, so that no text can move the cursor or run a sequence.
+"""Text for a terminal: control characters become visible escapes, so that no text can move the cursor.
 
 Labels, texts, file names and messages of other libraries may contain anything. Everything that is printed for people
 goes through `visible` (messages, which may have several lines) or `one_line` (answers and cells of tables). JSON is
