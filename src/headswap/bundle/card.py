@@ -19,6 +19,10 @@ FORMER_KEY = "went " + "on from"  # of bundles that earlier versions adapted
 BASE_KEYS = ("base", "adapted from", FORMER_KEY)
 """The card's keys for the base that a model was made from."""
 MOST_LABELS = 50
+MEMORISED = (
+    "A language model can emit text that it was trained on, word for word. Do not pass on a model that was trained on "
+    "text that must not be passed on."
+)
 USE = """
 ## How to use it
 
@@ -67,6 +71,8 @@ def card_text(bundle: "Bundle") -> str:
     lines += [f"- {markdown(key)}: {markdown(_shown(key, value))}" for key, value in bundle.card.items()] or [
         "- not recorded"
     ]
+    if shape.head == "lm":
+        lines += ["", "## Limits", "", MEMORISED]
     return "\n".join(lines) + "\n" + USE.format(verb=use.verb, arguments=use.arguments, call=use.call)
 
 

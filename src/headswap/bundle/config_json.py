@@ -13,6 +13,7 @@ from headswap.batches.config import MaskingSettings
 from headswap.bundle.task_state import TaskState
 from headswap.bundle.uses import use_of
 from headswap.core.errors import InputError, SettingError, raise_problems
+from headswap.core.local_paths import shared_name
 from headswap.core.settings import problem_sentences
 from headswap.model.shape import BaseShape
 from headswap.model.text_model import ModelShape
@@ -48,7 +49,7 @@ def config_of(
         "bos_token_id": tokenizer.sos_id,
         "eos_token_id": tokenizer.eos_id,
         "tokenizer_fingerprint": tokenizer.fingerprint,
-        "card": dict(card),
+        "card": {key: shared_name(value) if _is_absolute(value) else value for key, value in card.items()},
     }
     if shape.pair_head:
         config["pair_head"] = True
@@ -64,6 +65,10 @@ def config_of(
             "task": task.model_dump(mode="json", exclude_defaults=True) | {"task": task.task},
         }
     return config
+
+
+def _is_absolute(value: Any) -> bool:
+    return isinstance(value, str) and "\n" not in value and Path(value).is_absolute()
 
 
 def label_entries(labels: Sequence[str]) -> dict[str, Any]:

@@ -40,9 +40,7 @@ def renamed_labels(bundle: Bundle, changes: Mapping[str, str]) -> tuple[str, ...
     labels = tuple(changes.get(label, label) for label in bundle.labels)
     if repeated := sorted({label for label in labels if labels.count(label) > 1}):
         former = [old for old, new in zip(bundle.labels, labels, strict=True) if new == repeated[0]]
-        raise SettingError(
-            f"{listed(former)} would all be called '{repeated[0]}'. Choose another name."
-        )
+        raise SettingError(f"{listed(former)} would all be called '{repeated[0]}'. Choose another name.")
     return labels
 
 

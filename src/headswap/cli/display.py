@@ -167,20 +167,20 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
 
     The first column is never wrapped: it is often needed for the next command.
     """
-    columns, rows = [one_line(column) for column in columns], [[one_line(cell) for cell in row] for row in rows]
     if not sys.stdout.isatty():
         for row in (columns, *rows):
             print_line(*row)
         return
-    title = visible(title)
+    title, columns = visible(title), [one_line(column) for column in columns]
+    cells = [[one_line(cell) for cell in row] for row in rows]
     table = Table(title=title, title_justify="left", highlight=False)
     for number, column in enumerate(columns):
         table.add_column(column, justify="left" if number == 0 else "right", no_wrap=number == 0)
-    for row in rows:
-        table.add_row(*row)
+    for line in cells:
+        table.add_row(*line)
     console = plain_console()
     if table.__rich_measure__(console, console.options.update(max_width=WIDEST)).minimum > console.width:
-        _print_blocks(console, title, columns, rows)
+        _print_blocks(console, title, columns, cells)
     else:
         console.print(table)
 

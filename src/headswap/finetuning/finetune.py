@@ -16,6 +16,7 @@ from headswap.batches.order import steps_per_epoch
 from headswap.bundle.bundle import Bundle
 from headswap.bundle.task_state import TaskState
 from headswap.core.errors import SettingError, counted
+from headswap.core.local_paths import shared_name
 from headswap.core.settings import Settings, load_recipe
 from headswap.data.checks import findings_of, log_findings
 from headswap.defaults import FinetuningFacts, resolve_finetuning, resolve_start
@@ -97,7 +98,7 @@ class _Finetuning:
         self.machine.resolve_precision(base.hidden_size)
         self.max_length = recipe.training.max_length or base.max_position_embeddings
         training = recipe.training.changed(max_length=self.max_length)
-        card = {"base": recipe.model.base, "training examples": len(splits.train), "seed": training.seed}
+        card = self._card(training.seed)
         state = TaskState(
             task=self.task.name,
             max_length=self.max_length,
@@ -115,6 +116,16 @@ class _Finetuning:
         self.steps_per_epoch = steps_per_epoch(len(self.train.rows), training.batch_size)
         self.recipe, self.total_steps = resolve_finetuning(recipe.changed(training=training), self._facts())
         freeze(start.model, self.recipe.adaptation)
+
+    def _card(self, seed: int) -> dict[str, Any]:
+        """How the model is made; the base by its name and the checksum of its weights."""
+        checksum = self.start.checksums().get("base")
+        return {
+            "base": shared_name(str(self.recipe.model.base)),
+            **({"checksum of the base": checksum} if checksum else {}),
+            "training examples": len(self.splits.train),
+            "seed": seed,
+        }
 
     def _encoded(self, examples: Sequence[Any]) -> EncodedSet:
         return self.task.encode(examples, self.bundle)
@@ -208,7 +219,7 @@ class _Finetuning:
         return {
             "verb": "finetune",
             "task": self.task.name,
-            "base": str(self.recipe.model.base),
+            "base": shared_name(str(self.recipe.model.base)),
             "num_train": len(self.train),
             "num_validation": len(self.validation),
             "best_epoch": best_epoch,
