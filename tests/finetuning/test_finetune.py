@@ -63,7 +63,7 @@ def test_the_ledger_lists_every_tensor_of_the_base_as_kept(tiny_runs: Path) -> N
         "head.output.weight",
         "head.output.bias",
     }
-    assert ledger["source"] == str(tiny_runs / "base")
+    assert ledger["source"] == "base", "its name, without the folders of this machine"
 
 
 def test_the_validation_set_is_scored_before_the_first_step_and_after_every_epoch(tiny_classifier: hs.Run) -> None:
