@@ -69,3 +69,12 @@ def test_damaged_baselines_in_the_cache_are_computed_again(tmp_path: Path, conte
     (file,) = (tmp_path / "cache" / "baselines").iterdir()
     file.write_bytes(content)
     assert task_baselines("classify", train, test) == before
+
+
+def test_a_linear_model_that_is_too_large_is_not_fitted_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headswap.baselines.tfidf.MANY_CLASSES", 1)
+    monkeypatch.setattr("headswap.baselines.tfidf.MOST_COEFFICIENTS", 30)
+    for _ in range(2):  # computed, then from the cache
+        found = task_baselines("classify", examples(20, 1), examples(10, 2))
+        assert found["majority"]["accuracy"] == 0.5
+        assert "2 classes x 20 texts are more than 30 numbers" in found["tfidf"]["not_fitted"]

@@ -125,18 +125,20 @@ def test_different_objectives_are_reported_as_not_comparable(study_copy: Path) -
 
 
 def test_a_strange_name_of_an_arm_is_text_in_every_file(study_copy: Path) -> None:
-    name = 'a|b, <b>"c" {{ d }} $_$\ne'
+    name = '=a|b, <b>"c" {{ d }} $_$\ne'
     runs = read_study(study_copy)
     runs.runs = [replace(run, arm=name if run.arm == "pretrained" else run.arm) for run in runs.runs]
     runs.arms = [name if arm == "pretrained" else arm for arm in runs.arms]
     runs.bases[name] = runs.bases.pop("pretrained")
     write_report(runs, study_copy)
     with (study_copy / "results.csv").open(encoding="utf-8", newline="") as file:
-        assert sum(row["arm"] == name for row in csv.DictReader(file)) == 6
+        assert sum(row["arm"] == f"'{name}" for row in csv.DictReader(file)) == 6, "a text, not a formula"
     page, text = ((study_copy / file).read_text(encoding="utf-8") for file in ("report.html", "report.md"))
     assert "<b>" not in page
-    assert '<td class="arm">a|b, &lt;b&gt;' in page
-    rows = [line for line in text.splitlines() if line.startswith(r'| a\|b, <b>"c" {{ d }} $_$ e')]
+    assert '<td class="arm">=a|b, &lt;b&gt;' in page
+    assert "<b>" not in text
+    assert name in json.loads((study_copy / "results.json").read_text(encoding="utf-8"))["arms"], "JSON is exact"
+    rows = [line for line in text.splitlines() if line.startswith(r'| =a\|b, &lt;b&gt;"c" {{ d }} $_$ e')]
     assert [line.replace(r"\|", "").count("|") for line in rows] == [4] + [8] * (len(rows) - 1)
     assert len(rows) == 1 + 2 * 2, "the table, and two references at two budgets"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from headswap.baselines.tfidf import MAX_FOLDS, SOLVER, TOLERANCE, joined_text, tfidf_features
+from headswap.baselines.tfidf import MAX_FOLDS, SOLVER, TOLERANCE, check_size, joined_text, tfidf_features
 from headswap.data.records import Example
 
 STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
@@ -41,7 +41,7 @@ def majority_probabilities(
     counts = Counter(example.label for example in train)
     shares = np.array([counts[label] for label in labels]) / len(train)
     chosen = {"label": labels[int(shares.argmax())], "cross_validation": float(shares.max())}
-    return np.tile(shares, (len(test), 1)), chosen
+    return np.broadcast_to(shares, (len(test), len(labels))), chosen
 
 
 def tfidf_probabilities(
@@ -53,10 +53,12 @@ def tfidf_probabilities(
     from threadpoolctl import threadpool_limits
 
     truth = [example.label for example in train]
+    check_size(len(set(truth)), len(truth), what="texts")
     folds = min(MAX_FOLDS, min(Counter(truth).values()))
     strength, best = 1.0, None
     with threadpool_limits(1):  # several runs at a time would compete for threads
         features, test_features = tfidf_features([example.text for example in train], [one.text for one in test])
+        check_size(len(set(truth)), features.shape[1], what="features")
         models = {C: LogisticRegression(C=C, solver=SOLVER, tol=TOLERANCE, max_iter=1_000) for C in STRENGTHS}
         if folds >= 2:
             splitter = StratifiedKFold(folds, shuffle=True, random_state=0)
@@ -66,7 +68,8 @@ def tfidf_probabilities(
         model = models[strength].fit(features, truth)
         found = model.predict_proba(test_features)
     probabilities = np.zeros((len(test), len(labels)))
-    probabilities[:, [list(labels).index(str(label)) for label in model.classes_]] = found
+    numbers = {label: number for number, label in enumerate(labels)}
+    probabilities[:, [numbers[str(label)] for label in model.classes_]] = found
     return probabilities, {"C": strength, "cross_validation": best}
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from headswap.baselines.classify import VERSION as CLASSIFY_VERSION
-from headswap.baselines.tfidf import joined_text
+from headswap.baselines.tfidf import TooManyClassesError, joined_text
 from headswap.core.errors import InputError
 from headswap.core.files import read_json, write_json
 from headswap.data.content_hash import cache_folder
@@ -21,7 +21,10 @@ CACHE_KEYS = {"classify": f"baselines {CLASSIFY_VERSION}"}
 
 
 def task_baselines(task: str, train: Sequence[Any], test: Sequence[Any]) -> dict[str, Any]:
-    """The scores of a task's baselines; for the same examples they are computed once and then read from the cache."""
+    """The scores of a task's baselines; for the same examples they are computed once and then read from the cache.
+
+    A baseline that is too large to be fitted has the entry `not_fitted` with the reason instead of scores.
+    """
     baselines = BASELINES.get(task)
     if not baselines:
         return {}
@@ -40,6 +43,13 @@ def task_baselines(task: str, train: Sequence[Any], test: Sequence[Any]) -> dict
         or set(kept) != set(baselines)
         or not all(isinstance(one, dict) for one in kept.values())
     ):
-        kept = {name: baselines.load(name)(train, test) for name in baselines}
+        kept = {name: _scores(baselines.load(name), train, test) for name in baselines}
         write_json(file, kept)
     return kept
+
+
+def _scores(baseline: Baseline, train: Sequence[Any], test: Sequence[Any]) -> dict[str, Any]:
+    try:
+        return baseline(train, test)
+    except TooManyClassesError as problem:
+        return {"not_fitted": str(problem)}

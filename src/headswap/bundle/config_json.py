@@ -13,8 +13,9 @@ from headswap.batches.config import MaskingSettings
 from headswap.bundle.card import TOKENS_TRAINED
 from headswap.bundle.task_state import TaskState
 from headswap.bundle.uses import Use, use_of
-from headswap.core.errors import InputError, raise_problems
+from headswap.core.errors import InputError, SettingError, raise_problems
 from headswap.core.files import read_json
+from headswap.core.local_paths import shared_name
 from headswap.core.settings import problem_sentences
 from headswap.model.shape import BaseShape
 from headswap.model.text_model import ModelShape
@@ -52,7 +53,7 @@ def config_of(
         "bos_token_id": tokenizer.sos_id,
         "eos_token_id": tokenizer.eos_id,
         "tokenizer_fingerprint": tokenizer.fingerprint,
-        "card": dict(card),
+        "card": {key: shared_name(value) if _is_absolute(value) else value for key, value in card.items()},
     }
     if shape.pair_head:
         config["pair_head"] = True
@@ -63,8 +64,7 @@ def config_of(
             config["problem_type"] = problem_type
         config |= {
             "num_labels": len(labels),
-            "id2label": {str(index): label for index, label in enumerate(labels)},
-            "label2id": {label: index for index, label in enumerate(labels)},
+            **label_entries(labels),
             "classifier": shape.classifier.model_dump(),
             "task": task.model_dump(mode="json", exclude_defaults=True) | {"task": task.task},
         }
@@ -74,7 +74,9 @@ def config_of(
 def read_use(file: Path) -> Use:
     """How the model of this config.json is used."""
     config = read_json(file)
-    return use_of(shape_of(config, file), reads_pairs=task_state_of(config, file).reads_pairs)
+    shape = shape_of(config, file)
+    state = task_state_of(config, file, longest=shape.base.max_position_embeddings)
+    return use_of(shape, reads_pairs=state.reads_pairs)
 
 
 def check_values(config: dict[str, Any], origin: Path) -> None:
@@ -95,7 +97,19 @@ def check_values(config: dict[str, Any], origin: Path) -> None:
     raise_problems(problems)
 
 
-def task_state_of(config: dict[str, Any], origin: Path) -> TaskState:
+def _is_absolute(value: Any) -> bool:
+    return isinstance(value, str) and "\n" not in value and Path(value).is_absolute()
+
+
+def label_entries(labels: Sequence[str]) -> dict[str, Any]:
+    """The entries of config.json that name the labels."""
+    return {
+        "id2label": {str(index): label for index, label in enumerate(labels)},
+        "label2id": {label: index for index, label in enumerate(labels)},
+    }
+
+
+def task_state_of(config: dict[str, Any], origin: Path, *, longest: int) -> TaskState:
     """How the model is used; a bundle without this entry is a classifier or a language model."""
     values = config.get("task", {})
     if not isinstance(values, dict):
@@ -107,6 +121,8 @@ def task_state_of(config: dict[str, Any], origin: Path) -> TaskState:
         raise
     if state.thresholds and len(state.thresholds) != config.get("num_labels"):
         raise InputError(f"{origin}: {len(state.thresholds)} thresholds for {config.get('num_labels')} labels.")
+    if state.max_length is not None and state.max_length > longest:
+        raise InputError(f"{origin}: task.max_length is {state.max_length:,}, but the base reads at most {longest:,}.")
     return state
 
 
@@ -134,6 +150,8 @@ def shape_of(config: dict[str, Any], origin: Path) -> ModelShape:
     except ValidationError as problems:
         raise_problems(problem_sentences(problems, ModelShape, origin=str(origin)))
         raise
+    except SettingError as problem:  # widths that do not fit together
+        raise InputError(f"{origin}: {problem}") from None
     if has_labels and (
         not isinstance(shape.num_labels, int) or not _are_labels(config.get("id2label"), shape.num_labels)
     ):
@@ -143,7 +161,7 @@ def shape_of(config: dict[str, Any], origin: Path) -> ModelShape:
 
 def _are_labels(names: Any, count: int) -> bool:
     """Whether `id2label` of a config names each of `count` labels once."""
-    if not isinstance(names, dict) or set(names) != {str(index) for index in range(count)}:
+    if not isinstance(names, dict) or len(names) != count or set(names) != {str(index) for index in range(count)}:
         return False
     labels = list(names.values())
     return all(isinstance(label, str) for label in labels) and len(set(labels)) == count

@@ -37,6 +37,7 @@ VERB_GROUPS = {
     "Models": {
         "bases": "List the installed bases, which other verbs accept as box:NAME.",
         "params": "Count the parameters of a model.",
+        "labels": "List or rename the labels of a fine-tuned model.",
         "pack": "Prepare a pre-trained base for publication as a Python package.",
     },
 }

@@ -197,20 +197,21 @@ def _base(tokenizer: str | None, preset: Preset | None, vocab_size: int | None) 
 
 
 def _print(report: dict[str, Any]) -> None:
+    from headswap.cli.display import print_text
     from headswap.core.errors import counted
 
     for check in report.get("checks", []):
-        print(f"{'ok' if check['is_sound'] else 'PROBLEM':8} {check['name']}: {check['message']}")
+        print_text(f"{'ok' if check['is_sound'] else 'PROBLEM':8} {check['name']}: {check['message']}")
     for name, one in report.get("sets", {}).items():
-        print(f"{name}: {_summary(one)}")
+        print_text(f"{name}: {_summary(one)}")
     order = {"problem": 0, "warning": 1, "note": 2}
     findings = sorted(report.get("findings", []), key=lambda finding: order[finding["level"]])
     for finding in findings:
         level = finding["level"].upper() if finding["level"] == "problem" else finding["level"]
-        print(f"{level:8} {finding['set']}: {finding['message']}")
+        print_text(f"{level:8} {finding['set']}: {finding['message']}")
     warnings = sum(finding["level"] == "warning" for finding in findings)
     verdict = counted(report["problems"], "problem") if report["problems"] else "no problems"
-    print(f"Verdict: {verdict}{', ' + counted(warnings, 'warning') if warnings else ''}.")
+    print_text(f"Verdict: {verdict}{', ' + counted(warnings, 'warning') if warnings else ''}.")
 
 
 def _summary(one: dict[str, Any]) -> str:

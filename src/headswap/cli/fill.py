@@ -39,7 +39,7 @@ def fill(
     from dataclasses import asdict
 
     from headswap.bundle.bundle import Bundle
-    from headswap.cli.display import print_json, start_messages
+    from headswap.cli.display import print_json, print_line, start_messages
     from headswap.cli.texts import texts_to_read
     from headswap.core.errors import SettingError
     from headswap.inference.generate.fill import Filler
@@ -56,7 +56,7 @@ def fill(
             masks = [[asdict(candidate) for candidate in candidates] for candidates in filled.masks]
             print_json({"prompt": filled.prompt, "text": filled.text, "masks": masks})
             continue
-        print(filled.text)
+        print_line(filled.text)
         for number, candidates in enumerate(filled.masks, 1):
             shown = ", ".join(f"{candidate.token.strip()} {candidate.score:.3f}" for candidate in candidates)
-            print(f"  mask {number}: {shown}")
+            print_line(f"  mask {number}: {shown}")

@@ -34,5 +34,7 @@ def _interrupt(_number: int, _frame: object) -> NoReturn:
 
 def complain(message: str, code: int) -> int:
     """Print an error on standard error; returns the exit code."""
-    print(f"headswap: {message}", file=sys.stderr)
+    from headswap.core.terminal_text import visible  # imported late: see main
+
+    print(f"headswap: {visible(message)}", file=sys.stderr)
     return code

@@ -7,8 +7,9 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from headswap.cli.display import print_table
+from headswap.cli.display import print_table, print_text
 from headswap.core.errors import counted
+from headswap.core.terminal_text import visible
 from headswap.study.chart_files import spark_line
 from headswap.study.charts import mean_curve
 from headswap.study.estimate import Preflight
@@ -59,7 +60,7 @@ class JobDisplay(Watcher):
         self.updated = time.monotonic()
         if running:
             names = ", ".join(f"{job.name}{_epoch(job)}" for job in running)
-            self.status.update(Text(names))  # a plain string would be parsed as markup
+            self.status.update(Text(visible(names)))  # a plain string would be parsed as markup
         else:
             self.status.stop()
 
@@ -101,9 +102,9 @@ def print_results(results: dict[str, Any], *, out: Path | None) -> None:
         title += f"\nBars: {split} accuracy per epoch with {largest:,} labels"
     print_table(title, columns, rows)
     for sentence in [*results["headline"], *results["caveats"]]:
-        print(sentence)
+        print_text(sentence)
     if out is not None:
-        print(f"Report: {out}/report.html (also report.md, results.csv, results.json, figures/).")
+        print_text(f"Report: {out}/report.html (also report.md, results.csv, results.json, figures/).")
 
 
 def _cell(cell: dict[str, Any] | None) -> str:

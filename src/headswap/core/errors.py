@@ -11,6 +11,8 @@ from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
 
+from headswap.core.terminal_text import one_line
+
 MOST_PROBLEMS_SHOWN = 10
 MOST_NEIGHBOURS = 2_000
 MOST_MEANT = 3
@@ -109,7 +111,7 @@ def counted(number: int, noun: str) -> str:
 
 def listed(names: Iterable[object], *, most: int = 8) -> str:
     """`'a', 'b', 'c' and 4 more`, as part of a sentence."""
-    every = [f"'{name}'" for name in names]
+    every = [f"'{one_line(name)}'" for name in names]
     if len(every) <= most:
         return ", ".join(every)
     return f"{', '.join(every[:most])} and {len(every) - most} more"

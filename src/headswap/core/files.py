@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -243,8 +244,13 @@ def sha256_of_file(path: Path) -> str:
 
 
 def _flush(file: Path) -> None:
+    """Flush a file to the disk; its mode becomes that of a new file, since some libraries write files as 0600."""
     with file.open("rb+") as handle:
         os.fsync(handle.fileno())
+    mask = os.umask(0o077)  # it can be read only by setting it
+    os.umask(mask)
+    if stat.S_IMODE(file.stat().st_mode) != 0o666 & ~mask:
+        file.chmod(0o666 & ~mask)
 
 
 def flush_folder(folder: Path) -> None:

@@ -16,6 +16,7 @@ from pydantic.fields import FieldInfo
 
 from headswap.core.errors import SettingError, absent, did_you_mean, listed, raise_problems
 from headswap.core.files import atomic_file
+from headswap.core.local_paths import expanded_paths, local_paths
 
 LONGEST_VALUE = 200
 """Characters of a wrong value that a message shows."""
@@ -58,9 +59,10 @@ class Recipe(Settings):
     """The settings that reproduce a run, in sections."""
 
     def save(self, path: Path) -> None:
-        """Write all values, including defaults, as TOML; None is left out."""
+        """Write all values, including defaults, as TOML; None is left out, and no path is absolute."""
+        values = local_paths(self.model_dump(mode="json", exclude_none=True))
         with atomic_file(path) as temporary:
-            temporary.write_bytes(tomli_w.dumps(self.model_dump(mode="json", exclude_none=True)).encode())
+            temporary.write_bytes(tomli_w.dumps(values).encode())
 
 
 def flattened(recipe: Recipe) -> dict[str, Any]:
@@ -79,7 +81,7 @@ R = TypeVar("R", bound=Recipe)
 
 def load_recipe(kind: type[R], path: Path | None, sections: Mapping[str, Settings | Mapping | None] | None = None) -> R:
     """The recipe of the file `path` (if given), with the values that are set in `sections` in place of its own."""
-    values = read_toml(path) if path else {}
+    values = expanded_paths(read_toml(path)) if path else {}
     for section, given in (sections or {}).items():
         if given is None:
             continue

@@ -16,6 +16,7 @@ import numpy as np
 from headswap.batches.sentence_pairs import PairRows
 from headswap.bundle.bundle import TOKENS_TRAINED, Bundle
 from headswap.core.errors import SettingError, counted
+from headswap.core.local_paths import shared_name
 from headswap.core.random_streams import Draws
 from headswap.core.settings import Settings, load_recipe
 from headswap.data.checks import log_findings
@@ -244,13 +245,22 @@ class _Pretraining:
         return {
             "objective": self.start.objective_name,
             "preset": self.start.preset,
-            **({"adapted from": self.start.source} if self.start.source else {}),
+            **self._origin(),
             "training tokens in the corpus": self.parts.rows.num_tokens,
             **({TOKENS_TRAINED: before + round(self.num_tokens)} if before is not None else {}),
             "steps": self.total_steps,
             "batch size": training.batch_size,
             "learning rate": training.learning_rate,
             "seed": training.seed,
+        }
+
+    def _origin(self) -> dict[str, str]:
+        """The base that is adapted, by its name and the checksum of its weights."""
+        if self.start.source is None:
+            return {}
+        return {
+            "adapted from": shared_name(self.start.source),
+            "checksum of the base": self.start.checksums()["base"],
         }
 
     def _log_inputs(self) -> None:

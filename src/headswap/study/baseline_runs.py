@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from headswap.baselines.tfidf import TooManyClassesError
 from headswap.core.errors import HeadswapError
 from headswap.core.files import read_json
 from headswap.core.settings import load_recipe
@@ -39,7 +40,11 @@ def add_baselines(study: StudyRuns) -> StudyRuns:
         for name in CLASSIFY_BASELINES:
             key = name, frozenset((example.source, example.line) for example in train)
             if key not in known:
-                known[key] = CLASSIFY_BASELINES.load(name).probabilities(train, test, splits.labels)
+                try:
+                    known[key] = CLASSIFY_BASELINES.load(name).probabilities(train, test, splits.labels)
+                except TooManyClassesError as problem:
+                    study.prepared.setdefault("notes", []).append(str(problem))
+                    continue
             probabilities, chosen = known[key]
             predictions = Predictions(probabilities, run.predictions.targets, splits.labels, run.predictions.text_ids)
             result = {"seconds": 0.0, **chosen}

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from headswap import __version__
 from headswap.core.files import read_json
+from headswap.core.local_paths import local_path
 from headswap.core.settings import load_recipe
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.study.folder import RECIPE
@@ -69,10 +70,11 @@ def _learning_rates(study: StudyRuns) -> list[str]:
 def commands(study: StudyRuns) -> str:
     """The commands that reproduce a study, its bases and one of its runs, or a comparison."""
     if study.out is None:
-        return shlex.join(["headswap", "compare", *(str(run.folder) for run in study.runs if run.folder.exists())])
-    out = shlex.quote(str(study.out))
+        folders = [local_path(str(run.folder)) for run in study.runs if run.folder.exists()]
+        return shlex.join(["headswap", "compare", *folders])
+    out = shlex.quote(local_path(str(study.out)))
     lines = [
-        f"headswap study --config {shlex.quote(str(study.out / RECIPE))} --out AGAIN",
+        f"headswap study --config {out}/{RECIPE} --out AGAIN",
         f"headswap report {out}",
     ]
     bases = {base.folder.name for found in study.bases.values() for base in found}

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from headswap import __version__
+from headswap.core.document_text import csv_cell, markdown, markdown_code
 from headswap.core.errors import counted
 from headswap.core.files import atomic_file, write_json
 from headswap.study import findings
@@ -77,9 +78,9 @@ def _render(name: str, context: Mapping[str, Any]) -> str:
         undefined=StrictUndefined,
         keep_trailing_newline=True,
         trim_blocks=not is_page,
+        finalize=None if is_page else _in_markdown,
     )
-
-    environment.filters["cell"] = _cell
+    environment.filters["code"] = lambda text: Markup(markdown_code(text))
 
     def figure(chart: Chart) -> Markup:
         keys = "".join(f"<span>{key}{Markup.escape(name)}</span>" for name, key in legend(chart))
@@ -91,9 +92,9 @@ def _render(name: str, context: Mapping[str, Any]) -> str:
     return environment.get_template(name).render(**context, figure=figure)
 
 
-def _cell(name: str) -> str:
-    """A name as a cell of a Markdown table, where `|` and line breaks must be escaped."""
-    return " ".join(name.split()).replace("|", "\\|")
+def _in_markdown(value: Any) -> Any:
+    """A value of a Markdown template; texts are escaped unless the template marks them as safe."""
+    return markdown(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
 
 
 def _context(study: StudyRuns, report: StudyReport, charts: list[Chart]) -> dict[str, Any]:
@@ -234,7 +235,7 @@ def _csv(results: StudyResults) -> str:
     writer.writerow(["arm", "labels", "seed", results.metric])
     for cell in results.cells:
         for seed, value in cell.values.items():
-            writer.writerow([cell.arm, cell.labels, seed, f"{value:.6f}"])
+            writer.writerow([csv_cell(cell.arm), cell.labels, seed, f"{value:.6f}"])
     return buffer.getvalue()
 
 

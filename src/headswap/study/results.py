@@ -180,7 +180,8 @@ class ArmDetails:
 
     arm: str
     labels: int
-    confusion: Sequence[Sequence[float]]
+    confusion: Sequence[Sequence[float]] | None
+    """None with many classes."""
     f1: Sequence[float | None]
     ece: float
     bins: Sequence[CalibrationBin]
