@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from headswap.tasks.choose import named_task
 
 from headswap.batches.labelled_rows import EncodedSet, Row
 from headswap.data.records import Example
+from headswap.tasks.choose import named_task
 from headswap.tasks.predictions import LabelPrediction, LabelScores, numbered
 from headswap.tokens.tokenizer import Tokenizer
 from task_data import tiny_bundle
