@@ -1,7 +1,11 @@
 """Small untrained bundles with each kind of head."""
 
+import json
+from pathlib import Path
+
 from headswap.bundle.bundle import Bundle
 from headswap.bundle.task_state import TaskState
+from headswap.core.manifest import write_manifest
 from headswap.model.text_model import build_model
 from headswap.tokens.tokenizer import Tokenizer
 from tiny import tiny_model_shape
@@ -16,3 +20,11 @@ def make_bundle(tokenizer: Tokenizer, head: str = "classify", preset: str = "sma
     return Bundle(
         build_model(shape, seed=3), tokenizer, labels, "causal", {"seed": 3}, task=state, problem_type=problem_type
     )
+
+
+def edit_config(folder: Path, **changes: object) -> None:
+    """Change entries of config.json (None removes one) and write the manifest again."""
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8")) | changes
+    kept = {name: value for name, value in config.items() if value is not None}
+    (folder / "config.json").write_text(json.dumps(kept), encoding="utf-8")
+    write_manifest(folder)

@@ -11,6 +11,7 @@ from headswap.core.settings import load_recipe
 from headswap.finetuning.prediction_file import Predictions, text_ids
 from headswap.study.arms import read_arms
 from headswap.study.config import StudyRecipe
+from headswap.study.design import default_primary
 from headswap.study.executor import Watcher
 from headswap.study.folder import PLAN, RECIPE
 from headswap.study.job import JOBS
@@ -125,4 +126,4 @@ def synthetic_study(cells: dict[tuple[str, int], list[float]], **more: Any) -> S
     arms = list(dict.fromkeys(arm for arm, _ in cells))
     base = PretrainedBase("base-seed1", Path("base"), {"seconds": 60.0, "tokens": 1, "tokens_per_second": 1.0}, [])
     bases = {arm: [base] for arm in arms if arm not in ("majority", "tfidf", "scratch")}
-    return StudyRuns(None, runs, arms, bases=bases, **more)
+    return StudyRuns(None, runs, arms, bases=bases, **{"primary": default_primary(arms), **more})

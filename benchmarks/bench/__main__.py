@@ -30,6 +30,7 @@ ROWS = {
     7: ("tokenising and storing text", "row_store:store"),
     8: ("start-up", "row_startup:start_up"),
     9: ("growth of pre-training", "row_growth:growth"),
+    10: ("memory on large inputs", "row_large_inputs:large_inputs"),
 }
 PACKAGES = ("headswap", "torch", "transformers", "datasets", "onnxruntime", "tokenizers")
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from bundles import edit_config
 from headswap.bundle.bundle import Bundle
 from headswap.bundle.task_state import TaskState
 from headswap.core.errors import InputError
@@ -26,6 +27,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
         ({"task": {"limit": 1}}, "limit is not a setting"),
         ({"task": {"task": "multilabel", "thresholds": [0.5]}}, "1 thresholds for 3 labels"),
         ({"task": "tag"}, "task is not an object"),
+        ({"task": {"max_length": 10**12}}, "task.max_length is 1,000,000,000,000, but the base reads at most 40"),
     ],
 )
 def test_a_wrong_config_is_refused_and_named(saved: Path, changes: dict, words: str) -> None:
@@ -55,9 +57,7 @@ def test_the_config_has_the_keys_of_hugging_face(saved: Path, tokenizer: Tokeniz
 
 
 def test_a_bundle_without_a_task_is_a_classifier(saved: Path) -> None:
-    config = json.loads((saved / "config.json").read_text())
-    del config["task"]
-    (saved / "config.json").write_text(json.dumps(config))
+    edit_config(saved, task=None)
     assert Bundle.load(saved).task == TaskState()
 
 

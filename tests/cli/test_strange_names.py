@@ -17,6 +17,7 @@ from headswap.cli.display import start_messages
 from headswap.cli.exit_codes import run
 from headswap.cli.main import main
 from headswap.cli.study_display import JobDisplay
+from headswap.core.document_text import markdown
 from headswap.core.ownership import TEMPORARY
 from headswap.study.chart_files import draw_figures
 from headswap.study.charts import Chart, Point, Series
@@ -103,7 +104,7 @@ def test_a_study_with_its_report_on_a_terminal(tmp_path: Path) -> None:
     assert arm.stem in drawn_in(place / "figures" / "efficiency.svg")
     title = f"What does pre-training gain? {train.parent.name}/{train.name.partition('.')[0]}"
     assert title in drawn_in(place / "figures" / "summary.svg")
-    assert f"| {arm.stem} |" in (place / "report.md").read_text(encoding="utf-8")
+    assert f"| {markdown(arm.stem)} |" in (place / "report.md").read_text(encoding="utf-8")
 
 
 def test_running_job_is_shown_by_its_name(tmp_path: Path) -> None:

@@ -1,7 +1,10 @@
 """Atomic files and folders: complete or absent."""
 
+import errno
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -198,3 +201,31 @@ def test_only_leftovers_of_the_given_name_are_removed(tmp_path: Path) -> None:
     (tmp_path / ".tmp-34-0123abcd-study" / "notes.txt").write_text("mine")
     files.remove_leftovers(tmp_path / "study", LAYOUT)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*others, ".tmp-34-0123abcd-study"])
+
+
+def test_the_next_writer_removes_what_a_killed_one_left(tmp_path: Path) -> None:
+    killed = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True)
+    dead = int(killed.stdout)
+    layout = Layout(files=("inside",))
+    names = {name: f".tmp-{number}-01234567-{target}" for name, number, target in (
+        ("dead file", dead, "file"), ("living file", os.getpid(), "file"), ("other file", dead, "another"),
+        ("dead folder", dead, "folder"), ("foreign folder", dead, "foreign"))}  # fmt: skip
+    for name, place in names.items():
+        if name.endswith("folder"):
+            (tmp_path / place).mkdir()
+            (tmp_path / place / ("notes.txt" if name == "foreign folder" else "inside")).write_text("x")
+        else:
+            (tmp_path / place).write_text("half")
+    with atomic_file(tmp_path / "file") as temporary:
+        temporary.write_text("new")
+    for name in ("folder", "foreign"):
+        with atomic_folder(tmp_path / name, layout) as temporary:
+            (temporary / "inside").write_text("new")
+    left = {name for name, place in names.items() if (tmp_path / place).exists()}
+    assert left == {"living file", "other file", "foreign folder"}
+    assert (tmp_path / "file").read_text() == "new"
+
+
+def test_an_error_of_a_write_has_the_name_of_the_file(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match=r"No space left on device.*file"), atomic_file(tmp_path / "file"):
+        raise OSError(errno.ENOSPC, "No space left on device")

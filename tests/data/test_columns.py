@@ -153,3 +153,10 @@ def test_parquet_without_its_package_is_reported_with_the_extra(
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     with pytest.raises(MissingExtraError, match=r"headswap\[parquet\]"):
         read(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv"])
+def test_a_file_with_carriage_returns_as_line_ends_is_named_as_such(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"text\rone\rtwo\r")
+    assert "line 1: a carriage return (CR) without a line feed" in problem(tmp_path / name)
+    assert r"tr '\r' '\n' < OLD > NEW" in problem(tmp_path / name)

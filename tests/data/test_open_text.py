@@ -2,6 +2,7 @@
 
 import gzip
 import lzma
+import os
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -10,9 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headswap.core.errors import MissingExtraError
+from headswap.core.errors import InputError, MissingExtraError
+from headswap.data import open_text
 from headswap.data.config import ReadSettings
 from headswap.data.documents import read_documents
+from headswap.data.labelled import one_file
+from headswap.data.open_text import read_bytes
 from headswap.data.records import Document
 from reading import CHARACTERS, SAME_FOLDER, problem, read, texts
 
@@ -112,3 +116,25 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path, name: str) -> None:
         assert tracemalloc.get_traced_memory()[1] < 12 << 20  # of 30 MB
     finally:
         tracemalloc.stop()
+
+
+def test_a_pipe_or_a_device_is_refused_and_never_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.txt")  # opening it would wait for a writer
+    for name, what in ((tmp_path / "pipe.txt", "a pipe"), ("/dev/zero", "a device")):
+        assert f"{name} is {what}, and an input file is read more than once. Save the text as a file" in problem(name)
+        with pytest.raises(InputError, match=f"is {what}"):
+            one_file(str(name))
+        with pytest.raises(InputError, match=f"is {what}"):
+            next(read_bytes(Path(name)))
+
+
+def test_a_repetitive_compressed_file_is_refused_before_its_rows_fill_the_memory(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv.gz"
+    file.write_bytes(gzip.compress(b"text,label\n" + b"a,b\n" * 5_000_000))
+    assert "decompresses to more than 200 times its size" in problem(file)
+
+
+def test_the_longest_line_is_bounded(tmp_path: Path) -> None:
+    file = tmp_path / "a.txt"
+    file.write_text("a " * (open_text.LONGEST_LINE // 2) + "b")
+    assert f"{file}, line 1: longer than {open_text.LONGEST_LINE:,} characters. Split it" in problem(file)

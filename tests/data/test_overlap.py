@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from headswap.core.errors import SettingError
 from headswap.core.random_streams import numpy_stream
-from headswap.data.overlap import NEAR, find_overlap, normalised, similarity
+from headswap.data.fingerprints import normalised
+from headswap.data.overlap import NEAR, find_overlap, similarity
 
 WORDS = [f"word{number}" for number in range(400)]
 

@@ -28,6 +28,18 @@ def test_a_base_learns_the_grammar_and_scores_the_test_set(tiny_classifier: hs.R
     assert sum(scores.values()) == pytest.approx(1)
 
 
+def test_the_result_of_many_classes_is_small_and_can_be_read(tmp_path: Path) -> None:
+    rows = [(f"word{number % 400} again", f"class {number % 400:03d}") for number in range(800)]
+    settings = SCRATCH | {"max_steps": 2, "kind": "word", "vocab_size": 200}
+    run = hs.finetune(train=rows, test=rows[:400], out=tmp_path / "run", **settings)
+    test = run.result["test"]
+    assert test["confusion"] is None
+    assert 0 < len(test["largest_confusions"]) <= 50
+    assert (run.path / "result.json").stat().st_size < 100_000
+    assert len(run.model.predict_proba(["word7 again"])[0]) == 400
+    assert "and 350 more" in (run.path / "bundle" / "README.md").read_text(encoding="utf-8")
+
+
 def test_the_run_folder_has_all_documented_files_and_results(tiny_classifier: hs.Run) -> None:
     assert {entry.name for entry in tiny_classifier.path.iterdir()} == {
         "recipe.toml", "environment.json", "data.json", "metrics.jsonl", "ledger.json", "checkpoints", "bundle",
@@ -51,7 +63,7 @@ def test_the_ledger_lists_every_tensor_of_the_base_as_kept(tiny_runs: Path) -> N
         "head.output.weight",
         "head.output.bias",
     }
-    assert ledger["source"] == str(tiny_runs / "base")
+    assert ledger["source"] == "base", "its name, without the folders of this machine"
 
 
 def test_the_validation_set_is_scored_before_the_first_step_and_after_every_epoch(tiny_classifier: hs.Run) -> None:

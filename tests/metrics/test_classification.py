@@ -25,9 +25,9 @@ def some(seed: int = 0, *, num: int = 200, labels: int = 3) -> tuple[np.ndarray,
 def test_confusion_and_f1_equal_scikit_learns() -> None:
     probabilities, targets = some()
     predicted = probabilities.argmax(axis=1)
-    counts = confusion_matrix(probabilities, targets)
+    counts = confusion_matrix(predicted, targets, 3)
     assert (counts == metrics.confusion_matrix(targets, predicted)).all()
-    assert f1_scores(counts) == pytest.approx(metrics.f1_score(targets, predicted, average=None))
+    assert f1_scores(predicted, targets, 3) == pytest.approx(metrics.f1_score(targets, predicted, average=None))
     found = scores(probabilities, targets)
     assert found["accuracy"] == metrics.accuracy_score(targets, predicted)
     assert found["macro_f1"] == pytest.approx(metrics.f1_score(targets, predicted, average="macro"))
@@ -35,7 +35,7 @@ def test_confusion_and_f1_equal_scikit_learns() -> None:
 
 
 def test_a_label_that_never_occurs_and_is_never_predicted_has_no_f1() -> None:
-    found = f1_scores(np.array([[3, 1, 0], [0, 4, 0], [0, 0, 0]]))
+    found = f1_scores(np.array([0, 0, 0, 1, 1, 1, 1, 1]), np.array([0, 0, 0, 0, 1, 1, 1, 1]), 3)
     assert np.isnan(found[2])
     assert found[0] == pytest.approx(6 / 7)
 
@@ -57,12 +57,38 @@ def test_certain_and_right_predictions_have_no_calibration_error() -> None:
 
 def test_a_model_that_predicts_one_class_for_all_texts_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     logits = torch.tensor([[2.0, 1.0]] * 4)
-    metrics = classification_metrics(logits, np.array([0, 1, 1, 0]), ("neg", "pos"))
+    metrics = classification_metrics([logits], np.array([0, 1, 1, 0]), ("neg", "pos"))
     assert (metrics["accuracy"], metrics["macro_f1"]) == (0.5, pytest.approx(1 / 3))
     with caplog.at_level(logging.WARNING):
         warn_of_collapse(metrics, role="validation")
     assert "predicts 'neg' for all 4 texts of validation" in caplog.text
     caplog.clear()
-    fine = classification_metrics(torch.tensor([[2.0, 1.0], [1.0, 2.0]]), np.array([0, 1]), ("neg", "pos"))
+    fine = classification_metrics([torch.tensor([[2.0, 1.0], [1.0, 2.0]])], np.array([0, 1]), ("neg", "pos"))
     warn_of_collapse(fine, role="validation")
     assert not caplog.text
+
+
+def test_metrics_do_not_depend_on_the_chunks() -> None:
+    stream = np.random.default_rng(1)
+    logits, targets = torch.from_numpy(stream.normal(size=(90, 4)).astype(np.float32)), stream.integers(0, 4, 90)
+    whole = classification_metrics([logits], targets, "abcd")
+    parts = classification_metrics(logits.split(7), targets, "abcd")
+    assert parts.pop("loss") == pytest.approx(whole.pop("loss"), rel=1e-12)
+    assert parts == whole
+    assert np.array(whole["confusion"]).sum() == 90
+
+
+def test_many_classes_have_the_most_frequent_confusions_instead_of_a_matrix() -> None:
+    labels = [f"label {number}" for number in range(400)]
+    targets = np.repeat(np.arange(100), 2)
+    predicted = np.where(targets == 7, 8, targets)
+    predicted[:2] = 300, 301
+    logits = torch.from_numpy(np.eye(400, dtype=np.float32)[predicted])
+    found = classification_metrics([logits], targets, labels)
+    assert found["confusion"] is None
+    assert found["largest_confusions"] == [
+        {"truth": "label 7", "predicted": "label 8", "count": 2},
+        {"truth": "label 0", "predicted": "label 300", "count": 1},
+        {"truth": "label 0", "predicted": "label 301", "count": 1},
+    ]
+    assert found["accuracy"] == 0.98

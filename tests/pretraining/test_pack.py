@@ -13,7 +13,9 @@ from headswap.bundle.bundle import Bundle
 from headswap.bundle.check import check_bundle
 from headswap.core.errors import HeadswapError, InputError, RunError, SettingError
 from headswap.core.files import read_json, sha256_of_file, write_json
+from headswap.core.local_paths import local_path
 from headswap.core.manifest import manifest_problems
+from headswap.core.settings import read_toml
 from headswap.pretraining.pack import REFERENCE_TOLERANCE, Packed, pack, reference_loss
 from tiny import ONE_THREAD, TINY_LAYERS, sentences, write_labelled
 
@@ -71,8 +73,10 @@ def test_the_card_describes_the_packed_base(folder: Path, packed: Packed) -> Non
 def test_the_record_has_the_files_of_the_run_without_sampled_texts(folder: Path, packed: Packed) -> None:
     record = packed.out / "record"
     assert manifest_problems(record) == []
-    for name in ("recipe.toml", "result.json", "data.json"):
+    for name in ("result.json", "data.json"):
         assert (record / name).read_bytes() == (folder / "causal" / name).read_bytes()
+    recipe, before = (read_toml(place / "recipe.toml") for place in (record, folder / "causal"))
+    assert recipe == before | {"corpus": before["corpus"] | {"corpus": ["corpus.txt"]}}, "files by their names"
     lines = [json.loads(line) for line in (record / "metrics.jsonl").read_text().splitlines()]
     assert [line["step"] for line in lines] == [line["step"] for line in hs.Run(folder / "causal").metrics()]
     assert all("sample" not in line for line in lines)
@@ -120,7 +124,9 @@ def test_a_run_whose_corpus_changed_is_not_packed(
     corpus = tmp_path / "corpus.txt"
     corpus.write_text((folder / "corpus.txt").read_text().replace("film", "story"))
     recipe = (run / "recipe.toml").read_text()
-    (run / "recipe.toml").write_text(recipe.replace(str(folder / "corpus.txt"), str(corpus)))
+    given = local_path(str(folder / "corpus.txt"))
+    assert given in recipe
+    (run / "recipe.toml").write_text(recipe.replace(given, str(corpus)))
     with pytest.raises(InputError, match=r"corpus\.txt' changed since .* read it"):
         pack(run, tmp_path / "package", about=ABOUT, sentences=LINES)
 

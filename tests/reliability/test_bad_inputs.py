@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from reliability.bad_inputs import CASES, Case, Good
+from reliability.bad_inputs import Case, Good
+from reliability.extreme_inputs import CASES
 from reliability.outcome import make_good, outcome_of
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from reliability.torture import BEGIN, END
+from reliability.torture import BEGIN, BEGIN_MUTATIONS, END, END_MUTATIONS
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
@@ -35,3 +35,13 @@ def test_the_counts_of_the_last_torture_have_no_failures() -> None:
     assert rows["runs that differed from the uninterrupted one"] == "0"
     assert int(rows["malformed inputs"]) >= 120
     assert rows["tracebacks"] == "0"
+
+
+def test_the_counts_of_the_last_mutations_have_no_failures() -> None:
+    counts = DOCUMENT.split(BEGIN_MUTATIONS)[1].split(END_MUTATIONS)[0]
+    rows = [
+        tuple(map(int, row)) for row in re.findall(r"\| (\d+) \| (\d+) \| (\d+) \| (\d+) \|$", counts, re.MULTILINE)
+    ]
+    assert len(rows) == 2
+    assert sum(cases for cases, *_ in rows) >= 2000
+    assert all(cases == detected + harmless and failures == 0 for cases, detected, harmless, failures in rows)

@@ -97,3 +97,14 @@ def test_a_disk_too_small_from_the_start_is_a_sentence_of_the_command(tmp_path: 
     assert "No space left on device" in done.stderr
     assert "--resume" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_vectors_for_a_full_disk_are_a_sentence(tmp_path: Path, tiny_disk: Path) -> None:
+    run = pretrain(write_files(tmp_path / "files"), "run", max_steps=1)
+    texts = tmp_path / "texts.txt"
+    texts.write_text("the film was fine\n" * 2000)
+    line = [sys.executable, "-m", "headswap", "embed", str(run.path), f"--file={texts}", f"--out={tiny_disk / 'v.npy'}"]
+    done = subprocess.run(line, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr == f"headswap: {tiny_disk / 'v.npy'}: No space left on device.\n"
+    assert list(tiny_disk.iterdir()) == []

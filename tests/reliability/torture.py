@@ -1,10 +1,11 @@
-"""Run by `make torture`: kill runs at random moments, try every malformed input, and write the counts.
+"""Run by `make torture`: kill runs, try every malformed input, mutate files at random, and write the counts.
 
-It uses harness.py, with many more kills, several per run. The moments depend on a seed. The counts are written to
-docs/reliability.md, between two marks. The exit code is 1 if any result differs.
+It uses harness.py, with many more kills, several per run, and mutation_runs.py. Moments and mutations depend on a seed.
+The counts are written to docs/reliability.md, between marks. The exit code is 1 if any result differs.
 """
 
 import argparse
+import datetime
 import logging
 import os
 import sys
@@ -19,14 +20,17 @@ from headswap.data.config import ReadSettings
 from headswap.data.documents import read_documents
 from headswap.tokens.config import TokenizerSettings
 from headswap.tokens.train_tokenizer import train_tokenizer
-from reliability.bad_inputs import CASES
+from reliability.extreme_inputs import CASES
 from reliability.harness import JOBS, STORE, Harness
+from reliability.mutation_runs import MEMORY, MutationCounts, run_mutations
 from reliability.outcome import make_good, outcome_of
 from reliability.victim import Trigger
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs" / "reliability.md"
 BEGIN, END = "<!-- counts of the last torture: written by make torture -->", "<!-- end of the counts -->"
+BEGIN_MUTATIONS = "<!-- counts of the last mutations: written by make torture -->"
+END_MUTATIONS = "<!-- end of the mutations -->"
 LONGEST_CHAIN = 4
 
 
@@ -82,13 +86,26 @@ def table(harness: Harness, bad: tuple[int, list[str], int], seed: int) -> str:
     return "\n".join(["| what | count |", "| --- | --- |", *(f"| {name} | {value} |" for name, value in rows)])
 
 
-def write(counts: str) -> None:
-    """Write the counts between the two marks of the document."""
+def mutation_table(counts: MutationCounts, seed: int) -> str:
+    """The verdicts on mutated files as a table."""
+    rows = ["| mutated files | cases | detected or refused | harmless | failures |", "| --- | --- | --- | --- | --- |"]
+    for name, found in (
+        ("under a manifest, a digest or a checksum", counts.protected),
+        ("inputs of the user", counts.inputs),
+    ):
+        numbers = " | ".join(str(found[kind]) for kind in ("cases", "detected", "harmless", "failures"))
+        rows.append(f"| {name} | {numbers} |")
+    made = f"Seed {seed}, {MEMORY >> 30} GiB of memory per process, {datetime.date.today().isoformat()}."
+    return "\n".join([*rows, "", made])
+
+
+def write(counts: str, begin: str = BEGIN, end: str = END) -> None:
+    """Write the counts between two marks of the document."""
     text = DOCUMENT.read_text(encoding="utf-8")
-    before, rest = text.split(BEGIN)
-    _, after = rest.split(END)
+    before, rest = text.split(begin)
+    _, after = rest.split(end)
     with atomic_file(DOCUMENT) as temporary:
-        temporary.write_text(f"{before}{BEGIN}\n{counts}\n{END}{after}", encoding="utf-8")
+        temporary.write_text(f"{before}{begin}\n{counts}\n{end}{after}", encoding="utf-8")
 
 
 def main() -> int:
@@ -96,17 +113,26 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--mutations", type=int, default=2000)
+    parser.add_argument("--only", choices=["mutations"], help="leave the kills and the catalogue out")
     parser.add_argument("--print", action="store_true", help="print the counts and do not change the document")
     given = parser.parse_args()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory(prefix="torture-") as name:
+        mutations = run_mutations(Path(name) / "mutations", given.mutations, given.seed)
+        shown = mutation_table(mutations, given.seed)
+        print("\n".join([shown, *mutations.failures]))
+        if not given.print:
+            write(shown, BEGIN_MUTATIONS, END_MUTATIONS)
+        if given.only:
+            return 1 if mutations.failures else 0
         bad = try_bad_inputs(Path(name) / "bad")
         harness = kill_many(Path(name) / "kills", given.kills, given.seed)
         counts = table(harness, bad, given.seed)
         print("\n".join([counts, *bad[1], *harness.tally.mismatches]))
         if not given.print:
             write(counts)
-    return 1 if harness.tally.mismatches or bad[1] else 0
+    return 1 if harness.tally.mismatches or bad[1] or mutations.failures else 0
 
 
 if __name__ == "__main__":

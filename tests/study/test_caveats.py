@@ -42,7 +42,10 @@ def test_a_shared_base_is_stated() -> None:
         "All runs of a pre-trained arm share one base. These intervals leave out the variation between pre-training "
         "runs; use --base-seeds 3 or more to include it."
     ]
-    assert caveats(replace(results, num_bases=2)) == ["The seeds share 2 bases, so they are not fully independent."]
+    assert caveats(replace(results, num_bases=2)) == [
+        "The runs of a pre-trained arm share two bases, which are too few to state anything about other bases; use "
+        "--base-seeds 3 or more."
+    ]
     assert caveats(replace(results, num_bases=3)) == []
 
 

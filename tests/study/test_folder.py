@@ -147,7 +147,14 @@ def test_a_successful_overwrite_replaces_the_study(
     assert {Path(job.folder).parent for job in study.plan.jobs.values()} == {out / "runs"}
     assert all(job.is_done for job in study.plan.jobs.values())
     assert old_runs.isdisjoint(path.name for path in (out / "runs").iterdir())
-    assert sorted(path.name for path in out.iterdir()) == ["data", "logs", "plan.json", "runs", "study.toml"]
+    assert sorted(path.name for path in out.iterdir()) == [
+        "data",
+        "design.json",
+        "logs",
+        "plan.json",
+        "runs",
+        "study.toml",
+    ]
     assert study.prepared.train == str(out / "data" / "train.jsonl")
     assert Path(study.prepared.train).is_file()
     assert place.is_symlink() == is_link
@@ -205,7 +212,7 @@ def test_a_kill_leaves_the_old_study_or_the_new_one(
         assert now == before
     else:
         data = {f"data/{name}" for name in ("prepared.json", "test.jsonl", "train.jsonl")}
-        assert set(now) == {"study.toml", "plan.json", "data"} | data
+        assert set(now) == {"study.toml", "plan.json", "design.json", "data"} | data
         assert "-60-seed1" in str(now["plan.json"])
     study = run_study(out=out, sections=given, overwrite=is_old)
     assert [job.name for job in study.outcome.done] == ["majority-60-seed1"]

@@ -125,19 +125,21 @@ def test_different_objectives_are_reported_as_not_comparable(study_copy: Path) -
 
 
 def test_a_strange_name_of_an_arm_is_text_in_every_file(study_copy: Path) -> None:
-    name = 'a|b, <b>"c" {{ d }} $_$\ne'
+    name = '=a|b, <b>"c" {{ d }} $_$\ne'
     runs = read_study(study_copy)
     runs.runs = [replace(run, arm=name if run.arm == "pretrained" else run.arm) for run in runs.runs]
     runs.arms = [name if arm == "pretrained" else arm for arm in runs.arms]
     runs.bases[name] = runs.bases.pop("pretrained")
     write_report(runs, study_copy)
     with (study_copy / "results.csv").open(encoding="utf-8", newline="") as file:
-        assert sum(row["arm"] == name for row in csv.DictReader(file)) == 6
+        assert sum(row["arm"] == f"'{name}" for row in csv.DictReader(file)) == 6, "a text, not a formula"
     page, text = ((study_copy / file).read_text(encoding="utf-8") for file in ("report.html", "report.md"))
     assert "<b>" not in page
-    assert '<td class="arm">a|b, &lt;b&gt;' in page
-    rows = [line for line in text.splitlines() if line.startswith(r'| a\|b, <b>"c" {{ d }} $_$ e')]
-    assert [line.replace(r"\|", "").count("|") for line in rows] == [4] + [7] * (len(rows) - 1)
+    assert '<td class="arm">=a|b, &lt;b&gt;' in page
+    assert "<b>" not in text
+    assert name in json.loads((study_copy / "results.json").read_text(encoding="utf-8"))["arms"], "JSON is exact"
+    rows = [line for line in text.splitlines() if line.startswith(r'| =a\|b, &lt;b&gt;"c" {{ d }} $_$ e')]
+    assert [line.replace(r"\|", "").count("|") for line in rows] == [4] + [8] * (len(rows) - 1)
     assert len(rows) == 1 + 2 * 2, "the table, and two references at two budgets"
 
 
@@ -164,7 +166,7 @@ def test_label_worths_of_many_arms_are_a_table(tmp_path: Path) -> None:
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
     assert "- Pre-training at 100 labels: the label worth is 4" in text
     assert "The arm 'lora' at" not in text
-    (line,) = [line for line in text.splitlines() if line.startswith("| lora | 4 (")]
+    (line,) = [line for line in text.splitlines() if line.startswith("| lora, in labels of scratch | 4 (")]
     assert "; pays off above 0.2 s per label) | over 1" in line
     assert '<table id="worth">' in (tmp_path / "report.html").read_text(encoding="utf-8")
     without = synthetic_study({cell: values for cell, values in cells.items() if cell[0] != "pretrained"} | {
@@ -173,7 +175,7 @@ def test_label_worths_of_many_arms_are_a_table(tmp_path: Path) -> None:
     write_report(replace(without, arms=["scratch", "pretrained", "lora", "frozen", "gradual"]), tmp_path)
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
     assert "## Label worth" in text
-    assert "| frozen | 4 (" in text
+    assert "| frozen, in labels of scratch | 4 (" in text
     few = synthetic_study({cell: values for cell, values in cells.items() if cell[0] != "frozen"}, texts=runs.texts)
     write_report(few, tmp_path)
     text = (tmp_path / "report.md").read_text(encoding="utf-8")

@@ -18,18 +18,18 @@ def test_results_are_plain_json() -> None:
     assert {row["arm"] for row in again["cells"]} == {"tfidf", "scratch", "pretrained"}
 
 
-def test_the_keys_of_results_json_are_those_of_earlier_versions() -> None:
+def test_results_json_has_these_keys() -> None:
     cells = {("scratch", 400): [0.78, 0.77, 0.79], ("pretrained", 400): [0.83, 0.82, 0.79]}
     texts = [f"text {number}" for number in range(NUM_TEST)]
     written = analyse(synthetic_study(cells, texts=texts)).as_json()
     interval = ["mean", "low", "high", "count"]
     assert list(written["cells"][0]) == [
-        "arm", "labels", *interval, "values", "test_low", "test_high", "mean_accuracy", "mean_macro_f1", "mean_loss",
+        "arm", "labels", *interval, "values", "over", "mean_accuracy", "mean_macro_f1", "mean_loss",
         "mean_ece",
     ]  # fmt: skip
     assert list(written["comparisons"][0]) == [
-        "arm", "other", "labels", *interval, "p", "p_permutation", "test_low", "test_high", "p_holm",
-        "num_comparisons", "verdict", "seeds_needed",
+        "arm", "other", "labels", *interval, "num_bases", "p", "family", "p_holm", "num_comparisons", "verdict",
+        "seeds_needed",
     ]  # fmt: skip
     assert list(written["disagreements"][0]) == ["row", "label", "trust", "text"]
     assert list(written["details"][0]) == ["arm", "labels", "confusion", "f1", "ece", "bins"]

@@ -1,6 +1,7 @@
 """`Model`: a loaded model and everything that can be asked of it."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, overload
 
@@ -8,6 +9,7 @@ import numpy as np
 
 from headswap.api.inputs import PathName, Rows, as_inputs, as_labelled
 from headswap.bundle.bundle import Bundle
+from headswap.bundle.rename_labels import renamed_labels
 from headswap.core.errors import InputError
 from headswap.core.settings import validate
 from headswap.data.config import ColumnSettings
@@ -18,7 +20,7 @@ from headswap.inference.generate.fill import Filled, Filler
 from headswap.inference.generate.generator import Generator
 from headswap.inference.predict import predict_texts
 from headswap.model.shape import Pooling
-from headswap.tasks.predictions import Prediction
+from headswap.tasks.predictions import LabelScores, Prediction
 from headswap.training.config import DeviceName, MachineSettings
 from headswap.training.device import Machine, device_of
 
@@ -55,6 +57,10 @@ class Model:
         """How the model was made."""
         return self.bundle.card
 
+    def rename_labels(self, names: Mapping[str, str]) -> "Model":
+        """A model with other label names and the same weights: `{"neg": "negative"}`. `save` writes it as a bundle."""
+        return Model(replace(self.bundle, labels=renamed_labels(self.bundle, names)))
+
     def predict(self, texts: Sequence[Any]) -> list[Any]:
         """One prediction per input, by task: a label, labels, a value, the tags of its words, or the answer's text.
 
@@ -70,9 +76,9 @@ class Model:
     def predict_proba(self, texts: Sequence[Any]) -> np.ndarray:
         """The probability of every label (columns, in the order of `labels`) for every text (rows)."""
         scores = [getattr(prediction, "scores", None) for prediction in self.predictions(texts)]
-        if not all(isinstance(row, dict) for row in scores):
+        rows = [one.row for one in scores if isinstance(one, LabelScores)]
+        if len(rows) < len(scores):
             raise InputError(f"{self.name} is {self.bundle.what}, which has no probability per label. Use predict().")
-        rows = [[row[label] for label in self.labels] for row in scores if isinstance(row, dict)]
         return np.array(rows, dtype=np.float64).reshape(len(rows), len(self.labels))
 
     @overload

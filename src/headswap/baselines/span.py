@@ -7,7 +7,7 @@ from typing import Any
 
 from headswap.data.records import SpanExample
 from headswap.metrics.squad import span_metrics
-from headswap.tokens.tokenizer import sentence_positions
+from headswap.tokens.marks import sentence_positions
 
 WORD = re.compile(r"\w+")
 

@@ -8,12 +8,28 @@ from typing import Any
 
 import numpy as np
 
+from headswap.core.errors import HeadswapError
 from headswap.data.records import Labelled, whole_text
 
 MAX_FOLDS = 5
 MAX_ROWS_TO_ROTATE = 5_000
 SOLVER = "newton-cg"
 TOLERANCE = 1e-7  # newton-cg's default of 1e-4 stops a point of accuracy short on 1,600 IMDb reviews
+MANY_CLASSES = 300
+MOST_COEFFICIENTS = 10_000_000  # the solver holds about ten arrays of this size, 80 MB each
+
+
+class TooManyClassesError(HeadswapError):
+    """A linear model has too many classes to be fitted in memory."""
+
+
+def check_size(num_classes: int, number: int, *, what: str) -> None:
+    """Raise if a model with many classes has too many coefficients: the solver needs gigabytes for them."""
+    if num_classes > MANY_CLASSES and num_classes * number > MOST_COEFFICIENTS:
+        raise TooManyClassesError(
+            f"TF-IDF + logistic regression is not fitted: {num_classes:,} classes x {number:,} {what} are more than "
+            f"{MOST_COEFFICIENTS:,} numbers, which need gigabytes of memory. It is fitted with fewer classes or texts."
+        )
 
 
 def joined_text(example: Labelled) -> str:

@@ -6,12 +6,13 @@ training and evaluation read them.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from headswap.batches.batch import Batch, flat_batch
 from headswap.batches.order import rows_of_step
+from headswap.core.errors import counted
 
 NOTHING = np.zeros(0, dtype=np.int64)
 
@@ -37,6 +38,17 @@ class Row:
     """Positions of the tokens whose scores are kept; None: all of them."""
 
 
+class Note(NamedTuple):
+    """A remark about a set of examples: how many of something there are, and what about them."""
+
+    number: int
+    noun: str
+    remark: str
+
+    def __str__(self) -> str:
+        return f"{counted(self.number, self.noun)} {self.remark}"
+
+
 @dataclass(frozen=True)
 class EncodedSet:
     """The rows of some examples, and how many of their tokens were cut off."""
@@ -45,8 +57,8 @@ class EncodedSet:
     rows: Sequence[Row]
     num_tokens: int
     num_truncated: int
-    notes: tuple[str, ...] = ()
-    """Sentences for the user about this set."""
+    notes: tuple[Note, ...] = ()
+    """Remarks for the user about this set."""
 
     def __len__(self) -> int:
         return len(self.examples)

@@ -17,9 +17,9 @@ import torch
 
 from headswap.batches.config import MaskingSettings
 from headswap.bundle.card import TOKENS_TRAINED, card_text
-from headswap.bundle.config_json import config_of, shape_of, task_state_of
+from headswap.bundle.config_json import check_values, config_of, shape_of, task_state_of
 from headswap.bundle.task_state import TaskState
-from headswap.bundle.untrusted import CARD, CONFIG, GOLDEN, WEIGHTS, check_inside, check_size
+from headswap.bundle.untrusted import CARD, CONFIG, GOLDEN, WEIGHTS, check_config_unchanged, check_inside, check_sizes
 from headswap.bundle.uses import use_of
 from headswap.core.errors import InputError, absent
 from headswap.core.files import atomic_folder, has_entry, read_json, write_json
@@ -120,12 +120,19 @@ class Bundle:
                 f"{folder}: tokenizer.json is not the one this model was trained with (fingerprint "
                 f"{tokenizer.fingerprint}, the model's is {config.get('tokenizer_fingerprint')}). Restore the original."
             )
-        check_size(shape, folder)
+        if tokenizer.vocab_size > shape.base.vocab_size:
+            raise InputError(
+                f"{folder}: tokenizer.json has ids up to {tokenizer.vocab_size - 1:,}, but the model knows only "
+                f"{shape.base.vocab_size:,} tokens ({CONFIG}). Restore both files from a copy."
+            )
+        check_values(config, folder / CONFIG)
+        masking = validate(MaskingSettings, config.get("masking", {}), origin=str(folder / CONFIG))
+        state = task_state_of(config, folder / CONFIG, longest=shape.base.max_position_embeddings)
+        check_sizes(shape, folder)
+        check_config_unchanged(folder)
         model = build_empty(shape)
         load_weights(model, folder / WEIGHTS, device=device)
         labels = tuple(config["id2label"][str(index)] for index in range(shape.num_labels or 0))
-        masking = validate(MaskingSettings, config.get("masking", {}), origin=str(folder / CONFIG))
-        state = task_state_of(config, folder / CONFIG)
         objective, card = config.get("objective", "causal"), config.get("card", {})
         problem_type = config.get("problem_type")
         return cls(model.eval(), tokenizer, labels, objective, card, folder, masking, state, problem_type)

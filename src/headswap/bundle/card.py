@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headswap.bundle.uses import use_of
+from headswap.core.document_text import markdown
 from headswap.core.installed_bases import PREFIX
 from headswap.model.parameter_count import count_parameters
 
@@ -17,6 +18,11 @@ TOKENS_TRAINED = "tokens read"
 FORMER_KEY = "went " + "on from"  # of bundles that earlier versions adapted
 BASE_KEYS = ("base", "adapted from", FORMER_KEY)
 """The card's keys for the base that a model was made from."""
+MOST_LABELS = 50
+MEMORISED = (
+    "A language model can emit text that it was trained on, word for word. Do not pass on a model that was trained on "
+    "text that must not be passed on."
+)
 USE = """
 ## How to use it
 
@@ -58,9 +64,15 @@ def card_text(bundle: "Bundle") -> str:
     if shape.head != "lm":
         lines.append(f"- task: {bundle.task.task}")
     if bundle.labels:
-        lines.append(f"- labels: {', '.join(bundle.labels)}")
+        more = len(bundle.labels) - MOST_LABELS
+        shown = ", ".join(map(markdown, bundle.labels[:MOST_LABELS])) + (f" and {more:,} more" if more > 0 else "")
+        lines.append(f"- labels: {shown}")
     lines += ["", "## How it was made", ""]
-    lines += [f"- {key}: {_shown(key, value)}" for key, value in bundle.card.items()] or ["- not recorded"]
+    lines += [f"- {markdown(key)}: {markdown(_shown(key, value))}" for key, value in bundle.card.items()] or [
+        "- not recorded"
+    ]
+    if shape.head == "lm":
+        lines += ["", "## Limits", "", MEMORISED]
     return "\n".join(lines) + "\n" + USE.format(verb=use.verb, arguments=use.arguments, call=use.call)
 
 

@@ -10,12 +10,16 @@ from typing import Any
 from pydantic import ValidationError
 
 from headswap.batches.config import MaskingSettings
+from headswap.bundle.card import TOKENS_TRAINED
 from headswap.bundle.task_state import TaskState
-from headswap.bundle.uses import use_of
-from headswap.core.errors import InputError, raise_problems
+from headswap.bundle.uses import Use, use_of
+from headswap.core.errors import InputError, SettingError, raise_problems
+from headswap.core.files import read_json
+from headswap.core.local_paths import shared_name
 from headswap.core.settings import problem_sentences
 from headswap.model.shape import BaseShape
 from headswap.model.text_model import ModelShape
+from headswap.registry import OBJECTIVES
 from headswap.tokens.tokenizer import Tokenizer
 
 FORMAT_VERSION = 1
@@ -33,6 +37,7 @@ def config_of(
     problem_type: str | None,
 ) -> dict[str, Any]:
     """The content of config.json."""
+    masks_tokens = objective in OBJECTIVES and OBJECTIVES.load(objective).masks_tokens
     config: dict[str, Any] = {
         "model_type": "headswap",
         "architectures": [use_of(shape).architecture],
@@ -42,13 +47,13 @@ def config_of(
         "direction": shape.direction,
         "is_decoder": shape.direction == "causal",
         "objective": objective,
-        **({"masking": masking.model_dump()} if objective.startswith("masked") else {}),
+        **({"masking": masking.model_dump()} if masks_tokens else {}),
         "head": shape.head,
         "pad_token_id": tokenizer.pad_id,
         "bos_token_id": tokenizer.sos_id,
         "eos_token_id": tokenizer.eos_id,
         "tokenizer_fingerprint": tokenizer.fingerprint,
-        "card": dict(card),
+        "card": {key: shared_name(value) if _is_absolute(value) else value for key, value in card.items()},
     }
     if shape.pair_head:
         config["pair_head"] = True
@@ -59,15 +64,52 @@ def config_of(
             config["problem_type"] = problem_type
         config |= {
             "num_labels": len(labels),
-            "id2label": {str(index): label for index, label in enumerate(labels)},
-            "label2id": {label: index for index, label in enumerate(labels)},
+            **label_entries(labels),
             "classifier": shape.classifier.model_dump(),
             "task": task.model_dump(mode="json", exclude_defaults=True) | {"task": task.task},
         }
     return config
 
 
-def task_state_of(config: dict[str, Any], origin: Path) -> TaskState:
+def read_use(file: Path) -> Use:
+    """How the model of this config.json is used."""
+    config = read_json(file)
+    shape = shape_of(config, file)
+    state = task_state_of(config, file, longest=shape.base.max_position_embeddings)
+    return use_of(shape, reads_pairs=state.reads_pairs)
+
+
+def check_values(config: dict[str, Any], origin: Path) -> None:
+    """Raise if an entry that is no part of the shape has a type that the rest of the package cannot use."""
+    problems = [
+        f"{origin}: {name} is not {what}. Restore the file from a copy."
+        for name, kind, what in (
+            ("objective", str, "a text"),
+            ("card", dict, "an object"),
+            ("masking", dict, "an object"),
+        )
+        if name in config and not isinstance(config[name], kind)
+    ]
+    card = config.get("card")
+    tokens = card.get(TOKENS_TRAINED) if isinstance(card, dict) else None
+    if tokens is not None and (type(tokens) is not int or tokens < 0):
+        problems.append(f"{origin}: '{TOKENS_TRAINED}' of the card is not a number. Restore the file from a copy.")
+    raise_problems(problems)
+
+
+def _is_absolute(value: Any) -> bool:
+    return isinstance(value, str) and "\n" not in value and Path(value).is_absolute()
+
+
+def label_entries(labels: Sequence[str]) -> dict[str, Any]:
+    """The entries of config.json that name the labels."""
+    return {
+        "id2label": {str(index): label for index, label in enumerate(labels)},
+        "label2id": {label: index for index, label in enumerate(labels)},
+    }
+
+
+def task_state_of(config: dict[str, Any], origin: Path, *, longest: int) -> TaskState:
     """How the model is used; a bundle without this entry is a classifier or a language model."""
     values = config.get("task", {})
     if not isinstance(values, dict):
@@ -79,6 +121,8 @@ def task_state_of(config: dict[str, Any], origin: Path) -> TaskState:
         raise
     if state.thresholds and len(state.thresholds) != config.get("num_labels"):
         raise InputError(f"{origin}: {len(state.thresholds)} thresholds for {config.get('num_labels')} labels.")
+    if state.max_length is not None and state.max_length > longest:
+        raise InputError(f"{origin}: task.max_length is {state.max_length:,}, but the base reads at most {longest:,}.")
     return state
 
 
@@ -106,6 +150,8 @@ def shape_of(config: dict[str, Any], origin: Path) -> ModelShape:
     except ValidationError as problems:
         raise_problems(problem_sentences(problems, ModelShape, origin=str(origin)))
         raise
+    except SettingError as problem:  # widths that do not fit together
+        raise InputError(f"{origin}: {problem}") from None
     if has_labels and (
         not isinstance(shape.num_labels, int) or not _are_labels(config.get("id2label"), shape.num_labels)
     ):
@@ -115,7 +161,7 @@ def shape_of(config: dict[str, Any], origin: Path) -> ModelShape:
 
 def _are_labels(names: Any, count: int) -> bool:
     """Whether `id2label` of a config names each of `count` labels once."""
-    if not isinstance(names, dict) or set(names) != {str(index) for index in range(count)}:
+    if not isinstance(names, dict) or len(names) != count or set(names) != {str(index) for index in range(count)}:
         return False
     labels = list(names.values())
     return all(isinstance(label, str) for label in labels) and len(set(labels)) == count

@@ -6,8 +6,8 @@ from pydantic import Field
 
 from headswap.batches.config import Long
 from headswap.core.settings import Settings
-from headswap.data.config import TaskName
 from headswap.model.shape import Count
+from headswap.registry import TaskName
 
 
 class TaskState(Settings):
@@ -15,7 +15,7 @@ class TaskState(Settings):
 
     task: TaskName = "classify"
     """What is predicted."""
-    max_length: Annotated[int, Field(ge=2)] | None = None
+    max_length: Annotated[int, Field(ge=2, le=10**8)] | None = None
     """Longest sequence in tokens; the limit of the base if absent."""
     long: Long = "truncate"
     """What is done with texts longer than that."""

@@ -1,7 +1,8 @@
 """Messages and the progress bar on standard error, tables and JSON on standard output.
 
 The bar and colours appear only on a terminal (`NO_COLOR` is respected); a pipe gets a plain line now and then. Paths,
-labels and names are printed unchanged: `[bold]`, `[/]` and `:smile:` in them are text, not markup.
+labels and names are printed as they are: `[bold]`, `[/]` and `:smile:` in them are text, not markup. Only control
+characters are replaced by visible escapes (core/terminal_text.py).
 """
 
 import json
@@ -16,6 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column, Table
 
+from headswap.core.terminal_text import json_escaped, one_line, visible
 from headswap.training.observer import Observer
 
 LINES_ON_A_PIPE = 20
@@ -27,9 +29,27 @@ def is_first_process() -> bool:
     return os.environ.get("WORLD_SIZE", "1") == "1" or os.environ.get("RANK", "0") == "0"
 
 
-def plain_console(**settings: Any) -> Console:
-    """A console that prints every text unchanged."""
-    return Console(highlight=False, markup=False, emoji=False, **settings)
+class PlainConsole(Console):
+    """A console that prints a text without markup and without control characters."""
+
+    def print(self, *objects: Any, **settings: Any) -> None:
+        """Print texts and tables; the cells of a table are made visible by `print_table`."""
+        super().print(*(visible(one) if isinstance(one, str) else one for one in objects), **settings)
+
+
+def plain_console(**settings: Any) -> PlainConsole:
+    """A console that prints every text as it is, with control characters made visible."""
+    return PlainConsole(highlight=False, markup=False, emoji=False, **settings)
+
+
+def print_text(text: object) -> None:
+    """Print a text of one or several lines on standard output, with control characters made visible."""
+    print(visible(text))
+
+
+def print_line(*cells: object) -> None:
+    """Print one line on standard output: cells that are separated by tabs and contain none."""
+    print("\t".join(map(one_line, cells)))
 
 
 def start_messages(*, quiet: bool) -> Console:
@@ -149,33 +169,38 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
     """
     if not sys.stdout.isatty():
         for row in (columns, *rows):
-            print("\t".join(str(cell) for cell in row))
+            print_line(*row)
         return
+    title, columns = visible(title), [one_line(column) for column in columns]
+    cells = [[one_line(cell) for cell in row] for row in rows]
     table = Table(title=title, title_justify="left", highlight=False)
     for number, column in enumerate(columns):
         table.add_column(column, justify="left" if number == 0 else "right", no_wrap=number == 0)
-    for row in rows:
-        table.add_row(*(str(cell) for cell in row))
+    for line in cells:
+        table.add_row(*line)
     console = plain_console()
     if table.__rich_measure__(console, console.options.update(max_width=WIDEST)).minimum > console.width:
-        _print_blocks(console, title, columns, rows)
+        _print_blocks(console, title, columns, cells)
     else:
         console.print(table)
 
 
-def _print_blocks(console: Console, title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+def _print_blocks(console: Console, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Each row as its first cell and, below it, one line per other cell."""
     console.print(title, style="italic")
     for first, *rest in rows:
-        console.print(str(first), soft_wrap=True)
+        console.print(first, soft_wrap=True)
         block = Table.grid("", "", Column(overflow="fold"), padding=(0, 2))
         for name, cell in zip(columns[1:], rest, strict=True):
-            if str(cell):
-                block.add_row("", name, str(cell))
+            if cell:
+                block.add_row("", name, cell)
         console.print(block)
 
 
 def print_json(value: object) -> None:
-    """One JSON object on one line of standard output; characters are escaped if the encoding is not Unicode."""
+    """One JSON object on one line of standard output; control characters are escaped as JSON does it.
+
+    If the encoding is not Unicode, all other characters are escaped too.
+    """
     is_unicode = (sys.stdout.encoding or "utf-8").lower().startswith("utf")  # StringIO has None
-    print(json.dumps(value, ensure_ascii=not is_unicode, allow_nan=False))
+    print(json_escaped(json.dumps(value, ensure_ascii=not is_unicode, allow_nan=False)))

@@ -4,7 +4,7 @@ Data goes to standard output, messages to standard error. Exit codes: 0 done, 1 
 interrupted. A mistake of the user becomes a sentence; a traceback is a bug of headswap.
 """
 
-import os
+import errno
 import sys
 
 from cyclopts import App, CycloptsError
@@ -15,12 +15,16 @@ from headswap.cli.main import complain
 from headswap.cli.wording import sentence_of, with_flags
 from headswap.core.errors import HeadswapError
 
+LINK_LOOP = "Symlink loop from"
+
 
 def run(argv: list[str]) -> int:
     """Run a verb; every failure that a user can fix becomes a sentence on standard error."""
     for part in argv:
         if problem := _undecodable(part):
             return complain(problem, 2)
+    if any(part == "--out=" or argv[at : at + 2] == ["--out", ""] for at, part in enumerate(argv)):
+        return complain("--out is empty. Give a name.", 2)
     app = make_app()
     try:
         if (page := asked_page(argv)) is not None and (not argv or argv[0] in (*HELP_FLAGS, *VERBS)):
@@ -35,10 +39,11 @@ def run(argv: list[str]) -> int:
         if isinstance(leaving.__context__, BrokenPipeError):  # rich met it first, in a help page
             return 0
         raise
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads the rest: no further error
+    except BrokenPipeError:  # nobody reads the rest: no error
         return 0
     except (MemoryError, RuntimeError) as problem:
+        if str(problem).startswith(LINK_LOOP):  # of Path.resolve
+            return complain(f"{problem}. Remove the link, or give another path.", 2)
         if not _is_out_of_memory(problem):
             raise
         return complain("Out of memory. Pass fewer or shorter texts at a time, or use another --device.", 1)
@@ -46,7 +51,8 @@ def run(argv: list[str]) -> int:
         if problem.strerror is None:
             raise
         where = f"{problem.filename}: " if problem.filename else ""
-        return complain(f"{where}{problem.strerror}.", 1)
+        is_wrong_name = problem.errno in (errno.ELOOP, errno.ENAMETOOLONG)
+        return complain(f"{where}{problem.strerror}.", 2 if is_wrong_name else 1)
     return result if isinstance(result, int) and not isinstance(result, bool) else 0
 
 
@@ -63,6 +69,11 @@ def _undecodable(part: str) -> str | None:
         part.encode()
     except UnicodeEncodeError as problem:
         shown = part.encode("ascii", "backslashreplace").decode()
+        if (encoding := sys.getfilesystemencoding()).lower() not in ("utf-8", "utf8"):
+            return (
+                f"The argument {shown} cannot be read, because this environment encodes arguments as {encoding}. "
+                "Set the environment variable PYTHONUTF8=1, or LC_ALL=C.UTF-8."
+            )
         return (
             f"The argument {shown} contains U+{ord(part[problem.start]):04X}, which is not a character. "
             "Pass texts as UTF-8; rename a file or folder whose name is not UTF-8."

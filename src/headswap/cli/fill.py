@@ -25,20 +25,21 @@ def fill(
     Parameters
     ----------
     bundle
-        Bundle or run folder of a masked language model, or box:NAME (see headswap bases).
+        Run folder or bundle of a masked base, or an installed base (box:NAME, see headswap bases).
     text
         Texts with <mask> in place of each missing word; - reads one text per line from standard input.
     file
-        File with the texts (- is standard input).
+        File with the texts: plain text (one text per line), or .jsonl, .csv, .tsv or .parquet. Give - for standard
+        input.
     text_column
-        Name of the text column of the file. [default: text]
+        Name of the column with the texts. [default: text]
     top_k
         Number of candidates to show per mask.
     """
     from dataclasses import asdict
 
     from headswap.bundle.bundle import Bundle
-    from headswap.cli.display import print_json, start_messages
+    from headswap.cli.display import print_json, print_line, start_messages
     from headswap.cli.texts import texts_to_read
     from headswap.core.errors import SettingError
     from headswap.inference.generate.fill import Filler
@@ -55,7 +56,7 @@ def fill(
             masks = [[asdict(candidate) for candidate in candidates] for candidates in filled.masks]
             print_json({"prompt": filled.prompt, "text": filled.text, "masks": masks})
             continue
-        print(filled.text)
+        print_line(filled.text)
         for number, candidates in enumerate(filled.masks, 1):
             shown = ", ".join(f"{candidate.token.strip()} {candidate.score:.3f}" for candidate in candidates)
-            print(f"  mask {number}: {shown}")
+            print_line(f"  mask {number}: {shown}")

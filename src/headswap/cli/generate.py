@@ -24,13 +24,13 @@ def generate(
     Parameters
     ----------
     bundle
-        Bundle or run folder of a causal language model, or box:NAME (see headswap bases).
+        Run folder or bundle of a causal base, or an installed base (box:NAME, see headswap bases).
     prompt
-        Text to continue. Without it a new document is generated; - reads one prompt per line from standard input.
-        Several outputs are separated by an empty line; with --json there is one object per line.
+        Text to continue. Without it a new document is generated; - reads one prompt per line from standard input. The
+        continuations of several prompts are separated by an empty line; with --json there is one object per line.
     """
     from headswap.bundle.bundle import Bundle
-    from headswap.cli.display import print_json, start_messages
+    from headswap.cli.display import print_json, print_text, start_messages
     from headswap.cli.texts import texts_to_read
     from headswap.inference.generate.generator import Generator
     from headswap.training.device import device_with
@@ -44,4 +44,4 @@ def generate(
                 {"prompt": found.prompt, "text": found.text, "num_tokens": found.num_tokens, "ended": found.ended}
             )
         else:
-            print(("\n" if number else "") + found.prompt + found.text)
+            print_text(("\n" if number else "") + found.prompt + found.text)

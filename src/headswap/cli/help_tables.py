@@ -10,7 +10,6 @@ ORDER = (
 )  # fmt: skip
 """The groups of a help page, from the first that a user needs to the last."""
 
-OUTPUT = ("out", "json", "quiet")
 RUN_OUTPUT = ("out", "config", "overwrite", "resume", "json", "quiet")
 COMMON: dict[str, tuple[str, ...]] = {
     "pretrain": (
@@ -26,7 +25,7 @@ COMMON: dict[str, tuple[str, ...]] = {
         "device", "precision", *RUN_OUTPUT,
     ),
     "finetune": (
-        "train", "validation", "test", "task", "text_column", "label_column", "num_train",
+        "train", "validation", "test", "task", "text_column", "label_column", "label_file", "num_train",
         "base", "num_train_epochs", "batch_size", "learning_rate", "max_length", "long", "seed",
         "pooling", "trainable", "preset",
         "device", "precision", *RUN_OUTPUT,
@@ -40,7 +39,8 @@ COMMON: dict[str, tuple[str, ...]] = {
     ),
     "evaluate": ("text_column", "label_column", "label_file", "documents", "max_length", "device", "json", "quiet"),
     "doctor": (
-        "corpus", "train", "validation", "test", "task", "text_column", "label_column", "documents", "max_length",
+        "corpus", "train", "validation", "test", "task", "text_column", "label_column", "label_file", "documents",
+        "max_length",
         "tokenizer", "preset", "json", "quiet",
     ),
     "params": (

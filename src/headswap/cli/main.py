@@ -3,37 +3,38 @@
 The verbs are imported inside the `try`, so that Ctrl-C during the imports prints a sentence too.
 """
 
-import io
 import signal
 import sys
 from typing import NoReturn
+
+from headswap.cli.streams import drop_unwritten, prepare_streams
+from headswap.core.stop_requests import termination_signals
 
 
 def main() -> NoReturn:
     """Run the verb of the command line and exit with its code."""
     try:
-        signal.signal(signal.SIGTERM, _interrupt)
-        _escape_missing_characters()
+        for number in termination_signals():
+            signal.signal(number, _interrupt)
+        prepare_streams()
         from headswap.cli.exit_codes import run
 
         code = run(sys.argv[1:])
     except KeyboardInterrupt:
         code = complain("Interrupted.", 130)
+    finally:
+        drop_unwritten()
     sys.exit(code)
 
 
 def _interrupt(_number: int, _frame: object) -> NoReturn:
-    """SIGTERM ends a verb as Ctrl-C does, so that it can clean up (training/runner.py saves a checkpoint first)."""
+    """SIGTERM and SIGHUP end a verb as Ctrl-C does, so that it can clean up (training saves a checkpoint first)."""
     raise KeyboardInterrupt
-
-
-def _escape_missing_characters() -> None:
-    """Characters that the encoding of standard output lacks are written as \\u2581, as on standard error."""
-    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
-        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def complain(message: str, code: int) -> int:
     """Print an error on standard error; returns the exit code."""
-    print(f"headswap: {message}", file=sys.stderr)
+    from headswap.core.terminal_text import visible  # imported late: see main
+
+    print(f"headswap: {visible(message)}", file=sys.stderr)
     return code

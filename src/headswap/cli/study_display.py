@@ -7,8 +7,9 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from headswap.cli.display import print_table
+from headswap.cli.display import print_table, print_text
 from headswap.core.errors import counted
+from headswap.core.terminal_text import visible
 from headswap.study.chart_files import spark_line
 from headswap.study.charts import mean_curve
 from headswap.study.estimate import Preflight
@@ -59,7 +60,7 @@ class JobDisplay(Watcher):
         self.updated = time.monotonic()
         if running:
             names = ", ".join(f"{job.name}{_epoch(job)}" for job in running)
-            self.status.update(Text(names))  # a plain string would be parsed as markup
+            self.status.update(Text(visible(names)))  # a plain string would be parsed as markup
         else:
             self.status.stop()
 
@@ -91,31 +92,29 @@ def print_results(results: dict[str, Any], *, out: Path | None) -> None:
     columns += [split] if curves else []
     rows = []
     for arm in results["arms"]:
-        shown = [_cell(cells.get((arm, budget["labels"])), results["metric"]) for budget in results["budgets"]]
+        shown = [_cell(cells.get((arm, budget["labels"]))) for budget in results["budgets"]]
         rows.append([arm, *shown, *([curves.get(arm, "")] if curves else [])])
     metric = {"macro_f1": "macro-F1"}.get(results["metric"], results["metric"])
     seeds = counted(len(results["seeds"]), "seed")
-    title = f"Test {metric}, mean and 95 % interval, {seeds}, {results['num_test']:,} texts"
+    title = f"Test {metric}, mean and 95 % interval over seeds and texts, {seeds}, {results['num_test']:,} texts"
     if curves:
         largest = results["budgets"][-1]["labels"]
         title += f"\nBars: {split} accuracy per epoch with {largest:,} labels"
     print_table(title, columns, rows)
     for sentence in [*results["headline"], *results["caveats"]]:
-        print(sentence)
+        print_text(sentence)
     if out is not None:
-        print(f"Report: {out}/report.html (also report.md, results.csv, results.json, figures/).")
+        print_text(f"Report: {out}/report.html (also report.md, results.csv, results.json, figures/).")
 
 
-def _cell(cell: dict[str, Any] | None, metric: str) -> str:
-    """Mean and interval over seeds; for one seed the interval of the test sample, which exists for accuracy."""
+def _cell(cell: dict[str, Any] | None) -> str:
+    """Mean and interval; with fewer than 3 seeds the interval is over test texts only."""
     if cell is None:
         return "not run"
-    span = ""
-    if cell["low"] is not None:
-        span = f" ({cell['low']:.3f} to {cell['high']:.3f})"
-    elif metric == "accuracy":
-        span = f" (test sample {cell['test_low']:.3f} to {cell['test_high']:.3f})"
-    return f"{cell['mean']:.3f}{span}"
+    if cell["low"] is None:
+        return f"{cell['mean']:.3f}"
+    note = "texts only: " if cell["over"] == "texts" else ""
+    return f"{cell['mean']:.3f} ({note}{cell['low']:.3f} to {cell['high']:.3f})"
 
 
 def _curves(results: dict[str, Any]) -> tuple[str, dict[str, str]]:

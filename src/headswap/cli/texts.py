@@ -1,23 +1,30 @@
 """Where the inputs of `predict`, `embed`, `generate` and `fill` come from: arguments, a file, or standard input."""
 
+import shutil
 import sys
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from headswap.bundle.task_state import TaskState
 from headswap.core.errors import InputError, SettingError
 from headswap.data.columns import COLUMN_EXTENSIONS
-from headswap.data.documents import read_texts
+from headswap.data.documents import stream_texts
 from headswap.data.open_text import decode_lines, extension_of, pieces_of
+from headswap.tasks.choose import named_task
 from headswap.tasks.inputs import InputColumns, InputForm
-from headswap.tasks.registry import named_task
 
 
 def inputs_to_read(
     state: TaskState, given: Sequence[str], file: str | None, columns: InputColumns, second: Mapping[str, str | None]
-) -> list[Any]:
-    """The inputs of a model, as its task reads them: texts, pairs, sentences or (question, context)."""
+) -> Iterable[Any]:
+    """The inputs of a model, as its task reads them: texts, pairs, sentences or (question, context).
+
+    Texts are checked first and then read again one by one, so that a file of any size can be classified.
+    """
     form = named_task(state.task).input_form(state)
     needed = form.second
     _refuse_unread(
@@ -28,7 +35,7 @@ def inputs_to_read(
             inputs = form.read_file(str(file), columns)
             if inputs is not None:
                 return inputs
-        return texts_to_read(given, file, columns.text_column)
+        return stream_to_read(given, file, columns.text_column)
     other = second[needed.flag]
     if file is not None:
         if given or other is not None:
@@ -47,6 +54,11 @@ def inputs_to_read(
 
 def texts_to_read(given: Sequence[str], file: str | None, text_column: str | None) -> list[str]:
     """The texts in input order; a blank text in a file is an error, since there is one output per line."""
+    return list(stream_to_read(given, file, text_column))
+
+
+def stream_to_read(given: Sequence[str], file: str | None, text_column: str | None) -> Iterable[str]:
+    """The same texts one by one; all of them are checked before the first is returned."""
     if given and file is not None:
         raise SettingError("Texts and --file are both given. Give one of them.")
     if "-" in given:
@@ -60,26 +72,44 @@ def texts_to_read(given: Sequence[str], file: str | None, text_column: str | Non
     if file is None and sys.stdin.isatty():
         raise SettingError("No text is given. Pass texts, --file F, or pipe one text per line.")
     if file is None or file == "-":
-        texts, name = _standard_input(), "Standard input"
-    else:
-        texts, name = read_texts(file, text_column=text_column), file
-    if file is None or extension_of(Path(file)) not in COLUMN_EXTENSIONS:  # blank lines at the end are no texts
-        while texts and not texts[-1].strip():
-            texts.pop()
-    blank = [number for number, text in enumerate(texts, 1) if not text.strip()]
-    if blank or not texts:
-        where = f" at line {blank[0]}" if blank else ""
+        return _checked(_standard_input(), "Standard input", is_plain=True)
+    is_plain = extension_of(Path(file)) not in COLUMN_EXTENSIONS
+    return _checked(partial(stream_texts, file, text_column=text_column), file, is_plain=is_plain)
+
+
+def _checked(read: Callable[[], Iterator[str]], name: str, *, is_plain: bool) -> Iterator[str]:
+    """The texts of a source that can be read twice; blank lines at the end of a plain file are no texts."""
+    count = last_filled = 0
+    first_blank = None
+    for count, text in enumerate(read(), 1):
+        if text.strip():
+            last_filled = count
+        elif first_blank is None:
+            first_blank = count
+    num_texts = last_filled if is_plain else count
+    is_blank = first_blank is not None and first_blank <= num_texts
+    if is_blank or not num_texts:
+        where = f" at line {first_blank}" if is_blank else ""
         raise InputError(
             f"{name} has no text{where}. Every line must hold a text, since the output has one line per text."
         )
-    return texts
+    return islice(read(), num_texts)
 
 
-def _standard_input() -> list[str]:
-    """The lines of standard input; bytes that are not UTF-8 are an error that names the line."""
+def _standard_input() -> Callable[[], Iterator[str]]:
+    """A function that returns the lines of standard input, from a copy on the disk; bytes that are not UTF-8 are an
+    error that names the line."""
     if not hasattr(sys.stdin, "buffer"):  # replaced by a text stream
-        return [line.rstrip("\r\n") for line in sys.stdin]
-    return list(decode_lines(pieces_of(sys.stdin.buffer), name="Standard input"))
+        lines = [line.rstrip("\r\n") for line in sys.stdin]
+        return lambda: iter(lines)
+    copy = tempfile.TemporaryFile()  # noqa: SIM115 - closed when its last reader is dropped
+    shutil.copyfileobj(sys.stdin.buffer, copy)
+
+    def read() -> Iterator[str]:
+        copy.seek(0)
+        return decode_lines(pieces_of(copy), name="Standard input")
+
+    return read
 
 
 def _refuse_unread(form: InputForm, columns: InputColumns, second: Mapping[str, str | None]) -> None:

@@ -4,11 +4,14 @@ An error message is a sentence: what is wrong with which value, where, what is a
 prints it without a traceback and exits with `exit_code`. Any other exception is a bug in headswap.
 """
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
+
+from headswap.core.terminal_text import one_line
 
 MOST_PROBLEMS_SHOWN = 10
 MOST_NEIGHBOURS = 2_000
@@ -86,7 +89,9 @@ def did_you_mean(given: str, allowed: Iterable[str]) -> str:
 def absent(path: str | Path, *, names: Iterable[str] = ()) -> str:
     """`x.txt does not exist.`, with a suggestion if a file in the same folder or one of `names` is similar."""
     path, names = Path(path), list(names)
-    folder = path.expanduser().parent
+    if path.is_symlink():
+        return f"{path} is a symbolic link to {os.readlink(path)}, which does not exist or leads back to itself."
+    folder = Path(os.path.expanduser(path)).parent
     if not folder.is_dir():
         return f"{path} does not exist; there is no folder {folder}.{did_you_mean(str(path), names)}"
     try:
@@ -106,7 +111,7 @@ def counted(number: int, noun: str) -> str:
 
 def listed(names: Iterable[object], *, most: int = 8) -> str:
     """`'a', 'b', 'c' and 4 more`, as part of a sentence."""
-    every = [f"'{name}'" for name in names]
+    every = [f"'{one_line(name)}'" for name in names]
     if len(every) <= most:
         return ", ".join(every)
     return f"{', '.join(every[:most])} and {len(every) - most} more"

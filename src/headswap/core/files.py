@@ -1,8 +1,8 @@
 """Atomic files and folders: complete or absent.
 
 Data is written under a temporary name next to the target, flushed to the disk, and then renamed. A process that is
-killed at any moment leaves either the old file or the new one, and at most a `.tmp-` leftover, which is removed from a
-run folder when the run is resumed. A folder is replaced only if headswap wrote everything in it (see ownership.py).
+killed at any moment leaves either the old file or the new one, and at most a `.tmp-` leftover, which the next writer of
+the same name removes. A folder is replaced only if headswap wrote everything in it (see ownership.py).
 The contents of a folder can be checked later against its manifest (see manifest.py).
 """
 
@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -19,10 +20,22 @@ from pathlib import Path
 from typing import Any
 
 from headswap.core.errors import InputError, SettingError, absent
-from headswap.core.ownership import ASIDE, Layout, check_replaceable, finished_name, foreign_in, is_unfinished, unique
+from headswap.core.ownership import (
+    ASIDE,
+    Layout,
+    check_replaceable,
+    entries,
+    finished_name,
+    foreign_in,
+    is_of_dead,
+    is_unfinished,
+    unique,
+)
 
 CHUNK = 1 << 20
 AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of renameat2(2), Linux
+MOST_DIGITS = 100
+"""Longest integer in a JSON file. Python refuses 4,300 digits; products and logarithms fail earlier."""
 LARGEST_JSON = 1 << 28
 """Size limit of a JSON file in bytes; a tokenizer with a million entries has a tenth of it."""
 
@@ -31,11 +44,16 @@ LARGEST_JSON = 1 << 28
 def atomic_file(path: Path) -> Iterator[Path]:
     """Yield a temporary path to write to; it is renamed to `path` at the end, or removed if the body fails."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    _remove_of_dead(path)
     temporary = unique(path)
     try:
         yield temporary
         _flush(temporary)
         os.replace(temporary, path)
+    except OSError as problem:
+        if problem.filename is None and problem.strerror:  # of a write, for example to a full disk
+            problem.filename = str(path)
+        raise
     finally:
         with suppress(OSError):  # on a read-only disk this must not hide the first error
             temporary.unlink(missing_ok=True)
@@ -52,6 +70,7 @@ def atomic_folder(path: Path, layout: Layout) -> Iterator[Path]:
     _check(path, layout)
     path.parent.mkdir(parents=True, exist_ok=True)
     restore_folder(path, layout)
+    _remove_of_dead(path, layout)
     temporary = unique(path)
     temporary.mkdir()
     try:
@@ -119,6 +138,19 @@ def remove_leftovers(path: Path, layout: Layout) -> None:
             remove_folder(entry)
 
 
+def _remove_of_dead(path: Path, layout: Layout | None = None) -> None:
+    """Remove what killed writers of `path` left next to it: a file, or with a `layout` a folder without other files."""
+    with os.scandir(path.parent) as found:
+        beside = [entry for entry in found if finished_name(entry.name) == path.name and is_of_dead(entry.name)]
+    for entry in beside:
+        if layout is None and entry.is_file(follow_symlinks=False):
+            Path(entry).unlink(missing_ok=True)
+        if layout is None or not entry.is_dir(follow_symlinks=False):
+            continue
+        if all(inside.is_own for inside in entries(Path(entry), layout)):
+            remove_folder(Path(entry))
+
+
 def exchange(one: Path, other: Path) -> bool:
     """Swap two names atomically; False if the operating system or the file system cannot."""
     function = _renameat2()
@@ -170,15 +202,27 @@ def read_json(path: Path) -> Any:
             raise InputError(
                 f"{path} is larger than {LARGEST_JSON >> 20} MiB, so headswap did not write it. Restore it from a copy."
             )
-        return json.loads(path.read_text(encoding="utf-8"))
+        return parse_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(absent(path)) from None
     except IsADirectoryError:
         raise InputError(f"{path} is a folder, but a JSON file is needed. Restore the file from a copy.") from None
-    except (UnicodeDecodeError, json.JSONDecodeError) as problem:
+    except ValueError as problem:
         raise InputError(f"{path} is not valid JSON ({problem}). Restore it from a copy, or create it again.") from None
+
+
+def parse_json(text: str) -> Any:
+    """The value of a JSON text. Invalid text, very long numbers and deep nesting are a `ValueError` with the reason."""
+    try:
+        return json.loads(text, parse_int=_integer)
     except RecursionError:
-        raise InputError(f"{path} is not valid JSON (nested too deeply). Restore it from a copy.") from None
+        raise ValueError("it is nested too deeply") from None
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > MOST_DIGITS:
+        raise ValueError(f"it contains a number of {len(digits):,} digits")
+    return int(digits)
 
 
 def has_entry(path: Path, name: str) -> bool:
@@ -200,8 +244,13 @@ def sha256_of_file(path: Path) -> str:
 
 
 def _flush(file: Path) -> None:
+    """Flush a file to the disk; its mode becomes that of a new file, since some libraries write files as 0600."""
     with file.open("rb+") as handle:
         os.fsync(handle.fileno())
+    mask = os.umask(0o077)  # it can be read only by setting it
+    os.umask(mask)
+    if stat.S_IMODE(file.stat().st_mode) != 0o666 & ~mask:
+        file.chmod(0o666 & ~mask)
 
 
 def flush_folder(folder: Path) -> None:

@@ -51,6 +51,14 @@ def manifest_problems(folder: Path, *, contents: bool = True, leave: Collection[
     return problems
 
 
+def saved_sha256(folder: Path, name: str) -> str | None:
+    """The SHA-256 that a file had when its folder was saved; None if there is no manifest, or no entry for the file."""
+    if not (folder / MANIFEST).is_file():
+        return None
+    entry = _entries(folder / MANIFEST).get(name)
+    return None if entry is None else entry["sha256"]
+
+
 def written_names(folder: Path) -> list[str]:
     """The files that headswap wrote into a folder, including the manifest; empty if there is no valid manifest."""
     try:

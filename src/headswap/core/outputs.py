@@ -83,7 +83,7 @@ def _check_link(out: Path, what: str) -> None:
 
 def _existing(name: str | Path) -> Path | None:
     """The file or folder of this name; None for data sets, installed bases and standard input."""
-    path = Path(name).expanduser()
+    path = Path(os.path.expanduser(name))
     return path if path.exists() else None
 
 

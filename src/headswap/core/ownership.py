@@ -30,6 +30,22 @@ def is_unfinished(name: str, prefix: str = TEMPORARY) -> bool:
     return name.startswith(prefix) and UNFINISHED.match(name) is not None
 
 
+def is_of_dead(name: str) -> bool:
+    """Whether `unique` created this file name in a process that has ended, as far as this computer knows."""
+    if not is_unfinished(name):
+        return False
+    number = int(name.removeprefix(TEMPORARY).partition("-")[0])
+    if os.name != "posix":  # there os.kill would end the process
+        return False
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return False
+
+
 def finished_name(name: str) -> str:
     """The final name of a file with a temporary name."""
     made = UNFINISHED.match(name)

@@ -8,13 +8,18 @@ precedence. All values are validated together, and all problems are reported in 
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar, get_args
 
 import tomli_w
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic.fields import FieldInfo
 
 from headswap.core.errors import SettingError, absent, did_you_mean, listed, raise_problems
 from headswap.core.files import atomic_file
+from headswap.core.local_paths import expanded_paths, local_paths
+
+LONGEST_VALUE = 200
+"""Characters of a wrong value that a message shows."""
 
 
 class Settings(BaseModel):
@@ -23,6 +28,15 @@ class Settings(BaseModel):
     model_config = ConfigDict(
         extra="forbid", frozen=True, use_attribute_docstrings=True, validate_default=True, allow_inf_nan=False
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_truth_values(cls, values: Any) -> Any:
+        """`true` is no number, although Python would read it as 1."""
+        for name, value in values.items() if isinstance(values, dict) else ():
+            if isinstance(value, bool) and name in cls.model_fields and not _may_be_bool(cls.model_fields[name]):
+                raise ValueError(f"{name} = {str(value).lower()} is not allowed: it must not be true or false")
+        return values
 
     exclusive: ClassVar[tuple[str, ...]] = ()
     """Settings that exclude each other: a flag for one of them removes the others from the recipe."""
@@ -37,13 +51,18 @@ class Settings(BaseModel):
         return [name for name in names if getattr(self, name) != fields[name].default]
 
 
+def _may_be_bool(field: FieldInfo) -> bool:
+    return field.annotation in (bool, Any) or bool in get_args(field.annotation)
+
+
 class Recipe(Settings):
     """The settings that reproduce a run, in sections."""
 
     def save(self, path: Path) -> None:
-        """Write all values, including defaults, as TOML; None is left out."""
+        """Write all values, including defaults, as TOML; None is left out, and no path is absolute."""
+        values = local_paths(self.model_dump(mode="json", exclude_none=True))
         with atomic_file(path) as temporary:
-            temporary.write_bytes(tomli_w.dumps(self.model_dump(mode="json", exclude_none=True)).encode())
+            temporary.write_bytes(tomli_w.dumps(values).encode())
 
 
 def flattened(recipe: Recipe) -> dict[str, Any]:
@@ -62,7 +81,7 @@ R = TypeVar("R", bound=Recipe)
 
 def load_recipe(kind: type[R], path: Path | None, sections: Mapping[str, Settings | Mapping | None] | None = None) -> R:
     """The recipe of the file `path` (if given), with the values that are set in `sections` in place of its own."""
-    values = read_toml(path) if path else {}
+    values = expanded_paths(read_toml(path)) if path else {}
     for section, given in (sections or {}).items():
         if given is None:
             continue
@@ -104,8 +123,10 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise SettingError(f"The recipe {path} is a folder. Give the .toml file inside it.") from None
     except UnicodeDecodeError:
         raise SettingError(f"The recipe {path} is not UTF-8 text. Save it as UTF-8.") from None
-    except tomllib.TOMLDecodeError as problem:
+    except ValueError as problem:  # also for a number with thousands of digits
         raise SettingError(f"The recipe {path} is not valid TOML: {problem}.") from None
+    except RecursionError:
+        raise SettingError(f"The recipe {path} is not valid TOML: it is nested too deeply.") from None
 
 
 def validate(kind: type[S], values: Mapping[str, Any], *, origin: str | None = None) -> S:
@@ -138,7 +159,15 @@ def _sentence(problem: Any, kind: type[BaseModel], where: str) -> str:
     if problem["type"] == "missing":
         return f"{name} is missing{where}."
     message = problem["msg"].removeprefix("Input ").replace("Input ", "it ")
-    return f"{name} = {problem['input']!r} is not allowed{where}: it {message}."
+    return f"{name} = {_shortened(problem['input'])} is not allowed{where}: it {message}."
+
+
+def _shortened(value: Any) -> str:
+    try:
+        shown = repr(value)
+    except ValueError:  # a number of thousands of digits
+        return "a number with too many digits"
+    return shown if len(shown) <= LONGEST_VALUE else f"{shown[:LONGEST_VALUE]}..."
 
 
 def _fields_at(kind: type[BaseModel], path: list[str]) -> set[str]:

@@ -1,4 +1,4 @@
-"""Requests to stop: Ctrl-C and SIGTERM set an event, so that a run can save its state before it ends."""
+"""Requests to stop: Ctrl-C, SIGTERM and SIGHUP set an event, so that a run can save its state before it ends."""
 
 import signal
 import threading
@@ -6,9 +6,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
+def termination_signals() -> list[signal.Signals]:
+    """SIGTERM, and SIGHUP, which a closed terminal sends, unless the process ignores it (`nohup`)."""
+    if not hasattr(signal, "SIGHUP") or signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # Windows has none
+        return [signal.SIGTERM]
+    return [signal.SIGTERM, signal.SIGHUP]
+
+
 @contextmanager
 def stop_requests(on_request: Callable[[], None] = lambda: None) -> Iterator[threading.Event]:
-    """Yield an event that Ctrl-C or SIGTERM sets; `on_request` is then called. A second Ctrl-C interrupts at once."""
+    """Yield an event that these signals set; `on_request` is then called. A second Ctrl-C interrupts at once."""
     request = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield request  # Python delivers signals only to the main thread
@@ -20,7 +27,7 @@ def stop_requests(on_request: Callable[[], None] = lambda: None) -> Iterator[thr
         request.set()
         on_request()
 
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, *termination_signals())}
     try:
         yield request
     finally:

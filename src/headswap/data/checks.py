@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Literal
 
+import numpy as np
+
 from headswap.core.errors import counted, listed
-from headswap.data.overlap import normalised
+from headswap.data.fingerprints import BLOCK_TEXTS, digests_of, first_of_equal, normalised
 from headswap.data.records import Labelled, SpanExample, TaggedExample
 
 Level = Literal["problem", "warning", "note"]
@@ -21,6 +23,8 @@ SORTED_SHARE = 0.25  # of the label changes between neighbouring texts that are 
 FEWEST_TO_JUDGE_ORDER = 20
 SHORTCUT_PRECISION, SHORTCUT_COVERAGE, SHORTCUT_TEXTS = 0.98, 0.3, 10
 MOST_SHORTCUTS = 5
+MOST_LINES = 20  # conflicts whose lines are listed in the JSON
+NUM_BUCKETS = 1 << 20
 DAMAGED = re.compile("\ufffd|Ã[\u0080-\u00bf]|â€[\u0098-\u009d™œ\u009d“”]|Â[\u00a0-\u00bf]")
 WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 
@@ -48,7 +52,9 @@ def cheap_findings(role: str, examples: Sequence[Labelled], *, is_train: bool = 
     """The findings of all cheap checks of one labelled set."""
     if not examples:
         return []
-    found = [_duplicates(role, examples), _conflicts(role, examples), _damaged(role, [one.text for one in examples])]
+    digests, labels = digests_of(map(_key, examples)), _label_numbers(examples)
+    found = [_duplicates(role, examples, digests, labels), _conflicts(role, examples, digests, labels)]
+    found += [_damaged(role, examples)]
     if has_classes(examples):
         found += [_sorted(role, examples)]
         if is_train:
@@ -91,49 +97,57 @@ def _key(example: Labelled) -> str:
     return normalised(example.text) + (f"\x1f{normalised(pair)}" if pair else "")
 
 
-def _duplicates(role: str, examples: Sequence[Labelled]) -> Finding | None:
-    seen: dict[tuple[str, str], Labelled] = {}
-    repeated: list[tuple[Labelled, Labelled]] = []
-    for example in examples:
-        first = seen.setdefault((_key(example), example.label), example)
-        if first is not example:
-            repeated.append((example, first))
-    if not repeated:
+def _label_numbers(examples: Sequence[Labelled]) -> np.ndarray:
+    """A number per label, in the order of their first occurrence."""
+    numbers: dict[str, int] = {}
+    return np.fromiter((numbers.setdefault(one.label, len(numbers)) for one in examples), np.int64, len(examples))
+
+
+def _duplicates(role: str, examples: Sequence[Labelled], digests: np.ndarray, labels: np.ndarray) -> Finding | None:
+    is_repeated = np.ones(len(examples), dtype=bool)
+    is_repeated[first_of_equal(*digests.T, labels)] = False
+    if not is_repeated.any():
         return None
-    again, first = repeated[0]
+    row = int(is_repeated.argmax())
+    is_equal = (digests == digests[row]).all(axis=1) & (labels == labels[row])
+    again, first = examples[row], examples[int(is_equal.argmax())]
+    repeated = int(is_repeated.sum())
     return Finding(
         "warning", "duplicates", role,
-        f"{len(repeated):,} of {counted(len(examples), 'text')} repeat an earlier one (line {again.line} repeats line "
+        f"{repeated:,} of {counted(len(examples), 'text')} repeat an earlier one (line {again.line} repeats line "
         f"{first.line}). They have double weight in training and in scores.",
-        {"duplicates": len(repeated)},
+        {"duplicates": repeated},
     )  # fmt: skip
 
 
-def _conflicts(role: str, examples: Sequence[Labelled]) -> Finding | None:
+def _conflicts(role: str, examples: Sequence[Labelled], digests: np.ndarray, labels: np.ndarray) -> Finding | None:
     if isinstance(examples[0], SpanExample):  # a question may have several answers
         return None
-    by_text: dict[str, dict[str, Labelled]] = defaultdict(dict)
-    for example in examples:
-        by_text[_key(example)].setdefault(example.label, example)
-    conflicts = [labels for labels in by_text.values() if len(labels) > 1]
-    if not conflicts:
+    rows = np.sort(first_of_equal(*digests.T, labels))  # one per text and label
+    rows = rows[np.lexsort(digests[rows].T)]
+    starts = np.flatnonzero(np.append(True, (digests[rows[1:]] != digests[rows[:-1]]).any(axis=1)))
+    ends = np.append(starts[1:], len(rows))
+    groups = np.flatnonzero(ends - starts > 1)
+    if not len(groups):
         return None
-    one, other = list(conflicts[0].values())[:2]
+    groups = groups[np.argsort(rows[starts[groups]])]
+    shown = [[examples[row] for row in rows[starts[group] : ends[group]]] for group in groups[:MOST_LINES]]
+    one, other = shown[0][:2]
     what = f"different labels (line {one.line}: {_named(one.label)}, line {other.line}: {_named(other.label)})"
     if isinstance(one, TaggedExample):
         what = f"different tags (lines {one.line} and {other.line})"
     return Finding(
         "problem", "label conflicts", role,
-        f"{counted(len(conflicts), 'text')} with {what}. No model can predict both: correct or remove them.",
-        {"conflicts": len(conflicts), "lines": [[one.line for one in labels.values()] for labels in conflicts[:20]]},
+        f"{counted(len(groups), 'text')} with {what}. No model can predict both: correct or remove them.",
+        {"conflicts": len(groups), "lines": [[one.line for one in conflict] for conflict in shown]},
     )  # fmt: skip
 
 
-def _damaged(role: str, texts: Sequence[str]) -> Finding | None:
-    wrong = [number for number, text in enumerate(texts, 1) if DAMAGED.search(text)]
+def _damaged(role: str, examples: Sequence[Labelled]) -> Finding | None:
+    wrong = [number for number, one in enumerate(examples, 1) if DAMAGED.search(one.text)]
     if not wrong:
         return None
-    return damaged_finding(role, len(wrong), len(texts), f"text {wrong[0]}")
+    return damaged_finding(role, len(wrong), len(examples), f"text {wrong[0]}")
 
 
 def damaged_finding(role: str, number: int, total: int, first: str) -> Finding:
@@ -182,13 +196,30 @@ def _sorted(role: str, examples: Sequence[Labelled]) -> Finding | None:
     )  # fmt: skip
 
 
+def _words_of(example: Labelled) -> set[str]:
+    return set(WORD.findall(example.text.lower()))
+
+
+def _texts_per_bucket(examples: Sequence[Labelled]) -> np.ndarray:
+    """How many texts contain a word, at most: words are counted by their hash, in memory that does not grow."""
+    result = np.zeros(NUM_BUCKETS, dtype=np.int64)
+    for start in range(0, len(examples), BLOCK_TEXTS):
+        block = examples[start : start + BLOCK_TEXTS]
+        buckets = [hash(word) % NUM_BUCKETS for example in block for word in _words_of(example)]
+        np.add.at(result, np.array(buckets, dtype=np.int64), 1)
+    return result
+
+
 def shortcuts(role: str, examples: Sequence[Labelled]) -> list[Finding]:
     """Single words that predict a label almost perfectly, often an artefact of how the set was made."""
     totals = Counter(one.label for one in examples)
+    texts_with = _texts_per_bucket(examples)
+    fewest = max(SHORTCUT_TEXTS, SHORTCUT_COVERAGE * min(totals.values()))
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for example in examples:
-        for word in set(WORD.findall(example.text.lower())):
-            counts[word][example.label] += 1
+        for word in _words_of(example):
+            if texts_with[hash(word) % NUM_BUCKETS] >= fewest:  # else the word is too rare
+                counts[word][example.label] += 1
     found = []
     for word, labels in counts.items():
         label, hits = labels.most_common(1)[0]

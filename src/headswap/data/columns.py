@@ -22,7 +22,7 @@ from headswap.core.errors import (
     listed,
     raise_problems,
 )
-from headswap.data.open_text import compression_of, extension_of, read_bytes, read_lines
+from headswap.data.open_text import LONGEST_LINE, compression_of, extension_of, read_bytes, read_lines
 
 COLUMN_EXTENSIONS = frozenset({".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet"})
 LARGEST_FIELD = 1 << 26  # characters of one .csv field: an unclosed quote must not fill the memory
@@ -130,7 +130,8 @@ def _json_object(text: str) -> tuple[dict[str, Any], str | None]:
     except RecursionError:
         return {}, "not valid JSON (nested too deeply)"
     except ValueError as problem:  # a number with thousands of digits, or a repeated key
-        return {}, f"not valid JSON ({problem})"
+        reason = "a number has too many digits" if "digits" in str(problem) else problem
+        return {}, f"not valid JSON ({reason})"
     if not isinstance(row, dict):
         return {}, f'{kind_of(row)}, but a JSON object such as {{"text": "..."}} is needed'
     return row, None
@@ -179,6 +180,11 @@ def _numbered(reader: Any, path: Path) -> Iterator[tuple[int, list[str]]]:
             return
         except csv.Error as problem:
             reason = str(problem).partition(" - ")[0]
+            if "new-line character" in reason:
+                raise InputError(
+                    f"{path}, line {line}: a carriage return (CR) without a line feed, as in files of old Macintosh "
+                    "programs. Convert the line ends, for example with: tr '\\r' '\\n' < OLD > NEW"
+                ) from None
             raise InputError(
                 f"{path}, line {line}: invalid quoting ({reason}). A field that begins with a double quote must end "
                 "with one, and quotes inside it must be doubled."
@@ -224,6 +230,8 @@ def text_problem(value: Any) -> str | None:
     """Why this value is not a valid text, or None. Blank texts are checked by the caller."""
     if not isinstance(value, str):
         return f"the text is {kind_of(value)}, not a string"
+    if len(value) > LONGEST_LINE:
+        return f"the text has {len(value):,} characters, more than {LONGEST_LINE:,}"
     if "\0" in value:
         return "the text contains a NUL character"
     if not value.isascii():

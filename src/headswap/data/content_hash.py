@@ -30,7 +30,7 @@ FRESH_SECONDS = 2
 def cache_folder() -> Path:
     """$HEADSWAP_CACHE, or headswap/ in $XDG_CACHE_HOME, or in ~/.cache."""
     if own := os.environ.get("HEADSWAP_CACHE"):
-        return Path(own).expanduser()
+        return Path(os.path.expanduser(own))
     shared = os.environ.get("XDG_CACHE_HOME")
     return (Path(shared) if shared else Path.home() / ".cache") / "headswap"
 
@@ -69,11 +69,6 @@ def corpus_hash(sources: Sequence[str], *, labelled: Collection[str] = (), cache
             if file.resolve() not in parts:  # a file is read once, however often it is named
                 parts[file.resolve()] = ["file", extension_of(file), compression_of(file), hashes[file]]
     return hashlib.sha256(json.dumps(list(parts.values())).encode()).hexdigest()
-
-
-def file_hash(path: Path, *, cache_dir: Path | None = None) -> str:
-    """The SHA-256 of a file, remembered until the file changes or is replaced."""
-    return file_hashes([path], cache_dir=cache_dir)[path]
 
 
 def file_hashes(

@@ -6,7 +6,6 @@ cannot be read is one finding, and the other sets are still checked. The cheap c
 check is in overlap.py.
 """
 
-import hashlib
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,8 +18,9 @@ import numpy as np
 
 from headswap.core.errors import InputError, counted
 from headswap.data.checks import DAMAGED, WORD, Finding, cheap_findings, damaged_finding, has_classes, label_counts
+from headswap.data.fingerprints import digests_of, first_of_equal, normalised
 from headswap.data.labelled import check_labels, label_names
-from headswap.data.overlap import NEAR, Overlap, find_overlap, normalised
+from headswap.data.overlap import NEAR, Overlap, find_overlap
 from headswap.data.records import Labelled, TaggedExample
 
 ORDER = ("corpus", "train", "validation", "test")
@@ -224,14 +224,9 @@ def _of_description(
 
 
 def _of_corpus(texts: Iterable[str], one: Description, num_parameters: int | None) -> Iterator[Finding]:
-    seen: set[bytes] = set()
-    repeated, wrong = 0, []
-    for number, text in enumerate(texts, 1):
-        digest = hashlib.blake2b(normalised(text).encode(), digest_size=16).digest()
-        repeated += digest in seen
-        seen.add(digest)
-        if DAMAGED.search(text):
-            wrong.append(number)
+    wrong: list[int] = []
+    digests = digests_of(_checked_for_damage(texts, wrong))
+    repeated = len(digests) - len(first_of_equal(*digests.T))
     if wrong:
         yield damaged_finding("corpus", len(wrong), one.num_texts, f"document {wrong[0]}")
     if repeated:
@@ -250,6 +245,14 @@ def _of_corpus(texts: Iterable[str], one: Description, num_parameters: int | Non
             "parameter, about 20 are recommended. Use a smaller base or more text; up to about four epochs also help.",
             {"tokens": tokens, "parameters": num_parameters},
         )  # fmt: skip
+
+
+def _checked_for_damage(texts: Iterable[str], wrong: list[int]) -> Iterator[str]:
+    """The normalised texts; the numbers of texts with signs of a wrong encoding are added to `wrong`."""
+    for number, text in enumerate(texts, 1):
+        if DAMAGED.search(text):
+            wrong.append(number)
+        yield normalised(text)
 
 
 def _of_labels(
@@ -291,10 +294,11 @@ def _of_overlap(one: Overlap) -> Iterator[Finding]:
             )  # fmt: skip
     elif exact or near:
         is_scored = one.to_set in ("validation", "test")
-        why = "their scores are too high; remove them" if is_scored else "the base is trained on them without labels"
+        remedy = f"scores on {one.to_set} will be too high. Remove these texts from {one.from_set}."
+        why = remedy if is_scored else "the base is trained on them without labels."
         yield Finding(
             "problem" if is_scored else "note", "overlap", one.from_set,
-            f"{exact + near:,} of {counted(one.num_rows, 'text')} also in {one.to_set} ({exact:,} exactly, {near:,} "
-            f"nearly): {why}.",
+            f"{exact + near:,} of {counted(one.num_rows, 'text')} also occur in {one.to_set} ({exact:,} exactly, "
+            f"{near:,} nearly): {why}",
             {"from": one.from_set, "to": one.to_set, "exact_rows": exact, "near_rows": near},
         )  # fmt: skip

@@ -19,7 +19,7 @@ from headswap.core.ownership import unique
 from headswap.data.columns import COLUMN_EXTENSIONS, Problems, read_rows, text_problem
 from headswap.data.config import ReadSettings
 from headswap.data.named_sets import is_named, list_datasets, read_named_documents
-from headswap.data.open_text import decode_lines, extension_of, log_once, pieces_of, read_lines
+from headswap.data.open_text import decode_lines, extension_of, irregular, log_once, pieces_of, read_lines
 from headswap.data.records import Document
 
 STDIN = "-"
@@ -63,6 +63,11 @@ def _has_columns(plan: Sequence[Path | str]) -> bool:
 
 def read_texts(source: str, *, text_column: str | None = None) -> list[str]:
     """All lines or rows of one file, including blank ones, so that predictions keep the order of the file."""
+    return list(stream_texts(source, text_column=text_column))
+
+
+def stream_texts(source: str, *, text_column: str | None = None) -> Iterator[str]:
+    """The same one by one; problems of rows are raised at the end."""
     files = find_files([source])
     if len(files) != 1:
         raise InputError(f"{source} matches {len(files)} files. Give one file.")
@@ -70,14 +75,14 @@ def read_texts(source: str, *, text_column: str | None = None) -> list[str]:
     if extension_of(path) not in COLUMN_EXTENSIONS:
         if text_column is not None:
             raise SettingError(f"text_column is '{text_column}', but {path} has no columns. Leave it out.")
-        return list(read_lines(path))
-    problems, texts = Problems(), []
+        yield from read_lines(path)
+        return
+    problems = Problems()
     for line, (value,) in read_rows(path, {"text_column": text_column or ReadSettings().text_column}, problems):
         if problem := text_problem(value):
             problems.add(f"{path}, line {line}: {problem}.")
-        texts.append(value if isinstance(value, str) else "")
+        yield value if isinstance(value, str) else ""
     problems.raise_found()
-    return texts
 
 
 def spool_stdin(folder: Path) -> Path:
@@ -108,13 +113,15 @@ def _plan(sources: Sequence[str]) -> list[str | Path]:
             plan[source] = source
             continue
         for path in _files_of(source, problems):
+            if problem := irregular(path):
+                problems.append(problem)
             plan.setdefault(path.resolve(), path)
     raise_problems(problems)
     return list(plan.values())
 
 
 def _files_of(source: str, problems: list[str]) -> list[Path]:
-    path = Path(source).expanduser()
+    path = Path(os.path.expanduser(source))
     if path.is_dir():
         files, num_unknown = _files_in(path)
         if not files:
@@ -202,8 +209,8 @@ def _text_documents(lines: Iterator[str], source: str, settings: ReadSettings, l
         if unit not in logged:
             logged.add(unit)
             log_once(
-                f"{source}: reading one document per {unit} ({share:.0%} of the lines are blank; paragraphs are used "
-                f"from {PARAGRAPH_SHARE:.0%}). Override with --documents."
+                f"{source}: each {unit} is one document, because {share:.0%} of the lines are blank (paragraphs are "
+                f"documents from {PARAGRAPH_SHARE:.0%} on). Change it with --documents."
             )
     if unit == "file":
         text = "\n".join(lines)

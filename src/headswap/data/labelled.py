@@ -7,7 +7,9 @@ named_sets.py; examples are sampled by stratify.py.
 """
 
 import math
+import os
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
@@ -17,7 +19,7 @@ from headswap.core.errors import InputError, SettingError, absent, listed, raise
 from headswap.data.columns import COLUMN_EXTENSIONS, Problems, Row, kind_of, label_of, read_rows, text_problem
 from headswap.data.hub_sets import PREFIX, hub_rows
 from headswap.data.named_sets import is_named, list_datasets, read_named_examples
-from headswap.data.open_text import extension_of, read_lines
+from headswap.data.open_text import extension_of, irregular, read_lines
 from headswap.data.records import Example
 from headswap.data.seen_labels import check_seen
 
@@ -42,7 +44,7 @@ def one_label(value: Any) -> Parsed:
     label = label_of(value)
     if label is None:
         raise UnusableError(f"the label is {_label_problem(value)}")
-    return Parsed(label)
+    return Parsed(sys.intern(label))  # a set has few classes and many rows
 
 
 def several_labels(separator: str) -> Callable[[Any], Parsed]:
@@ -158,11 +160,13 @@ def one_file(source: str) -> Path:
     """The path of a labelled set, which must be one existing file."""
     if source == "-":
         raise InputError("A labelled set cannot be read from standard input. Give a file.")
-    path = Path(source).expanduser()
+    path = Path(os.path.expanduser(source))
     if path.is_dir():
         raise InputError(f"{source} is a folder, but a labelled set is one file. Give a file.")
     if not path.exists():
         raise InputError(absent(source, names=[info.name for info in list_datasets()]))
+    if problem := irregular(path):
+        raise InputError(problem)
     return path
 
 

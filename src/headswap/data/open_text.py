@@ -10,6 +10,7 @@ import codecs
 import gzip
 import logging
 import lzma
+import stat
 import zlib
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -24,9 +25,9 @@ PIECE = 1 << 20
 ZSTD_PIECE = 1 << 16  # compressed bytes; one decompressed piece is held in memory
 LARGEST_RATIO = 200
 """Largest ratio of decompressed to compressed size; for text it is 3 to 20."""
-MOST_UNPACKED = 1 << 26
+MOST_UNPACKED = 1 << 24
 """Bytes that may be decompressed from any file, whatever the ratio."""
-LONGEST_LINE = 1 << 28
+LONGEST_LINE = 1 << 26
 """Largest length of a line in characters: a file without line ends must not fill the memory."""
 COMPRESSIONS = {".gz": "gzip", ".xz": "xz", ".zst": "zstd"}
 BYTE_ORDER_MARKS = (
@@ -58,10 +59,24 @@ def compression_of(path: Path) -> str | None:
     return COMPRESSIONS.get(path.suffix.lower())
 
 
+def irregular(path: Path) -> str | None:
+    """A sentence if a path is a pipe, a socket or a device, which cannot be read twice and may never end."""
+    mode = path.stat().st_mode
+    if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+        return None
+    what = "a device" if stat.S_ISCHR(mode) or stat.S_ISBLK(mode) else "a pipe"
+    return (
+        f"{path} is {what}, and an input file is read more than once. Save the text as a file, or give - and pipe the "
+        "text to standard input where the command accepts it."
+    )
+
+
 def read_bytes(path: Path) -> Iterator[bytes]:
     """Yield the decompressed content in pieces; an unreadable file is an `InputError` with its name."""
     compression = compression_of(path)
     try:
+        if problem := irregular(path):
+            raise InputError(problem)
         with path.open("rb") as file:
             pieces = _decompressed(file, compression, path)
             yield from pieces if compression is None else _bounded(pieces, path)

@@ -5,12 +5,12 @@ Rows (.jsonl, .parquet, `hf:`) have the columns `context`, `question` and `answe
 also read. An answer must be in its context at `answer_start`; a wrong offset would silently train on a wrong span.
 """
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from headswap.core.errors import InputError, SettingError
+from headswap.core.files import parse_json
 from headswap.data.columns import COLUMN_EXTENSIONS, Problems, Row, kind_of, read_rows, text_problem
 from headswap.data.config import ColumnSettings
 from headswap.data.hub_sets import PREFIX, hub_rows
@@ -56,7 +56,7 @@ def is_nested(path: Path) -> bool:
 def _nested(path: Path) -> Iterator[Row]:
     """Yield (number of the question, [question, context, answers])."""
     try:
-        content = json.loads(b"".join(read_bytes(path)).decode("utf-8-sig"))
+        content = parse_json(b"".join(read_bytes(path)).decode("utf-8-sig"))
         number = 0
         for article in content["data"]:
             for paragraph in article["paragraphs"]:
@@ -64,7 +64,7 @@ def _nested(path: Path) -> Iterator[Row]:
                     number += 1
                     answers = [] if question.get("is_impossible") else question.get("answers", [])
                     yield number, [question["question"], paragraph["context"], answers]
-    except (json.JSONDecodeError, UnicodeDecodeError) as problem:
+    except ValueError as problem:
         raise InputError(f"{path} is not valid JSON ({problem}).") from None
     except (KeyError, TypeError, AttributeError) as problem:
         raise InputError(
@@ -103,8 +103,8 @@ def _answers(value: Any) -> tuple[Answer, ...] | str:
     """The answers, in either of the two formats, or what is wrong with them."""
     if isinstance(value, str):  # in a .csv file they can be a JSON string
         try:
-            value = json.loads(value)
-        except json.JSONDecodeError:
+            value = parse_json(value)
+        except ValueError:
             return "the answers are a string that is not JSON"
     if isinstance(value, dict):
         texts, starts = value.get("text"), value.get("answer_start")

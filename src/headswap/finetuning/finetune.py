@@ -8,14 +8,15 @@ predictions belong to the task (tasks/).
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
-from headswap.baselines.registry import task_baselines
+from headswap.baselines.scores import task_baselines
 from headswap.batches.labelled_rows import EncodedSet, ExampleBatches
 from headswap.batches.order import steps_per_epoch
 from headswap.bundle.bundle import Bundle
 from headswap.bundle.task_state import TaskState
 from headswap.core.errors import SettingError, counted
+from headswap.core.local_paths import shared_name
 from headswap.core.settings import Settings, load_recipe
 from headswap.data.checks import findings_of, log_findings
 from headswap.defaults import FinetuningFacts, resolve_finetuning, resolve_start
@@ -29,9 +30,8 @@ from headswap.inference.outputs import outputs_of
 from headswap.model.parameter_count import num_parameters
 from headswap.tasks.task import Task
 from headswap.training.checkpoint import Progress, best_folder, load_weights_in_place
-from headswap.training.observer import Observer
 from headswap.training.run_folder import RunFolder
-from headswap.training.runner import Context, Plan, run_steps, run_training
+from headswap.training.runner import Context, HowToRun, Plan, run_steps, run_training
 
 log = logging.getLogger("headswap")
 
@@ -41,10 +41,8 @@ def finetune(
     out: str | Path,
     config: str | Path | None = None,
     sections: Mapping[str, Settings | Mapping | None] | None = None,
-    overwrite: bool = False,
-    resume: bool = False,
-    observer: Observer | None = None,
     with_baselines: bool = True,
+    **how: Unpack[HowToRun],
 ) -> RunFolder:
     """Fine-tune with the settings of a recipe and of the given sections; return the run.
 
@@ -62,9 +60,7 @@ def finetune(
         lambda context: _Finetuning(recipe, context, with_baselines=with_baselines),
         out=out,
         reads=(recipe.model.base, recipe.tokenizer.tokenizer, data.train, data.validation, data.test),
-        overwrite=overwrite,
-        resume=resume,
-        observer=observer,
+        **how,
     )
 
 
@@ -97,7 +93,7 @@ class _Finetuning:
         self.machine.resolve_precision(base.hidden_size)
         self.max_length = recipe.training.max_length or base.max_position_embeddings
         training = recipe.training.changed(max_length=self.max_length)
-        card = {"base": recipe.model.base, "training examples": len(splits.train), "seed": training.seed}
+        card = self._card(training.seed)
         state = TaskState(
             task=self.task.name,
             max_length=self.max_length,
@@ -115,6 +111,16 @@ class _Finetuning:
         self.steps_per_epoch = steps_per_epoch(len(self.train.rows), training.batch_size)
         self.recipe, self.total_steps = resolve_finetuning(recipe.changed(training=training), self._facts())
         freeze(start.model, self.recipe.adaptation)
+
+    def _card(self, seed: int) -> dict[str, Any]:
+        """How the model is made; the base by its name and the checksum of its weights."""
+        checksum = self.start.checksums().get("base")
+        return {
+            "base": shared_name(str(self.recipe.model.base)),
+            **({"checksum of the base": checksum} if checksum else {}),
+            "training examples": len(self.splits.train),
+            "seed": seed,
+        }
 
     def _encoded(self, examples: Sequence[Any]) -> EncodedSet:
         return self.task.encode(examples, self.bundle)
@@ -185,7 +191,7 @@ class _Finetuning:
                 result["truncated_shares"]["test"] = result["test"]["truncated_share"]
                 if self.with_baselines:
                     labelled = [*self.splits.train, *self.splits.validation]
-                    result["baselines"] = task_baselines(self.task.name, labelled, self.splits.test)
+                    result |= self._baselines(labelled)
             elif self.latest:
                 self.task.warn_of_problems(self.latest, role="validation" if len(self.validation) else "train")
             bundle.save(self.run.path / "bundle")
@@ -194,12 +200,21 @@ class _Finetuning:
         result |= progress.skipped_steps()
         self.run.write("result.json", result | self.machine.cost(progress.step, progress.tokens, progress.seconds))
 
+    def _baselines(self, labelled: Sequence[Any]) -> dict[str, Any]:
+        """The scores of the baselines; the reason for each that is too large to be fitted is logged and kept."""
+        found = task_baselines(self.task.name, labelled, self.splits.test)
+        skipped = {name: scores["not_fitted"] for name, scores in found.items() if "not_fitted" in scores}
+        for reason in skipped.values():
+            log.warning("%s", reason)
+        fitted = {name: scores for name, scores in found.items() if name not in skipped}
+        return {"baselines": fitted} | ({"baselines_not_fitted": skipped} if skipped else {})
+
     def _result(self, progress: Progress, best_epoch: float) -> dict[str, Any]:
         """The part of `result.json` that does not depend on the test set."""
         return {
             "verb": "finetune",
             "task": self.task.name,
-            "base": str(self.recipe.model.base),
+            "base": shared_name(str(self.recipe.model.base)),
             "num_train": len(self.train),
             "num_validation": len(self.validation),
             "best_epoch": best_epoch,
@@ -281,7 +296,10 @@ class _Finetuning:
         """Log the share of tokens that is cut off in a set, and the task's notes about it."""
         if len(encoded):
             share = 100 * encoded.truncated_share
-            log.info("%.1f %% of the %s tokens are cut off at %d per %s.", share, role, self.max_length, self.task.noun)
+            log.info(
+                "%.1f %% of the %s tokens are cut off (at most %d tokens per %s are read).",
+                share, role, self.max_length, self.task.noun,
+            )  # fmt: skip
         for note in encoded.notes:
             log.info("%s set: %s.", role.capitalize(), note)
 

@@ -14,7 +14,7 @@ import numpy as np
 from headswap.core.errors import InputError, absent
 from headswap.core.files import atomic_file
 from headswap.data.records import Example, whole_text
-from headswap.tasks.predictions import LabelPrediction
+from headswap.tasks.predictions import LabelPrediction, numbered
 
 FILE = "predictions.npz"
 RUN_AGAIN = " Run the fine-tuning again."
@@ -39,7 +39,7 @@ class Predictions:
         with atomic_file(folder / FILE) as temporary, temporary.open("wb") as file:
             np.savez_compressed(
                 file,
-                probabilities=self.probabilities.astype(np.float32),
+                probabilities=self.probabilities.astype(np.float32, copy=False),
                 targets=self.targets.astype(np.int32),
                 labels=np.array(self.labels, dtype=np.str_),
                 text_ids=self.text_ids,
@@ -79,8 +79,9 @@ def predictions_of(
     answers: Sequence[LabelPrediction], examples: Sequence[Example], labels: Sequence[str]
 ) -> Predictions:
     """The predictions of a classifier for the examples of a test set."""
-    probabilities = np.array([[answer.scores[label] for label in labels] for answer in answers])
-    targets = np.array([labels.index(example.label) for example in examples])
+    numbers = numbered(labels)
+    probabilities = np.stack([answer.scores.row for answer in answers])
+    targets = np.array([numbers[example.label] for example in examples])
     return Predictions(probabilities, targets, tuple(labels), text_ids([whole_text(example) for example in examples]))
 
 

@@ -11,8 +11,8 @@ from headswap.core.errors import SettingError
 from headswap.data.config import ColumnSettings, DocumentUnit, ReadSettings
 from headswap.inference.language_model import held_out_metrics
 from headswap.inference.outputs import outputs_of
-from headswap.objectives.registry import make_objective
-from headswap.tasks.registry import task_of
+from headswap.objectives.objective import make_objective
+from headswap.tasks.choose import task_of
 from headswap.tasks.task import with_state
 from headswap.tokens.cache import cached_store
 

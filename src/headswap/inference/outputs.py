@@ -71,10 +71,11 @@ def outputs_of(
             raise RunError(
                 "The model's scores are not finite: its weights are damaged. Restore the bundle from a copy."
             )
-        parts = scores.split(list(batch.lengths)) if head.is_per_token else scores
+        values = scores.numpy()
+        parts = np.split(values, np.cumsum(batch.lengths)[:-1]) if head.is_per_token else values
         for index, part in zip(chosen, parts, strict=True):
             wanted = rows[index].wanted
-            result[index] = part.numpy() if wanted is None else part.numpy()[wanted]
+            result[index] = part if wanted is None else part[wanted]
     model.train(was_training)
     return result
 

@@ -1,29 +1,34 @@
-"""Prediction with a fine-tuned bundle: one prediction per input, in input order."""
+"""Prediction with a fine-tuned bundle: one prediction per input, in input order.
+
+Inputs are encoded and scored in chunks, so that memory does not grow with their number.
+"""
 
 import logging
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
 import torch
 
+from headswap.batches.labelled_rows import EncodedSet, Note
 from headswap.bundle.bundle import Bundle
-from headswap.core.errors import InputError
+from headswap.core.errors import InputError, counted
+from headswap.data.records import whole_text
 from headswap.inference.outputs import outputs_of
+from headswap.tasks.choose import task_of
 from headswap.tasks.predictions import Prediction
-from headswap.tasks.registry import task_of
 from headswap.tasks.task import length_of, with_state
 
 log = logging.getLogger("headswap")
 NUM_COMPARED = 32
+CHUNK_INPUTS, CHUNK_CHARACTERS = 1 << 16, 1 << 26
+"""Inputs that are scored together; batches are made of inputs of similar length, so a chunk has many batches."""
+Precision = Literal["fp32", "bf16"]
 
 
 def predict_texts(
-    bundle: Bundle,
-    texts: Sequence[Any],
-    *,
-    max_length: int | None = None,
-    precision: Literal["fp32", "bf16"] = "fp32",
+    bundle: Bundle, texts: Sequence[Any], *, max_length: int | None = None, precision: Precision = "fp32"
 ) -> list[Prediction]:
     """One prediction per input; the inputs are texts, pairs, sentences or questions, as the task reads them.
 
@@ -32,24 +37,68 @@ def predict_texts(
     task = task_of(bundle)
     if isinstance(texts, str):
         raise InputError("predict takes a list of texts, not one string. Put it in a list: [text].")
-    if not len(texts):
-        return []
     if max_length is not None:
         bundle = with_state(bundle, max_length=max_length)
-    encoded = task.encode_inputs(task.inputs(texts, bundle), bundle)
-    if encoded.num_truncated:
-        log.warning(
-            "%.1f %% of the tokens were cut off: the model reads at most %d per text.",
-            100 * encoded.truncated_share, length_of(bundle),
-        )  # fmt: skip
-    for note in encoded.notes:
-        log.info("Input: %s.", note)
-    if precision == "fp32":
-        return task.predictions(outputs_of(bundle.model, encoded.rows), encoded, bundle)
-    half = torch.autocast(bundle.model.device.type, dtype=torch.bfloat16)
-    outputs = outputs_of(bundle.model, encoded.rows, autocast=half)
-    log_bf16_difference(outputs, outputs_of(bundle.model, encoded.rows[:NUM_COMPARED]))
-    return task.predictions(outputs, encoded, bundle)
+    return list(_predictions(bundle, task.inputs(texts, bundle), precision))
+
+
+def predict_stream(bundle: Bundle, inputs: Iterable[Any], *, precision: Precision = "fp32") -> Iterator[Prediction]:
+    """The same for inputs that may be read while they are scored; then the caller has checked that none is blank."""
+    if isinstance(inputs, Sequence):
+        return iter(predict_texts(bundle, inputs, precision=precision))
+    task = task_of(bundle)
+    examples = (example for given in inputs for example in task.inputs([given], bundle))
+    return _predictions(bundle, examples, precision)
+
+
+def _predictions(bundle: Bundle, examples: Iterable[Any], precision: Precision) -> Iterator[Prediction]:
+    task, summary, is_first = task_of(bundle), _Summary(), True
+    half = torch.autocast(bundle.model.device.type, dtype=torch.bfloat16) if precision == "bf16" else None
+    for chunk in _chunks(examples):
+        encoded = task.encode_inputs(chunk, bundle)
+        outputs = outputs_of(bundle.model, encoded.rows, autocast=half)
+        if half is not None and is_first:
+            log_bf16_difference(outputs, outputs_of(bundle.model, encoded.rows[:NUM_COMPARED]))
+        is_first = False
+        summary.add(encoded)
+        yield from task.predictions(outputs, encoded, bundle)
+    summary.log(length_of(bundle))
+
+
+def _chunks(examples: Iterable[Any]) -> Iterator[list[Any]]:
+    chunk: list[Any] = []
+    num_characters = 0
+    for example in examples:
+        chunk.append(example)
+        num_characters += len(whole_text(example))
+        if len(chunk) >= CHUNK_INPUTS or num_characters >= CHUNK_CHARACTERS:
+            yield chunk
+            chunk, num_characters = [], 0
+    if chunk:
+        yield chunk
+
+
+class _Summary:
+    """What is logged about all inputs: the share of tokens that was cut off, and the notes of the task."""
+
+    def __init__(self) -> None:
+        self.num_tokens = self.num_truncated = 0
+        self.notes: Counter[tuple[str, str]] = Counter()
+
+    def add(self, encoded: EncodedSet) -> None:
+        """Add the inputs of a chunk."""
+        self.num_tokens += encoded.num_tokens
+        self.num_truncated += encoded.num_truncated
+        for note in encoded.notes:
+            self.notes[note.noun, note.remark] += note.number
+
+    def log(self, max_length: int) -> None:
+        """Log it."""
+        if self.num_truncated:
+            share = 100 * self.num_truncated / max(1, self.num_tokens)
+            log.warning("%.1f %% of the tokens were cut off: the model reads at most %d per text.", share, max_length)
+        for (noun, remark), number in self.notes.items():
+            log.info("Input: %s.", Note(number, noun, remark))
 
 
 def log_bf16_difference(half: Sequence[np.ndarray], full: Sequence[np.ndarray]) -> None:
@@ -58,6 +107,6 @@ def log_bf16_difference(half: Sequence[np.ndarray], full: Sequence[np.ndarray]) 
     gap = max(float(np.abs(one - other).max(initial=0.0)) for one, other in pairs)
     changed = sum(not np.array_equal(one.argmax(-1), other.argmax(-1)) for one, other in pairs)
     log.info(
-        "On the first %d rows bf16 changes the raw outputs by at most %.2g and the highest output of %d rows.",
-        len(pairs), gap, changed,
+        "bf16 compared with fp32 on the first %s: raw outputs differ by at most %.2g, the highest output in %d.",
+        counted(len(pairs), "sequence"), gap, changed,
     )  # fmt: skip

@@ -1,7 +1,12 @@
-"""Metrics of classification: accuracy, F1, confusion matrix, calibration."""
+"""Metrics of classification: accuracy, F1, confusion matrix, calibration.
+
+With many classes a confusion matrix does not fit into a result: 5,000 classes have 25 million cells. Above
+`MOST_CLASSES_OF_CONFUSION` classes a result has the most frequent confusions instead, and no matrix is computed.
+"""
 
 import logging
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,22 +18,29 @@ from headswap.metrics.intervals import f1_of_counts
 log = logging.getLogger("headswap")
 
 NUM_BINS = 10
+MOST_CLASSES_OF_CONFUSION = 300
+NUM_LARGEST_CONFUSIONS = 50
 
 
-def confusion_matrix(scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """Counts: the true label by row, the predicted label by column.
-
-    `scores` are probabilities or logits, examples x labels; the label with the highest score is predicted.
-    """
-    size = scores.shape[1]
-    counts = np.zeros((size, size), dtype=np.int64)
-    np.add.at(counts, (targets, scores.argmax(axis=1)), 1)
+def confusion_matrix(predicted: np.ndarray, targets: np.ndarray, num_labels: int) -> np.ndarray:
+    """Counts: the true label by row, the predicted label by column."""
+    counts = np.zeros((num_labels, num_labels), dtype=np.int64)
+    np.add.at(counts, (targets, predicted), 1)
     return counts
 
 
-def f1_scores(confusion: np.ndarray) -> np.ndarray:
+def largest_confusions(predicted: np.ndarray, targets: np.ndarray, labels: Sequence[str]) -> list[dict[str, Any]]:
+    """The most frequent pairs of a true label and another, predicted label, with their number of texts."""
+    is_wrong = predicted != targets
+    pairs = Counter(zip(targets[is_wrong].tolist(), predicted[is_wrong].tolist(), strict=True))
+    ranked = sorted(pairs.items(), key=lambda pair: (-pair[1], pair[0]))[:NUM_LARGEST_CONFUSIONS]
+    return [{"truth": labels[truth], "predicted": labels[guess], "count": number} for (truth, guess), number in ranked]
+
+
+def f1_scores(predicted: np.ndarray, targets: np.ndarray, num_labels: int) -> np.ndarray:
     """F1 of every label; nan where a label neither occurs nor is predicted."""
-    counts = np.stack([confusion.diagonal(), confusion.sum(0), confusion.sum(1)], axis=1)
+    columns = (targets[predicted == targets], predicted, targets)
+    counts = np.stack([np.bincount(column, minlength=num_labels) for column in columns], axis=1)
     return np.where(counts[:, 1] + counts[:, 2] > 0, f1_of_counts(counts), np.nan)
 
 
@@ -53,39 +65,51 @@ def calibration(probabilities: np.ndarray, targets: np.ndarray) -> dict[str, Any
 def scores(probabilities: np.ndarray, targets: np.ndarray) -> dict[str, float]:
     """Accuracy, macro-F1, log loss and calibration error of one run, from saved probabilities."""
     truth = np.clip(probabilities[np.arange(len(targets)), targets], 1e-12, 1.0)
+    predicted = probabilities.argmax(axis=1)
     return {
-        "accuracy": float((probabilities.argmax(axis=1) == targets).mean()),
-        "macro_f1": float(np.nanmean(f1_scores(confusion_matrix(probabilities, targets)))),
+        "accuracy": float((predicted == targets).mean()),
+        "macro_f1": float(np.nanmean(f1_scores(predicted, targets, probabilities.shape[1]))),
         "loss": float(-np.log(truth).mean()),
         "ece": calibration(probabilities, targets)["ece"],
     }
 
 
-def classification_metrics(logits: Tensor, targets: np.ndarray, labels: Sequence[str]) -> dict[str, Any]:
-    """Loss, accuracy, macro-F1, the confusion matrix (rows: truth) and the share of the largest class, from logits."""
-    confusion = confusion_matrix(logits.numpy(), targets)
-    f1 = {label: float(value) for label, value in zip(labels, f1_scores(confusion), strict=True) if not np.isnan(value)}
+def classification_metrics(chunks: Iterable[Tensor], targets: np.ndarray, labels: Sequence[str]) -> dict[str, Any]:
+    """Loss, accuracy, macro-F1, confusions and the share of the largest class, from logits in chunks of texts."""
+    predicted, loss, at = np.empty(len(targets), dtype=np.int64), 0.0, 0
+    for logits in chunks:
+        rows = slice(at, at + len(logits))
+        predicted[rows] = logits.numpy().argmax(axis=1)
+        mean = torch.nn.functional.cross_entropy(logits.double(), torch.as_tensor(targets[rows])).item()
+        loss += mean * (len(logits) / len(targets))
+        at = rows.stop
+    num_true = np.bincount(targets, minlength=len(labels))
+    scores = f1_scores(predicted, targets, len(labels))
+    f1 = {label: float(value) for label, value in zip(labels, scores, strict=True) if not np.isnan(value)}
     return {
-        "loss": torch.nn.functional.cross_entropy(logits.double(), torch.as_tensor(targets)).item(),
-        "accuracy": float(confusion.diagonal().sum() / len(targets)),
+        "loss": loss,
+        "accuracy": float((predicted == targets).sum() / len(targets)),
         "macro_f1": float(np.mean(list(f1.values()))),
         "f1": f1,
-        "majority_share": float(confusion.sum(1).max() / len(targets)),
-        "confusion": confusion.tolist(),
+        "majority_share": float(num_true.max() / len(targets)),
+        **_confusions(predicted, targets, labels),
+        "only_prediction": labels[predicted[0]] if (predicted == predicted[0]).all() else None,
         "labels": list(labels),
         "num_examples": len(targets),
     }
 
 
+def _confusions(predicted: np.ndarray, targets: np.ndarray, labels: Sequence[str]) -> dict[str, Any]:
+    """The confusion matrix (rows: truth); with many classes None, and the most frequent confusions."""
+    if len(labels) <= MOST_CLASSES_OF_CONFUSION:
+        return {"confusion": confusion_matrix(predicted, targets, len(labels)).tolist()}
+    return {"confusion": None, "largest_confusions": largest_confusions(predicted, targets, labels)}
+
+
 def warn_of_collapse(metrics: dict[str, Any], *, role: str) -> None:
     """Log a warning if one class is predicted for every text: accuracy then equals the share of that class."""
-    if not metrics:
-        return
-    confusion = np.array(metrics["confusion"])
-    num_predicted, num_true = confusion.sum(0), confusion.sum(1)
-    if (num_predicted > 0).sum() == 1 and (num_true > 0).sum() > 1:
-        label = metrics["labels"][int(num_predicted.argmax())]
+    if metrics and metrics["only_prediction"] is not None and metrics["majority_share"] < 1:
         log.warning(
             "The model predicts '%s' for all %d texts of %s. Try a lower learning rate, more warm-up or more epochs.",
-            label, metrics["num_examples"], role,
+            metrics["only_prediction"], metrics["num_examples"], role,
         )  # fmt: skip

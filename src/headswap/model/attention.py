@@ -34,6 +34,8 @@ class AttentionLayout(Protocol):
     """Which tokens attend to which, and the position of each token in its sequence."""
 
     positions_N: Tensor
+    longest: int
+    """An upper limit of the positions, known on the host."""
 
     def attend(self, layer: int, query_NHK: Tensor, key_NHK: Tensor, value_NHK: Tensor, *, dropout: float) -> Tensor:
         """The attention output of one layer, N x H x K."""

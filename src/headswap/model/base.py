@@ -19,6 +19,8 @@ from headswap.model.shape import BaseShape
 
 Before = Callable[[Tensor, Rotary | None], tuple[Tensor, Tensor, Tensor]]
 After = Callable[[Tensor, Tensor], Tensor]
+LONGEST_TABLE = 1 << 16
+"""Positions in a sinusoidal or rotary table; a base with more of them has a longer table only for longer sequences."""
 
 
 class FeedForward(nn.Module):
@@ -96,11 +98,11 @@ class Base(nn.Module):
 
     def forward(self, ids_N: Tensor, layout: AttentionLayout, segments_N: Tensor | None = None) -> Tensor:
         """The vectors after the last layer, N x D."""
-        hidden_ND = self.embed(ids_N, layout.positions_N, segments_N)
+        length = self._table_length(layout.longest)
+        hidden_ND = self.embed(ids_N, layout.positions_N, segments_N, table_length=length)
         rotary = None
         if self.shape.positions == "rotary":
             dtype = torch.float64 if hidden_ND.dtype == torch.float64 else torch.float32
-            length = self.shape.max_position_embeddings
             rotary = Rotary(layout.positions_N, dim=self.shape.head_dim, length=length, dtype=dtype)
         for layer in self.layers:
             hidden_ND = layer(hidden_ND, layout, rotary)
@@ -113,15 +115,23 @@ class Base(nn.Module):
             parts = layer.before_mixing, layer.after_mixing
             layer.compiled = torch.compile(parts[0], backend=backend), torch.compile(parts[1], backend=backend)
 
-    def embed(self, ids_N: Tensor, positions_N: Tensor, segments_N: Tensor | None) -> Tensor:
+    def _table_length(self, longest: int) -> int:
+        """The number of positions in a sinusoidal or rotary table: all of them, or a power of two if there are many.
+
+        No tensor has this size, so a config.json alone must not decide how much memory is allocated.
+        """
+        limit = self.shape.max_position_embeddings
+        return limit if limit <= LONGEST_TABLE else min(limit, max(LONGEST_TABLE, 1 << (longest - 1).bit_length()))
+
+    def embed(self, ids_N: Tensor, positions_N: Tensor, segments_N: Tensor | None, *, table_length: int) -> Tensor:
         """The input of the first layer: the sum of token, position and segment embeddings."""
         shape = self.shape
         hidden_ND = self.embedding(ids_N)
         if shape.embedding_scale:
             hidden_ND = hidden_ND * math.sqrt(shape.hidden_size)
         if shape.positions == "sinusoidal":
-            length, dim = shape.max_position_embeddings, shape.hidden_size
-            hidden_ND = hidden_ND + sinusoidal_table(length, dim, hidden_ND.device, hidden_ND.dtype)[positions_N]
+            table_LD = sinusoidal_table(table_length, shape.hidden_size, hidden_ND.device, hidden_ND.dtype)
+            hidden_ND = hidden_ND + table_LD[positions_N]
         elif shape.positions == "learned":
             hidden_ND = hidden_ND + self.position_embedding(positions_N)
         if shape.type_vocab_size:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from headswap.core.errors import RunError
+from headswap.core.local_paths import shared_name
 from headswap.model.lora import is_adapter
 from headswap.model.text_model import ModelShape, TextModel, build_model, merged
 
@@ -60,7 +61,7 @@ class Ledger:
             status: dict(zip(("tensors", "parameters"), self.count(status), strict=True))
             for status in ("carried", "new", "dropped")
         }
-        return {"source": self.source, **counts, "tensors": [asdict(row) for row in self.rows]}
+        return {"source": shared_name(self.source), **counts, "tensors": [asdict(row) for row in self.rows]}
 
 
 def swap_head(model: TextModel, shape: ModelShape, *, seed: int, source: str) -> tuple[TextModel, Ledger]:

@@ -22,6 +22,7 @@ from headswap.bundle.bundle import Bundle
 from headswap.bundle.check import check_bundle
 from headswap.core.errors import InputError, RunError, SettingError, listed
 from headswap.core.files import atomic_folder, read_json, sha256_of_file, write_json
+from headswap.core.local_paths import shared_name
 from headswap.core.manifest import write_manifest, written_names
 from headswap.core.outputs import check_folder
 from headswap.core.ownership import Layout
@@ -29,7 +30,7 @@ from headswap.core.settings import load_recipe, read_toml
 from headswap.inference.evaluate import score_language_model
 from headswap.inference.language_model import held_out_metrics
 from headswap.model.parameter_count import count_parameters
-from headswap.objectives.registry import make_objective
+from headswap.objectives.objective import make_objective
 from headswap.pretraining.config import PretrainRecipe
 from headswap.pretraining.corpus import split_documents
 from headswap.tokens.cache import cached_store
@@ -184,6 +185,16 @@ def _card(
     }
 
 
+def _shared_recipe(recipe: PretrainRecipe) -> PretrainRecipe:
+    """The recipe with the names of its files in place of their paths."""
+    tokenizer = recipe.tokenizer.tokenizer
+    named = tuple(shared_name(source) for source in recipe.corpus.corpus)
+    recipe = recipe.changed(corpus=recipe.corpus.changed(corpus=named))
+    if tokenizer is None:
+        return recipe
+    return recipe.changed(tokenizer=recipe.tokenizer.changed(tokenizer=shared_name(tokenizer)))
+
+
 def _write_record(
     run: Path, out: Path, bundle: Bundle, sentences: Sequence[str], beside: Sequence[Path]
 ) -> dict[str, Any]:
@@ -191,8 +202,9 @@ def _write_record(
     if broken := [sentence for sentence in sentences if not sentence.strip() or "\n" in sentence]:
         raise InputError(f"{broken[0]!r} cannot be a reference sentence: give one non-empty line of text per sentence.")
     with atomic_folder(out, _record_layout(out)) as folder:
-        for file in (run / "recipe.toml", run / "result.json", run / "data.json", *beside):
+        for file in (run / "result.json", run / "data.json", *beside):
             (folder / file.name).write_bytes(file.read_bytes())
+        _shared_recipe(load_recipe(PretrainRecipe, run / "recipe.toml")).save(folder / "recipe.toml")
         environment = read_json(run / "environment.json")
         write_json(folder / "environment.json", {k: v for k, v in environment.items() if k != "command"})
         lines = [{k: v for k, v in line.items() if k != "sample"} for line in RunFolder(run).metrics()]

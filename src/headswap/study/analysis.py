@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from headswap.metrics.classification import calibration, confusion_matrix, f1_scores
+from headswap.metrics.classification import MOST_CLASSES_OF_CONFUSION, calibration, confusion_matrix, f1_scores
+from headswap.study.design import design_changes
 from headswap.study.results import (
     EPOCH_METRICS,
     ArmDetails,
@@ -37,6 +38,8 @@ def analyse(study: StudyRuns, *, with_texts: bool = True) -> StudyResults:
     """Compute all results; without `with_texts` they hold no text of the data."""
     table = ScoreTable(study)
     first = study.runs[0].predictions
+    overall, comparisons = table.overall(), table.comparisons()
+    worth = table.label_worth(comparisons)
     return StudyResults(
         metric=study.metric,
         arms=list(study.arms),
@@ -45,11 +48,16 @@ def analyse(study: StudyRuns, *, with_texts: bool = True) -> StudyResults:
         labels=list(first.labels),
         num_test=len(first.targets),
         num_bases=max((len(bases) for bases in study.bases.values()), default=0),
+        primary=study.primary,
+        baselines=table.baselines,
+        design_changes=design_changes(study.designs),
+        error_rate=table.error_rate(comparisons, overall),
+        overall=overall,
         parameters=_parameters(study),
         cells=table.cells(),
-        comparisons=table.comparisons(),
-        label_worth=table.label_worth(),
-        break_even=table.break_even(),
+        comparisons=comparisons,
+        label_worth=worth,
+        break_even=table.break_even(worth),
         catch_up=table.catch_up(),
         curves=_curves(study),
         bases=_bases(study),
@@ -134,8 +142,13 @@ def _details(study: StudyRuns) -> list[ArmDetails]:
         runs = list(study.by_seed(arm, labels).values())
         if not runs:
             continue
-        counts = [confusion_matrix(run.predictions.probabilities, run.predictions.targets) for run in runs]
-        f1 = np.array([f1_scores(count) for count in counts])
+        size = len(runs[0].predictions.labels)
+        guesses = [(run.predictions.probabilities.argmax(axis=1), run.predictions.targets) for run in runs]
+        f1 = np.array([f1_scores(predicted, targets, size) for predicted, targets in guesses])
+        confusion = None
+        if size <= MOST_CLASSES_OF_CONFUSION:
+            counts = [confusion_matrix(predicted, targets, size) for predicted, targets in guesses]
+            confusion = np.mean(counts, axis=0).round(1).tolist()
         pooled = calibration(
             np.concatenate([run.predictions.probabilities for run in runs]),
             np.concatenate([run.predictions.targets for run in runs]),
@@ -144,7 +157,7 @@ def _details(study: StudyRuns) -> list[ArmDetails]:
             ArmDetails(
                 arm=arm,
                 labels=labels,
-                confusion=np.mean(counts, axis=0).round(1).tolist(),
+                confusion=confusion,
                 f1=[None if np.isnan(value).all() else float(np.nanmean(value)) for value in f1.T],
                 ece=pooled["ece"],
                 bins=[CalibrationBin(**one) for one in pooled["bins"]],

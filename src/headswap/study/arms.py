@@ -4,6 +4,7 @@ An arm is a name of the table below, an installed base, a bundle folder, or a re
 the recipes of the training verbs, so an arm with an unknown setting is an error before anything is trained.
 """
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,9 +17,10 @@ from headswap.core.manifest import MANIFEST, manifest_problems
 from headswap.core.settings import Recipe, load_recipe, read_toml
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.pretraining.config import PretrainRecipe
+from headswap.registry import CLASSIFY_BASELINES
 from headswap.study.config import StudyRecipe
 
-BASELINES = ("majority", "tfidf")
+BASELINES = tuple(CLASSIFY_BASELINES)
 SCRATCH, BOX = "scratch", "box"
 Sections = dict[str, dict[str, Any]]
 
@@ -37,8 +39,7 @@ class Arm:
 
 
 NAMED: dict[str, tuple[str, Mapping[str, Any], Mapping[str, Any]]] = {
-    "majority": ("baseline", {}, {}),
-    "tfidf": ("baseline", {}, {}),
+    **dict.fromkeys(BASELINES, ("baseline", {}, {})),
     "scratch": (SCRATCH, {}, {}),
     "pretrained": ("base", {}, {}),
     "frozen": ("base", {}, {"trainable": "head"}),
@@ -50,8 +51,7 @@ NAMED: dict[str, tuple[str, Mapping[str, Any], Mapping[str, Any]]] = {
 }
 """Where an arm starts, and its changes to pre-training and to fine-tuning."""
 MEANING = {
-    "majority": "always the most frequent label",
-    "tfidf": "TF-IDF of word 1-2-grams, logistic regression",
+    **{name: CLASSIFY_BASELINES.load(name).meaning for name in BASELINES},
     "scratch": "random weights, all trained on the labels",
     "pretrained": "the pre-trained base, all weights fine-tuned",
     "frozen": "the pre-trained base, only the head fine-tuned",
@@ -77,6 +77,10 @@ def read_arms(recipe: StudyRecipe) -> list[Arm]:
             raise SettingError(
                 f"The arm '{arm.name}' has a setting that this version does not accept: {problem}"
             ) from None
+    if (primary := recipe.study.primary_arm) is not None and primary not in set(names) - {*BASELINES, SCRATCH}:
+        trained = [name for name in names if name not in (*BASELINES, SCRATCH)]
+        allowed = f"one of {', '.join(trained)}" if trained else "an arm other than scratch and the baselines"
+        raise SettingError(f"primary_arm is '{primary}'; it must be {allowed} (--arms).")
     if any(arm.start == "base" for arm in found) and not recipe.study.corpus:
         first = next(arm.name for arm in found if arm.start == "base")
         raise SettingError(
@@ -100,7 +104,7 @@ def _arm(name: str) -> Arm:
         return Arm(
             name, start, _in_sections(name, pretrain, PretrainRecipe), _in_sections(name, finetune, FinetuneRecipe)
         )
-    path = Path(name).expanduser()
+    path = Path(os.path.expanduser(name))
     if path.suffix == ".toml":
         return _from_recipe(path)
     if path.is_dir():
@@ -154,7 +158,7 @@ def _from_recipe(path: Path) -> Arm:
         return Arm(name, "base", finetune=sections)
     if base == SCRATCH:
         return Arm(name, SCRATCH, finetune=sections)
-    place = base if is_boxed(base) else str(Path(base).expanduser().resolve())
+    place = base if is_boxed(base) else str(Path(os.path.expanduser(base)).resolve())
     return Arm(name, "bundle", finetune=sections, bundle=place)
 
 

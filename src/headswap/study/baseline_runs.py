@@ -1,10 +1,11 @@
 """Baselines for a comparison of single runs: fitted to the same labels, if those can still be read."""
 
 import logging
+from typing import Any
 
 import numpy as np
 
-from headswap.baselines.classify import PROBABILITIES
+from headswap.baselines.tfidf import TooManyClassesError
 from headswap.core.errors import HeadswapError
 from headswap.core.files import read_json
 from headswap.core.settings import load_recipe
@@ -12,6 +13,7 @@ from headswap.data.records import pair_as_text
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.finetuning.prediction_file import Predictions
 from headswap.finetuning.splits import LabelledSplits, read_splits
+from headswap.registry import CLASSIFY_BASELINES
 from headswap.study.runs import ScoredRun, StudyRuns
 
 log = logging.getLogger("headswap")
@@ -24,7 +26,7 @@ def add_baselines(study: StudyRuns) -> StudyRuns:
         cells.setdefault((run.labels, run.seed), run)
     found: list[ScoredRun] = []
     # As in a study, seeds with the same labels have the same baseline, whatever the order of the labels.
-    known: dict[tuple[str, frozenset[tuple[str, int]]], np.ndarray] = {}
+    known: dict[tuple[str, frozenset[tuple[str, int]]], tuple[np.ndarray, dict[str, Any]]] = {}
     for (labels, seed), run in sorted(cells.items()):
         splits = _splits(run)
         if splits is None:
@@ -35,20 +37,22 @@ def add_baselines(study: StudyRuns) -> StudyRuns:
             continue
         parts = ([*splits.train, *splits.validation], splits.test)
         train, test = ([pair_as_text(example) for example in part] for part in parts)
-        for name, score in PROBABILITIES.items():
+        for name in CLASSIFY_BASELINES:
             key = name, frozenset((example.source, example.line) for example in train)
             if key not in known:
-                known[key], _ = score(train, test, splits.labels)
-            predictions = Predictions(
-                known[key], run.predictions.targets, splits.labels, run.predictions.text_ids
-            )  # fmt: skip
+                try:
+                    known[key] = CLASSIFY_BASELINES.load(name).probabilities(train, test, splits.labels)
+                except TooManyClassesError as problem:
+                    study.prepared.setdefault("notes", []).append(str(problem))
+                    continue
+            probabilities, chosen = known[key]
+            predictions = Predictions(probabilities, run.predictions.targets, splits.labels, run.predictions.text_ids)
+            result = {"seconds": 0.0, **chosen}
             found.append(
-                ScoredRun(
-                    name, run.budget, labels, seed, run.folder / name, predictions, {"seconds": 0.0}, [], run.rows
-                )
+                ScoredRun(name, run.budget, labels, seed, run.folder / name, predictions, result, [], run.rows)
             )
     study.runs += found
-    study.arms = [*(name for name in PROBABILITIES if any(run.arm == name for run in found)), *study.arms]
+    study.arms = [*(name for name in CLASSIFY_BASELINES if any(run.arm == name for run in found)), *study.arms]
     return study
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from headswap.core.errors import counted
 from headswap.study.arms import SCRATCH, is_from_box
+from headswap.study.config import ALL
 from headswap.study.results import CollapsedRuns, SetOverlap, StudyResults
 
 
@@ -15,8 +16,17 @@ def caveats(results: StudyResults) -> list[str]:
             "All runs of a pre-trained arm share one base. These intervals leave out the variation between "
             "pre-training runs; use --base-seeds 3 or more to include it."
         )
-    elif 1 < results.num_bases < len(results.seeds):
-        found.append(f"The seeds share {results.num_bases} bases, so they are not fully independent.")
+    elif results.num_bases == 2:
+        found.append(
+            "The runs of a pre-trained arm share two bases, which are too few to state anything about other bases; use "
+            "--base-seeds 3 or more."
+        )
+    if any(budget.name == ALL for budget in results.budgets):
+        found.append(
+            "With the budget all, every seed has the same labels. Its intervals and tests hold for this training set "
+            "and leave out the variation between training sets."
+        )
+    found += results.design_changes
     for arm in results.arms:
         sentences = [_existing_base(arm)] if is_from_box(arm) else []
         sentences += _other_size(arm, results.parameters)

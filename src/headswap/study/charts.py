@@ -114,7 +114,7 @@ def _gain(results: StudyResults) -> Chart:
         rows = [row for row in results.comparisons if row.arm == arm and row.other == SCRATCH]
         if rows:
             series.append(Series(f"{arm} - scratch", [_gain_point(row) for row in rows], colours[arm]))
-    title = "Gain over scratch, paired by seed"
+    title = "Gain over scratch, paired by seed and text"
     return Chart("gain", title, LABEL_AXIS, f"test {metric}, points", series, is_log_x=True, line="zero")
 
 

@@ -1,7 +1,7 @@
 """State the results of a study in sentences: a gain, a loss, no significant difference, or too few seeds.
 
-A difference is significant if its Holm-corrected p is below .05. The interval next to it is the uncorrected
-95 % interval of the paired difference.
+A difference is significant if its p is below .05 after Holm's correction within its family of tests. The interval next
+to it is the 95 % interval of that one difference, over seeds and test texts.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,30 +14,34 @@ from headswap.study.results import (
     CatchUp,
     Comparison,
     LabelWorth,
+    OverallDifference,
     StudyResults,
-    Verdict,
 )
 from headswap.study.statistics import FEWEST_SEEDS_FOR_A_CLAIM
 
 MOST_ARMS_IN_SENTENCES = 2
 
 
-def primary_arm(results: StudyResults) -> str | None:
-    """The arm that the study is about: `pretrained`, or the first that is neither a baseline nor from scratch."""
-    others = [arm for arm in results.arms if arm not in (*BASELINES, SCRATCH)]
-    return "pretrained" if "pretrained" in others else (others[0] if others else None)
-
-
 def headline(results: StudyResults) -> list[str]:
-    """The main findings: the primary arm and installed bases against scratch, the best Transformer against TF-IDF."""
-    sentences: list[str] = []
-    arms = [primary_arm(results), *(arm for arm in results.arms if is_from_box(arm))]
+    """The planned tests of the primary arm; then the installed bases, which are exploratory unless primary."""
+    sentences = [overall_sentence(results.overall)] if results.overall and results.overall.p is not None else []
+    arms = [results.primary, *(arm for arm in results.arms if is_from_box(arm))]
     for arm in dict.fromkeys(arm for arm in arms if arm is not None):
-        rows = [row for row in results.comparisons if row.arm == arm and row.other == SCRATCH]
-        if rows and (sentence := _scratch_sentence(arm, rows)) not in sentences:
-            sentences.append(sentence)
-    sentences += _tfidf_sentences(results)
+        rows = [row for row in results.comparisons if row.arm == arm]
+        for of_reference in ([row for row in rows if row.other == SCRATCH], [r for r in rows if r.other in BASELINES]):
+            if of_reference and (sentence := _reference_sentence(arm, of_reference)) not in sentences:
+                sentences.append(sentence)
     return sentences or [comparison_sentence(row) for row in results.comparisons] or [_no_comparison(results)]
+
+
+def overall_sentence(row: OverallDifference) -> str:
+    """The primary arm against scratch over all budgets."""
+    budgets = f"on average over {enumerated(f'{labels:,}' for labels in row.budgets)} labels"
+    if row.verdict == "none":
+        difference = f"({row.mean * 100:+.1f} points, {_signed_span(row)})"
+        return f"No significant difference between {_lower(_subject(row.arm))} and scratch {budgets} {difference}."
+    verb = "gains" if row.verdict == "better" else "loses"
+    return f"{_subject(row.arm)} {verb} {_points(abs(row.mean))} {_span(row)} {budgets}, compared with scratch."
 
 
 def _no_comparison(results: StudyResults) -> str:
@@ -52,71 +56,58 @@ def _subject(arm: str) -> str:
     return {"pretrained": "Pre-training", BOX: "The installed base"}.get(arm, f"The arm '{arm}'")
 
 
-def _scratch_sentence(arm: str, rows: Sequence[Comparison]) -> str:
-    """An arm against scratch at all budgets."""
+def _reference_sentence(arm: str, rows: Sequence[Comparison]) -> str:
+    """An arm against scratch, or against the best baseline, at all budgets."""
     if all(row.verdict == "no claim" for row in rows):
         count = max(row.count for row in rows)
         verb = "is" if count == 1 else "are"
         return f"{counted(count, 'seed')} {verb} too few to compare arms; use at least {FEWEST_SEEDS_FOR_A_CLAIM}."
+    is_scratch = rows[0].other == SCRATCH
+    names = list(dict.fromkeys(row.other for row in rows))
+    reference = "scratch" if is_scratch else f"the best baseline ({enumerated(names)})"
     subject, parts = _subject(arm), []
     for verdict, verb in (("better", "gains"), ("worse", "loses")):
         found = [f"{_points(abs(row.mean))} {_span(row)} at {_labels(row)}" for row in rows if row.verdict == verdict]
         if found:
             parts.append(f"{verb} {enumerated(found)}")
-    clauses = [f"{subject} {' and '.join(parts)}"] if parts else []
+    clauses = [f"{subject} {' and '.join(parts)}, compared with {reference}"] if parts else []
     if unclear := [f"{_labels(row)} ({_insignificant(row)})" for row in rows if row.verdict == "none"]:
         start = (
-            "no significant difference from scratch"
+            "no significant difference"
             if parts
-            else f"No significant difference between {_lower(subject)} and scratch"
+            else f"No significant difference between {_lower(subject)} and {reference}"
         )
         clauses.append(f"{start} at {enumerated(unclear)}")
     if few := [_labels(row) for row in rows if row.verdict == "no claim"]:
         clauses.append(f"too few seeds at {enumerated(few)}")
-    return f"{'; '.join(clauses)}."
-
-
-def _tfidf_sentences(results: StudyResults) -> list[str]:
-    """The Transformer with the best mean at each budget against TF-IDF."""
-    best_rows: dict[Verdict, list[Comparison]] = {"better": [], "worse": [], "none": [], "no claim": []}
-    for budget in results.budgets:
-        rows = [row for row in results.comparisons if row.other == "tfidf" and row.labels == budget.labels]
-        if rows:
-            best = max(rows, key=lambda row: row.mean)
-            best_rows[best.verdict].append(best)
-    sentences = []
-    if rows := best_rows["worse"]:
-        found = [f"{_points(-row.mean)} at {_labels(row)}" for row in rows]
-        sentences.append(f"TF-IDF + logistic regression beats the best Transformer by {enumerated(found)}.")
-    if rows := best_rows["better"]:
-        found = [f"{_points(row.mean)} at {_labels(row)} ({row.arm})" for row in rows]
-        sentences.append(f"The best Transformer beats TF-IDF + logistic regression by {enumerated(found)}.")
-    if rows := best_rows["none"]:
-        budgets = enumerated(f"{row.labels:,}" for row in rows)
-        sentences.append(f"No significant difference between TF-IDF and the best Transformer at {budgets} labels.")
-    return sentences
+    sentence = f"{'; '.join(clauses)}."
+    return f"Exploratory: {_lower(sentence)}" if rows[0].family == "exploratory" else sentence
 
 
 def comparison_sentence(row: Comparison) -> str:
     """One comparison as a sentence."""
-    other = {"scratch": "scratch", "tfidf": "TF-IDF"}.get(row.other, row.other)
-    pair = f"{row.arm} against {other} at {_labels(row)}"
+    pair = f"{row.arm} against {row.other} at {_labels(row)}"
     if row.verdict == "no claim":
         return (
             f"{pair}: too few seeds ({row.count}; at least {FEWEST_SEEDS_FOR_A_CLAIM} are needed). Observed "
-            f"difference: {row.mean * 100:+.1f} points (bootstrap over test texts {row.test_low * 100:+.1f} to "
-            f"{row.test_high * 100:+.1f})."
+            f"difference: {row.mean * 100:+.1f} points."
         )
-    if row.verdict == "none" and row.low == row.high == 0:
-        return f"{pair}: the same score with every seed."
+    if row.verdict == "none" and row.mean == 0:
+        return f"{pair}: the same score."
     if row.verdict == "none":
-        power = (
-            f"{row.seeds_needed:,} seeds would detect a difference of this size with a power of 80 %"
-            if row.seeds_needed is not None
-            else "more than 1,000 seeds would be needed to detect a difference of this size"
-        )
-        return f"{pair}: no significant difference ({_insignificant(row)}); {power}."
-    return f"{row.arm} is {_points(abs(row.mean))} {_span(row)} {row.verdict} than {other} at {_labels(row)}."
+        return f"{pair}: no significant difference ({_insignificant(row)}); {seeds_sentence(row)}."
+    return f"{row.arm} is {_points(abs(row.mean))} {_span(row)} {row.verdict} than {row.other} at {_labels(row)}."
+
+
+def seeds_sentence(row: Comparison) -> str:
+    """How many seeds would show a difference of the observed size."""
+    fewest, most = row.seeds_needed or (None, None)
+    if fewest is None:
+        return "seeds alone would not show a difference of this size on these test texts"
+    if most is None:
+        return f"{fewest:,} or more seeds would show a difference of this size with a power of 80 %"
+    number = f"{fewest:,} to {most:,}" if most > fewest else f"{fewest:,}"
+    return f"{number} seeds would show a difference of this size with a power of 80 %"
 
 
 def arms_in_sentences(results: StudyResults) -> set[str]:
@@ -124,67 +115,45 @@ def arms_in_sentences(results: StudyResults) -> set[str]:
     arms = {row.arm for row in results.label_worth}
     if len(arms) <= MOST_ARMS_IN_SENTENCES:
         return arms
-    return {arm for arm in arms if arm == primary_arm(results) or is_from_box(arm)}
+    return {arm for arm in arms if arm == results.primary or is_from_box(arm)}
 
 
 def worth_cell(row: LabelWorth, break_even: BreakEven | None) -> tuple[str, list[str]]:
     """A label worth as a table cell: the number, and below it the interval and the break-even cost of a label."""
-    number, span = _short_worth(row)
-    details = [span] if span else []
+    is_open = row.is_beyond or row.times is None
+    details = [] if _is_out_of_reach(row) else [_worth_span(row)]
     if break_even:
         details.append(f"pays off above {seconds(break_even.seconds_a_label)} per label")
-    return number, details
-
-
-def _short_worth(row: LabelWorth) -> tuple[str, str]:
-    if row.count < FEWEST_SEEDS_FOR_A_CLAIM:
-        return "too few seeds", ""
-    if not is_worth_shown(row):
-        return "not shown", _worth_span(row)
-    if _is_out_of_reach(row):
-        return f"over {row.largest:.2g}", ""
-    if row.is_beyond:
-        return f"over {row.largest:.2g}", _worth_span(row)
-    return ("under " if row.is_below else "") + f"{row.times or row.smallest:.2g}", _worth_span(row)
-
-
-def is_worth_shown(row: LabelWorth) -> bool:
-    """Whether the interval of a label worth does not contain 1."""
-    is_more = row.low is not None and (row.low > 1 or _is_out_of_reach(row))
-    return is_more or (row.high is not None and row.high < 1)
+    return f"over {_lower_bound(row):.2g}" if is_open else f"{row.times:.2g}", details
 
 
 def _is_out_of_reach(row: LabelWorth) -> bool:
-    """Whether the arm's score is above the interval of scratch at every budget."""
+    """Whether the arm's score is above the interval of the other arm at every budget."""
     return bool(row.is_beyond and row.low is not None and row.low >= row.largest)
+
+
+def _lower_bound(row: LabelWorth) -> float:
+    """The label worth that is certain where its interval is open."""
+    return max(1.0, row.low) if row.low is not None else 1.0
 
 
 def worth_sentence(row: LabelWorth) -> str:
     """The label worth of an arm at a budget."""
     start = f"{_subject(row.arm)} at {_labels(row)}"
-    if row.count < FEWEST_SEEDS_FOR_A_CLAIM:
-        verb = "is" if row.count == 1 else "are"
-        return f"{start}: {counted(row.count, 'seed')} {verb} too few to estimate the label worth."
-    if row.low is None and row.high is None:
-        least, most = (f"{multiple * row.labels:,.0f}" for multiple in (row.smallest, row.largest))
-        return f"{start}: the label worth cannot be estimated with budgets of {least} to {most} labels."
-    if not is_worth_shown(row):
-        return f"{start}: the label worth is not shown to differ from 1 (95 % interval {_worth_span(row)})."
+    other = "scratch" if row.other == SCRATCH else f"the {row.other}"
+    most = f"{row.largest * row.labels:,.0f}"
     if _is_out_of_reach(row):
-        most = f"{row.largest * row.labels:,.0f}"
         return (
-            f"{start}: the label worth is more than {row.largest:.2g}. Scratch does not reach this score with {most} "
-            "labels, the largest budget tried."
+            f"{start}: the label worth is more than {row.largest:.2g}. {_upper(other)} does not reach this score with "
+            f"{most} labels, the largest budget tried."
         )
-    if row.is_beyond:
+    if row.is_beyond or row.times is None:
         return (
-            f"{start}: the label worth is more than {row.largest:.2g} (95 % interval {_worth_span(row)}). The mean "
-            "of scratch does not reach this score with the largest budget tried."
+            f"{start}: the label worth is more than {_lower_bound(row):.2g} (95 % interval {_worth_span(row)}). The "
+            f"mean of {other} does not reach this score with {most} labels, the largest budget tried."
         )
-    if row.is_below:
-        return f"{start}: scratch reaches this score with its smallest budget."
     return (
-        f"{start}: the label worth is {row.times:.2g} (95 % interval {_worth_span(row)}). Scratch needs "
+        f"{start}: the label worth is {row.times:.2g} (95 % interval {_worth_span(row)}). {_upper(other)} needs "
         f"{row.times:.2g} times as many labels for the same score."
     )
 
@@ -200,9 +169,10 @@ def break_even_sentence(row: BreakEven) -> str:
     name = "pre-training" if row.arm == "pretrained" else f"pre-training the base of '{row.arm}'"
     number = "more than " if row.is_beyond else "about "
     least = f" (at least {row.saved_low:,.0f})" if row.saved_low and not row.is_beyond else ""
+    other = "scratch" if row.other == SCRATCH else f"the {row.other}"
     return (
-        f"At {_labels(row)}, {name} took {seconds(row.base_seconds)} and saved {number}{row.saved:,.0f} labels{least}. "
-        f"It pays off if one label takes longer than {seconds(row.seconds_a_label)}."
+        f"At {_labels(row)}, {name} took {seconds(row.base_seconds)} and saved {number}{row.saved:,.0f} labels{least}, "
+        f"compared with {other}. It pays off if one label takes longer than {seconds(row.seconds_a_label)}."
     )
 
 
@@ -227,7 +197,7 @@ def _insignificant(row: Comparison) -> str:
     """A difference with its interval; also why it is not significant if the interval alone does not contain 0."""
     difference = f"{row.mean * 100:+.1f} points, {_signed_span(row)}"
     is_apparent = row.is_above_zero or row.is_below_zero
-    correction = f"; significant only without correction for {row.num_comparisons} comparisons"
+    correction = f"; p = {row.p_holm:.2f} after correction for {row.num_comparisons} comparisons"
     return f"{difference}{correction}" if is_apparent else difference
 
 
@@ -235,13 +205,13 @@ def _points(share: float) -> str:
     return f"{share * 100:.1f} points"
 
 
-def _signed_span(row: Comparison) -> str:
+def _signed_span(row: Comparison | OverallDifference) -> str:
     if row.low is None or row.high is None:
         return "no interval"
     return f"{row.low * 100:+.1f} to {row.high * 100:+.1f}"
 
 
-def _span(row: Comparison) -> str:
+def _span(row: Comparison | OverallDifference) -> str:
     """The interval of a gain, or of a loss without its sign."""
     if row.low is None or row.high is None:
         return "(no interval)"
@@ -256,6 +226,10 @@ def _labels(row: Comparison | LabelWorth | BreakEven) -> str:
 
 def _lower(subject: str) -> str:
     return f"{subject[0].lower()}{subject[1:]}"
+
+
+def _upper(subject: str) -> str:
+    return f"{subject[0].upper()}{subject[1:]}"
 
 
 def seconds(count: float) -> str:

@@ -17,13 +17,13 @@ from headswap.core.lock import LOCK_FILE, FolderLock, is_held
 from headswap.core.ownership import Layout, is_unfinished
 from headswap.training.run_folder import LAYOUT as RUN
 
-RECIPE, PLAN, DATA, LOGS = "study.toml", "plan.json", "data", "logs"
+RECIPE, PLAN, DESIGN, DATA, LOGS = "study.toml", "plan.json", "design.json", "data", "logs"
 FILES = {"report.html", "report.md", "results.csv", "results.json"}
-OWN = {RECIPE, PLAN, DATA, "runs", LOGS, "figures", *FILES}
+OWN = {RECIPE, PLAN, DESIGN, DATA, "runs", LOGS, "figures", *FILES}
 DATA_LAYOUT = Layout(files=(".+",))
 LAYOUT = Layout(
     files=(
-        *(re.escape(name) for name in (RECIPE, PLAN, LOCK_FILE, *sorted(FILES))),
+        *(re.escape(name) for name in (RECIPE, PLAN, DESIGN, LOCK_FILE, *sorted(FILES))),
         *(f"{folder}/.+" for folder in (DATA, LOGS, "figures")),
         *(f"runs/.+/{name}" for name in (*RUN.files, r"tokenizer\.json", r"sentencepiece\.model", r"manifest\.json")),
     ),
@@ -72,7 +72,7 @@ def check_corpus_outside(out: Path, corpus: Iterable[str]) -> None:
     """Refuse a corpus folder that contains the study: the rows of the study would be read as corpus."""
     target = out.resolve()
     for source in corpus:
-        if (folder := Path(source).expanduser()).is_dir() and folder.resolve() in target.parents:
+        if (folder := Path(os.path.expanduser(source))).is_dir() and folder.resolve() in target.parents:
             raise SettingError(
                 f"--out {out} is inside the corpus folder {source}, so the study would read its own files as corpus. "
                 "Choose a folder outside the corpus."
@@ -88,7 +88,7 @@ def check_replaceable(out: Path, reads: Iterable[str]) -> None:
         )
     for name in reads:
         for place in [name, *glob.glob(os.path.expanduser(name), recursive=True)]:
-            path = Path(place).expanduser().resolve()
+            path = Path(os.path.expanduser(place)).resolve()
             if target in (path, *path.parents):
                 raise SettingError(f"--overwrite would remove {place}, which this study reads. Choose another --out.")
     if held := [file for file in sorted((target / LOGS).glob("*.lock")) if is_held(file)]:

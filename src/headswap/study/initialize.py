@@ -5,6 +5,7 @@ every byte of a study that is already in the folder unchanged.
 """
 
 import logging
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from headswap.model.shape import DEFAULT_PRESET
 from headswap.pretraining.config import PretrainRecipe
 from headswap.study.arms import SCRATCH, Arm
 from headswap.study.config import ALL, StudyRecipe
+from headswap.study.design import record_design
 from headswap.study.folder import (
     DATA,
     DATA_LAYOUT,
@@ -44,7 +46,7 @@ def initialize(
         with replacement(out, lock) as folder:
             prepared = prepare(recipe, out, staged=folder / DATA)
             plan = _checked_plan(recipe, arms, prepared, out)
-            _write(recipe, prepared, plan, folder)
+            _write(recipe, arms, prepared, plan, folder)
         return prepared, plan
     if found := find_prepared(recipe, out):
         prepared, plan = found, _checked_plan(recipe, arms, found, out)
@@ -52,15 +54,16 @@ def initialize(
         with atomic_folder(out.resolve() / DATA, DATA_LAYOUT) as folder:
             prepared = prepare(recipe, out, staged=folder)
             plan = _checked_plan(recipe, arms, prepared, out)
-    _write(recipe, prepared, plan, out)
+    _write(recipe, arms, prepared, plan, out)
     return prepared, plan
 
 
-def _write(recipe: StudyRecipe, prepared: Prepared, plan: Plan, folder: Path) -> None:
-    """Save the recipe with the budgets that fit the training set, and the plan."""
+def _write(recipe: StudyRecipe, arms: list[Arm], prepared: Prepared, plan: Plan, folder: Path) -> None:
+    """Save the recipe with the budgets that fit the training set, the plan, and the planned tests."""
     fit, _ = usable_budgets(recipe, prepared)
     recipe.changed(study=recipe.study.changed(budgets=tuple(fit))).save(folder / RECIPE)
     write_json(folder / PLAN, plan.as_json())
+    record_design(recipe, [arm.name for arm in arms], folder)
 
 
 def _inputs(recipe: StudyRecipe, arms: list[Arm]) -> list[str]:
@@ -98,7 +101,7 @@ def _check_tokenizer(recipe: StudyRecipe) -> None:
     from headswap.tokens.tokenizer import Tokenizer
 
     if (named := recipe.tokenizer.tokenizer) is not None:
-        Tokenizer.load(named if is_boxed(named) else Path(named).expanduser())
+        Tokenizer.load(named if is_boxed(named) else Path(os.path.expanduser(named)))
 
 
 def _check_jobs(jobs: Iterable[Job]) -> None:

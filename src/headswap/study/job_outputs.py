@@ -6,7 +6,6 @@ fine-tuning run must also have started from the present weights of its base. The
 whose last line may be incomplete, and fine-tuned bundles, which no other job reads.
 """
 
-import json
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -192,9 +191,9 @@ def _base_mismatch(folder: Path, base: Path) -> str | None:
     """Whether a fine-tuning run started from other weights than its base has now, by the checksums in its ledger."""
     file = folder / "ledger.json"
     try:
-        rows = json.loads(file.read_bytes())["tensors"]
+        rows = read_json(file)["tensors"]
         kept = {row["tensor"]: row["checksum"] for row in rows if row["status"] == "carried"}
-    except (OSError, ValueError, KeyError, TypeError):
+    except (HeadswapError, OSError, KeyError, TypeError):
         if not has_finished(folder):  # a resumed job writes the ledger again
             return None
         return "ledger.json is missing" if not file.exists() else "ledger.json is not valid"

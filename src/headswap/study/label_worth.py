@@ -1,18 +1,19 @@
 """Label worth: how many labels one arm needs to reach the score of another, and where it catches up.
 
 Between budgets a curve is interpolated linearly in the logarithm of the labels. The interval contains every number of
-labels at which the paired t interval of the difference contains zero (a confidence set by test inversion), so it
-assumes nothing about the curve beyond the interpolation. Pure functions on numbers.
+labels at which the 95 % interval of the difference contains zero (a confidence set by test inversion), so it assumes
+nothing about the curve beyond the interpolation. Scores are matrices of seeds x test texts. Pure functions on numbers.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
-from headswap.study.statistics import FEWEST_SEEDS_FOR_A_CLAIM, Interval, mean_interval
+from headswap.study.statistics import FEWEST_SEEDS_FOR_A_CLAIM, Interval, crossed_line, crossed_mean
 
-STEPS = 400
+STEPS_PER_BUDGET = 100
 
 
 @dataclass(frozen=True)
@@ -35,18 +36,16 @@ class Worth:
     """Number of seeds."""
 
 
-def label_worth(arm: Sequence[float], other: Mapping[int, Sequence[float]], *, labels: int) -> Worth:
-    """The worth of an arm's scores (one per seed, at `labels` labels) in labels of the other arm.
+def label_worth(arm: np.ndarray, other: Mapping[int, np.ndarray], *, labels: int) -> Worth:
+    """The worth of an arm's scores (seeds x texts, at `labels` labels) in labels of the other arm.
 
-    `other` has the scores of the other arm per budget, one per seed, in the same order of seeds.
+    `other` has the scores of the other arm per budget, with the same seeds and texts.
     """
     budgets = sorted(other)
-    values = np.array([other[budget] for budget in budgets], dtype=float)
-    reached = np.asarray(arm, dtype=float)
-    edges = (budgets[0] / labels, budgets[-1] / labels)
-    crossing = _crossing(budgets, values.mean(axis=1), float(reached.mean()))
-    is_below = crossing is not None and crossing <= budgets[0] and bool(values[0].mean() > reached.mean())
-    low, high = _bounds(budgets, values, reached) if len(reached) >= FEWEST_SEEDS_FOR_A_CLAIM else (None, None)
+    means = np.array([other[budget].mean() for budget in budgets])
+    crossing = _crossing(budgets, means, float(arm.mean()))
+    is_below = crossing is not None and crossing <= budgets[0] and bool(means[0] > arm.mean())
+    low, high = _bounds(arm, other) if len(arm) >= FEWEST_SEEDS_FOR_A_CLAIM else (None, None)
     return Worth(
         labels=labels,
         times=None if crossing is None or is_below else crossing / labels,
@@ -54,9 +53,9 @@ def label_worth(arm: Sequence[float], other: Mapping[int, Sequence[float]], *, l
         high=None if high is None else high / labels,
         is_beyond=crossing is None,
         is_below=is_below,
-        smallest=edges[0],
-        largest=edges[1],
-        count=len(reached),
+        smallest=budgets[0] / labels,
+        largest=budgets[-1] / labels,
+        count=len(arm),
     )
 
 
@@ -74,18 +73,16 @@ class CatchUpPoint:
     """The largest budget."""
 
 
-def catch_up(arm: Mapping[int, Sequence[float]], other: Mapping[int, Sequence[float]]) -> CatchUpPoint | None:
+def catch_up(arm: Mapping[int, np.ndarray], other: Mapping[int, np.ndarray]) -> CatchUpPoint | None:
     """Where an arm's gain over another ends; None without a gain at the smallest budget."""
     budgets = sorted(set(arm) & set(other))
-    gaps = np.array([np.subtract(arm[budget], other[budget]) for budget in budgets], dtype=float)
-    if len(budgets) < 2 or not mean_interval(gaps[0].tolist()).is_above_zero:
+    gaps = {budget: arm[budget] - other[budget] for budget in budgets}
+    if len(budgets) < 2 or not crossed_mean(gaps[budgets[0]]).interval().is_above_zero:
         return None
-    grid = np.linspace(np.log(budgets[0]), np.log(budgets[-1]), STEPS)
-    curves = np.stack([np.interp(grid, np.log(budgets), seed) for seed in gaps.T], axis=1)
-    found = [mean_interval(curve.tolist()) for curve in curves]
+    found = _along(gaps)
 
     def first(matches: Callable[[Interval], bool]) -> float | None:
-        return next((float(np.exp(at)) for at, gap in zip(grid, found, strict=True) if matches(gap)), None)
+        return next((labels for labels, gap in found if matches(gap)), None)
 
     return CatchUpPoint(
         first(lambda gap: gap.mean <= 0),
@@ -93,6 +90,18 @@ def catch_up(arm: Mapping[int, Sequence[float]], other: Mapping[int, Sequence[fl
         first(lambda gap: gap.is_below_zero),
         budgets[-1],
     )
+
+
+def _along(curve: Mapping[int, np.ndarray]) -> list[tuple[float, Interval]]:
+    """The 95 % interval of a mean at numbers of labels from the smallest budget to the largest."""
+    budgets = sorted(curve)
+    found: list[tuple[float, Interval]] = []
+    for start, end in pairwise(budgets):
+        weights = np.linspace(0, 1, STEPS_PER_BUDGET, endpoint=False)
+        line = crossed_line(curve[start], curve[end] - curve[start], weights.tolist())
+        at = start * (end / start) ** weights
+        found += [(float(labels), mean.interval()) for labels, mean in zip(at, line, strict=True)]
+    return [*found, (float(budgets[-1]), crossed_mean(curve[budgets[-1]]).interval())]
 
 
 def _crossing(budgets: Sequence[int], means: np.ndarray, target: float) -> float | None:
@@ -107,14 +116,12 @@ def _crossing(budgets: Sequence[int], means: np.ndarray, target: float) -> float
     return None
 
 
-def _bounds(budgets: Sequence[int], values: np.ndarray, reached: np.ndarray) -> tuple[float | None, float | None]:
+def _bounds(arm: np.ndarray, other: Mapping[int, np.ndarray]) -> tuple[float | None, float | None]:
     """The fewest and the most labels that the test does not reject; None is beyond the budgets tried."""
-    grid = np.linspace(np.log(budgets[0]), np.log(budgets[-1]), STEPS) if len(budgets) > 1 else np.log(budgets[:1])
-    curves = np.stack([np.interp(grid, np.log(budgets), seed) for seed in values.T], axis=1)
-    found = [mean_interval((reached - curve).tolist()) for curve in curves]
+    found = _along({budget: arm - values for budget, values in other.items()})
     # Fewest: the first place where the arm is not better. Most: the last place where the other arm is not better.
-    first = next((place for place, gap in enumerate(found) if not gap.is_above_zero), None)
-    last = next((place for place in range(len(grid) - 1, -1, -1) if not found[place].is_below_zero), None)
-    low = float(budgets[-1]) if first is None else None if first == 0 else float(np.exp(grid[first]))
-    high = float(budgets[0]) if last is None else None if last == len(grid) - 1 else float(np.exp(grid[last]))
+    first = next((place for place, (_, gap) in enumerate(found) if not gap.is_above_zero), None)
+    last = next((place for place in range(len(found) - 1, -1, -1) if not found[place][1].is_below_zero), None)
+    low = found[-1][0] if first is None else None if first == 0 else found[first][0]
+    high = found[0][0] if last is None else None if last == len(found) - 1 else found[last][0]
     return low, high

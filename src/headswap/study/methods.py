@@ -5,6 +5,7 @@ from pathlib import Path
 
 from headswap import __version__
 from headswap.core.files import read_json
+from headswap.core.local_paths import local_path
 from headswap.core.settings import load_recipe
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.study.folder import RECIPE
@@ -17,14 +18,15 @@ STATISTICS = (
     "Label subsets are stratified and nested: each larger subset contains the smaller ones. At one seed all arms have "
     "the same subset. The seed also sets the initialisation and the order of the examples. Each run is scored on the "
     "test set once.",
-    "Intervals over seeds are Student's t intervals with n - 1 degrees of freedom; those of scores are clipped to 0 "
-    "and 1. Differences are paired by seed, and their standard deviation is taken to be at least one test text. The "
-    "bootstrap over test texts (2,000 draws) estimates the sampling error of the test set, which is a separate source "
-    "of error.",
+    "Intervals and tests are over seeds and test texts, which are both samples: a two-way analysis of variance with "
+    "crossed random effects on the values per seed and text, Student's t with Satterthwaite's degrees of freedom. "
+    "Differences are paired by seed and by text. The values of macro-F1 are jackknife pseudo-values. With 3 or more "
+    "bases the test is over means per base. docs/verdicts.md has the error rates and the power of the test.",
+    "The best baseline of a budget is the one with the highest score by cross-validation on the labels of the budget.",
     "TF-IDF: word 1-2-grams, sublinear term frequency, logistic regression, C selected by cross-validation on the same "
     "labels. With the budget all it has the same labels at every seed, so its scores have no spread.",
-    "Seeds needed: the number of seeds that shows the observed difference with a power of 80 %, at the observed spread "
-    "and a level of .05 divided by the number of comparisons.",
+    "Seeds needed: the number of seeds that shows the observed difference, plus and minus its standard error, with a "
+    "power of 80 %, at the observed spread and a level of .05 divided by the number of comparisons.",
 )
 ON_OVERLAP = {"drop": "removed from train, validation and corpus", "report": "reported only", "stop": "an error"}
 
@@ -68,10 +70,11 @@ def _learning_rates(study: StudyRuns) -> list[str]:
 def commands(study: StudyRuns) -> str:
     """The commands that reproduce a study, its bases and one of its runs, or a comparison."""
     if study.out is None:
-        return shlex.join(["headswap", "compare", *(str(run.folder) for run in study.runs if run.folder.exists())])
-    out = shlex.quote(str(study.out))
+        folders = [local_path(str(run.folder)) for run in study.runs if run.folder.exists()]
+        return shlex.join(["headswap", "compare", *folders])
+    out = shlex.quote(local_path(str(study.out)))
     lines = [
-        f"headswap study --config {shlex.quote(str(study.out / RECIPE))} --out AGAIN",
+        f"headswap study --config {out}/{RECIPE} --out AGAIN",
         f"headswap report {out}",
     ]
     bases = {base.folder.name for found in study.bases.values() for base in found}

@@ -5,6 +5,7 @@ the jobs it needs, never of paths or machines. So the same job is found again af
 default makes new jobs and keeps the others. Nothing is run here (see executor.py).
 """
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -19,6 +20,7 @@ from headswap.data.config import ReadSettings
 from headswap.defaults import values_behind_finetuning, values_behind_pretraining
 from headswap.finetuning.config import FinetuneRecipe, StartSettings
 from headswap.pretraining.config import PretrainRecipe
+from headswap.registry import OBJECTIVES
 from headswap.study.arms import SCRATCH, Arm, Sections
 from headswap.study.config import ALL, StudyRecipe
 from headswap.study.job_id import bundle_content, job_id, recipe_content
@@ -154,7 +156,7 @@ class _Planner:
         """The tokenizer that scratch arms and bases share, and the job that trains it."""
         named = self.recipe.tokenizer.tokenizer
         if named is not None:
-            return named if is_boxed(named) else str(Path(named).expanduser().resolve()), None
+            return named if is_boxed(named) else str(Path(os.path.expanduser(named)).resolve()), None
         sources = self.prepared.corpus
         if len(sources) == 1 and is_store(sources[0]):
             return sources[0], None
@@ -180,10 +182,11 @@ class _Planner:
             "machine": self.machine,
         }
         sections = _merged(sections, arm.pretrain)
-        if str(sections["training"].get("objective", "")).startswith("masked"):
+        recipe = load_recipe(PretrainRecipe, None, sections)
+        if OBJECTIVES.load(recipe.training.objective).masks_tokens:
             own = sections.get("masking", {})
             sections["masking"] = self.recipe.masking.model_dump(mode="json", exclude_unset=True) | own
-        recipe = load_recipe(PretrainRecipe, None, sections)
+            recipe = load_recipe(PretrainRecipe, None, sections)
         recipe.training.check()
         tokenizer = self._tokenizer_content(tokenizer_id)
         content = [recipe_content(recipe), self.prepared.digests["corpus"], self._reading(), tokenizer]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from headswap import __version__
+from headswap.core.document_text import csv_cell, markdown, markdown_code
 from headswap.core.errors import counted
 from headswap.core.files import atomic_file, write_json
 from headswap.study import findings
@@ -20,7 +21,7 @@ from headswap.study.chart_files import draw_figures
 from headswap.study.chart_svg import legend, svg
 from headswap.study.charts import METRIC_NAMES, NUM_COLOURS, Chart, make_charts
 from headswap.study.methods import commands, methods, versions
-from headswap.study.results import StudyResults
+from headswap.study.results import Comparison, StudyResults
 from headswap.study.runs import StudyRuns
 
 VERDICTS = {"better": "better", "worse": "worse", "none": "not significant", "no claim": "too few seeds"}
@@ -77,9 +78,9 @@ def _render(name: str, context: Mapping[str, Any]) -> str:
         undefined=StrictUndefined,
         keep_trailing_newline=True,
         trim_blocks=not is_page,
+        finalize=None if is_page else _in_markdown,
     )
-
-    environment.filters["cell"] = _cell
+    environment.filters["code"] = lambda text: Markup(markdown_code(text))
 
     def figure(chart: Chart) -> Markup:
         keys = "".join(f"<span>{key}{Markup.escape(name)}</span>" for name, key in legend(chart))
@@ -91,9 +92,9 @@ def _render(name: str, context: Mapping[str, Any]) -> str:
     return environment.get_template(name).render(**context, figure=figure)
 
 
-def _cell(name: str) -> str:
-    """A name as a cell of a Markdown table, where `|` and line breaks must be escaped."""
-    return " ".join(name.split()).replace("|", "\\|")
+def _in_markdown(value: Any) -> Any:
+    """A value of a Markdown template; texts are escaped unless the template marks them as safe."""
+    return markdown(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
 
 
 def _context(study: StudyRuns, report: StudyReport, charts: list[Chart]) -> dict[str, Any]:
@@ -116,8 +117,8 @@ def _context(study: StudyRuns, report: StudyReport, charts: list[Chart]) -> dict
             "base": [chart for chart in charts if chart.id.startswith("pretraining-")],
             "calibration": [chart for chart in charts if chart.id == "calibration"],
         },
-        "num_comparisons": sum(row.p is not None for row in results.comparisons),
-        "has_permutation": any(row.p_permutation is not None for row in results.comparisons),
+        "planned": _planned(results),
+        "seeds_needed": _seeds_needed,
         "verdicts": VERDICTS,
         "worth": _worth_sentences(results),
         "worth_table": _worth_table(results),
@@ -132,6 +133,37 @@ def _context(study: StudyRuns, report: StudyReport, charts: list[Chart]) -> dict
         "seconds": findings.seconds,
         "overlap_sentence": overlap_sentence,
     }
+
+
+def _planned(results: StudyResults) -> list[str]:
+    """Which tests were planned, and the error rate of all of them together."""
+    found = []
+    if results.overall is not None and results.overall.p is not None:
+        found.append(f"{results.primary} against scratch on average over all budgets (one test)")
+    for family, other in (("scratch", "scratch"), ("baseline", "the best baseline")):
+        if rows := [row for row in results.comparisons if row.family == family and row.p is not None]:
+            tests = "one test" if len(rows) == 1 else f"{len(rows)} tests, Holm-corrected"
+            found.append(f"{results.primary} against {other} per budget ({tests})")
+    sentences = []
+    if found:
+        sentences.append(
+            f"Planned tests: {'; '.join(found)}. The probability of at least one false positive among the planned "
+            f"tests is at most {results.error_rate:.2f}."
+        )
+    if others := sum(row.family == "exploratory" and row.p is not None for row in results.comparisons):
+        sentences.append(
+            f"All other comparisons are exploratory; they are Holm-corrected as one family of {others:,}. "
+            "Confirm an exploratory result with new seeds and new test texts."
+        )
+    return sentences
+
+
+def _seeds_needed(row: Comparison) -> str:
+    """The range of seeds that would show a difference, as a table cell."""
+    fewest, most = row.seeds_needed or (None, None)
+    if fewest is None:
+        return "more test texts"
+    return f"{fewest:,} or more" if most is None else f"{fewest:,} to {most:,}" if most > fewest else f"{fewest:,}"
 
 
 def _score_table(results: StudyResults) -> list[dict[str, Any]]:
@@ -158,17 +190,20 @@ def _worth_sentences(results: StudyResults) -> list[str]:
 
 def _worth_table(results: StudyResults) -> list[dict[str, Any]]:
     """The label worth of all arms; empty if sentences state all of it."""
-    break_even = {(row.arm, row.labels): row for row in results.break_even}
+    break_even = {(row.arm, row.other, row.labels): row for row in results.break_even}
     by_cell = {
-        (row.arm, row.labels): findings.worth_cell(row, break_even.get((row.arm, row.labels)))
+        (row.arm, row.other, row.labels): findings.worth_cell(row, break_even.get((row.arm, row.other, row.labels)))
         for row in results.label_worth
     }
-    arms = list(dict.fromkeys(row.arm for row in results.label_worth))
-    if set(arms) <= findings.arms_in_sentences(results):
+    pairs = list(dict.fromkeys((row.arm, row.other) for row in results.label_worth))
+    if {arm for arm, _ in pairs} <= findings.arms_in_sentences(results):
         return []
     return [
-        {"arm": arm, "cells": [by_cell.get((arm, budget.labels), ("-", [])) for budget in results.budgets]}
-        for arm in arms
+        {
+            "arm": f"{arm}, in labels of {other}",
+            "cells": [by_cell.get((arm, other, budget.labels), ("not shown", [])) for budget in results.budgets],
+        }
+        for arm, other in pairs
     ]
 
 
@@ -200,7 +235,7 @@ def _csv(results: StudyResults) -> str:
     writer.writerow(["arm", "labels", "seed", results.metric])
     for cell in results.cells:
         for seed, value in cell.values.items():
-            writer.writerow([cell.arm, cell.labels, seed, f"{value:.6f}"])
+            writer.writerow([csv_cell(cell.arm), cell.labels, seed, f"{value:.6f}"])
     return buffer.getvalue()
 
 

@@ -13,6 +13,9 @@ from headswap.study.statistics import Interval
 
 Verdict = Literal["better", "worse", "none", "no claim"]
 """Of a comparison: a significant gain or loss, no significant difference, or too few seeds for a test."""
+Family = Literal["scratch", "baseline", "exploratory"]
+"""Comparisons that are corrected together: the primary arm against scratch, against the best baseline, all others."""
+BEST_BASELINE = "best baseline"
 EPOCH_METRICS = ("eval_accuracy", "train_accuracy", "eval_loss")
 
 
@@ -26,15 +29,14 @@ class Budget:
 
 @dataclass(frozen=True, kw_only=True)
 class Cell(Interval):
-    """The test scores of one arm at one budget: their mean over seeds with its 95 % interval."""
+    """The test scores of one arm at one budget: their mean with its 95 % interval over seeds and test texts."""
 
     arm: str
     labels: int
     values: Mapping[int, float]
     """Score per seed."""
-    test_low: float
-    test_high: float
-    """95 % bootstrap interval of the accuracy over test texts."""
+    over: Literal["seeds and texts", "texts"]
+    """What the interval covers: with fewer than 3 seeds only the sample of test texts."""
     mean_accuracy: float
     mean_macro_f1: float
     mean_loss: float
@@ -47,23 +49,23 @@ class Cell(Interval):
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison(Interval):
-    """One arm minus another at one budget, paired by seed."""
+    """One arm minus another at one budget, paired by seed and by test text; its 95 % interval is over both."""
 
     arm: str
     other: str
     labels: int
+    num_bases: int | None
+    """The number of bases if there are 3 or more: then the rows of the test are means per base, not seeds."""
     p: float | None
-    """Of the paired t test; None with too few seeds."""
-    p_permutation: float | None
-    test_low: float
-    test_high: float
-    """95 % bootstrap interval of the difference in accuracy over test texts."""
+    """Of the test over seeds and texts; None with too few seeds."""
+    family: Family
     p_holm: float | None
     num_comparisons: int
-    """Comparisons in the family of Holm's correction."""
+    """Comparisons in its family."""
     verdict: Verdict
-    seeds_needed: int | None = None
-    """Seeds that would show the observed difference with 80 % power, where none is shown; None: more than 1,000."""
+    seeds_needed: tuple[int | None, int | None] | None = None
+    """Where no difference is shown: the fewest and the most seeds that would show it with 80 % power.
+    None inside: more than 1,000."""
 
     def as_json(self) -> dict[str, Any]:
         """One entry of `comparisons`; only one without a significant difference has `seeds_needed`."""
@@ -72,14 +74,28 @@ class Comparison(Interval):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelWorth(Worth):
-    """The label worth of one arm at one budget."""
+class OverallDifference(Interval):
+    """The primary arm minus scratch, on average over all budgets: the first planned test of a study."""
 
     arm: str
+    other: str
+    budgets: Sequence[int]
+    num_bases: int | None
+    p: float | None
+    verdict: Verdict
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelWorth(Worth):
+    """The label worth of one arm at one budget, where its gain over the other arm is significant."""
+
+    arm: str
+    other: str
+    """`scratch`, or `best baseline`: the baseline that was chosen at each budget."""
 
     def as_json(self) -> dict[str, Any]:
         """One entry of `label_worth`."""
-        return {"arm": self.arm} | asdict(self)
+        return {"arm": self.arm, "other": self.other} | asdict(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,12 +114,13 @@ class BreakEven:
     """Pre-training time per label that it saves: pre-training pays off if a label takes longer to make."""
 
     arm: str
+    other: str
     labels: int
     base_seconds: float
     saved: float
     saved_low: float
     is_beyond: bool
-    """Whether scratch does not reach the score with any budget, so that `saved` is a lower bound."""
+    """Whether the other arm does not reach the score with any budget, so that `saved` is a lower bound."""
     seconds_a_label: float
 
 
@@ -163,7 +180,8 @@ class ArmDetails:
 
     arm: str
     labels: int
-    confusion: Sequence[Sequence[float]]
+    confusion: Sequence[Sequence[float]] | None
+    """None with many classes."""
     f1: Sequence[float | None]
     ece: float
     bins: Sequence[CalibrationBin]
@@ -264,6 +282,15 @@ class StudyResults:
     num_test: int
     num_bases: int
     """The largest number of bases that one arm has."""
+    primary: str | None
+    """The arm that the planned tests are about; the plan names it before anything is scored."""
+    baselines: Mapping[int, str]
+    """The best baseline per budget, chosen by cross-validation on the labels of the budget."""
+    design_changes: Sequence[str]
+    """Sentences about changes of the design after runs were scored."""
+    error_rate: float
+    """Upper limit of the probability of at least one false statement among the planned tests."""
+    overall: OverallDifference | None
     parameters: Mapping[str, int]
     """Parameters of the model, per arm that has one."""
     cells: Sequence[Cell]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from headswap.core.errors import InputError, absent, listed, raise_problems
-from headswap.core.files import atomic_file
+from headswap.core.files import atomic_file, parse_json
 from headswap.data.content_hash import corpus_hash
 from headswap.tokens.store import META_FILE, is_store
 
@@ -78,6 +78,6 @@ def _digest_of(file: Path) -> str | None:
     """The digest of a file of rows; None if it is no such file."""
     try:
         with file.open(encoding="utf-8") as handle:
-            return rows_digest(json.loads(line) for line in handle)
+            return rows_digest(parse_json(line) for line in handle)
     except (ValueError, KeyError, TypeError):
         return None

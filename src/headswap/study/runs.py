@@ -25,11 +25,12 @@ from headswap.finetuning.prediction_file import Predictions, text_ids
 from headswap.study.arms import SCRATCH
 from headswap.study.config import StudyRecipe
 from headswap.study.damage_records import missing_sentence, record_file, rerun_sentence
+from headswap.study.design import Design, default_primary, read_designs
 from headswap.study.folder import PLAN, RECIPE
 from headswap.study.job_outputs import damage, has_finished
 from headswap.study.results import Budget, MissingRun
 from headswap.study.study_files import CELL, read_plan, read_prepared
-from headswap.tasks.registry import named_task
+from headswap.tasks.choose import named_task
 from headswap.training.run_folder import METRICS, RunFolder, read_metrics
 
 FREE = {"training.seed", "data.num_train", "machine.threads", "machine.device"}
@@ -51,6 +52,8 @@ class ScoredRun:
     """Evaluations per epoch, from epoch 0 on."""
     rows: str | None
     """Checksum of its training set."""
+    base: str | None = None
+    """Id of the job that pre-trained its base in this study."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,12 @@ class StudyRuns:
     texts: list[str] | None = None
     """The test texts, if they can be read."""
     metric: str = "accuracy"
+    primary: str | None = None
+    """The arm that the planned tests are about."""
+    designs: list[Design] = field(default_factory=list)
+    """The designs that the study was run with, oldest first."""
+    groups: np.ndarray | None = None
+    """The group number of every test text, if the study has groups."""
 
     @property
     def budgets(self) -> list[Budget]:
@@ -104,7 +113,10 @@ def read_study(out: Path) -> StudyRuns:
         raise InputError(f"{problem} Give the folder of headswap study.")
     plan = read_plan(out)
     recipe = load_recipe(StudyRecipe, out / RECIPE)
-    study = StudyRuns(out, [], [], recipe=recipe, prepared=read_prepared(out), metric=recipe.study.metric)
+    designs = read_designs(out)
+    study = StudyRuns(
+        out, [], [], recipe=recipe, prepared=read_prepared(out), metric=recipe.study.metric, designs=designs
+    )
     folders = {id: out / "runs" / job["folder"] for id, job in plan["jobs"].items()}
     names = {id: job["name"] for id, job in plan["jobs"].items()}
     bases = {entry["job"]: folders.get(entry["base"]) for entry in plan["entries"]}
@@ -113,7 +125,9 @@ def read_study(out: Path) -> StudyRuns:
     }
     intact = {id: folder for id, folder in folders.items() if has_finished(folder) and id not in damaged}
     runs = [
-        _scored_run(intact[entry["job"]], *(entry[name] for name in CELL)) if entry["job"] in intact else None
+        _scored_run(intact[entry["job"]], *(entry[name] for name in CELL), base=entry["base"])
+        if entry["job"] in intact
+        else None
         for entry in plan["entries"]
     ]
     common = _most_common_test([run for run in runs if run is not None])
@@ -123,6 +137,7 @@ def read_study(out: Path) -> StudyRuns:
         _add_run(study, entry, run, damaged.get(entry["job"]))
         if run is not None and entry["base"] in intact:
             _add_base(study, entry["arm"], names[entry["base"]], intact[entry["base"]])
+    study.primary = designs[-1].primary if designs else default_primary(study.arms)
     notes = [missing_sentence(names[id], why, out) for id, why in damaged.items()]
     if notes and not study.runs:
         raise InputError("\n".join(["No finished job of this study is intact, so there is nothing to report.", *notes]))
@@ -188,7 +203,8 @@ def read_runs(paths: Sequence[Path]) -> StudyRuns:
             raise InputError(f"{seen[cell]} and {run.folder} are the same arm, budget and seed. Leave one out.")
         seen[cell] = run.folder
     check_same_test(runs)
-    study = StudyRuns(None, runs, list(dict.fromkeys(run.arm for run in runs)))
+    arms = list(dict.fromkeys(run.arm for run in runs))
+    study = StudyRuns(None, runs, arms, primary=default_primary(arms))
     data = recipes[paths[0]].data
     if data.test and Path(data.test).is_file():
         study.texts = _texts(Path(data.test), runs, text_column=data.text_column)
@@ -210,10 +226,10 @@ def check_same_test(runs: Sequence[ScoredRun]) -> None:
             )
 
 
-def _scored_run(folder: Path, arm: str, budget: str, labels: int, seed: int) -> ScoredRun:
+def _scored_run(folder: Path, arm: str, budget: str, labels: int, seed: int, *, base: str | None = None) -> ScoredRun:
     return ScoredRun(
         arm, budget, labels, seed, folder, Predictions.load(folder), read_json(folder / "result.json"),
-        _history(folder), read_json(folder / "data.json").get("training set"),
+        _history(folder), read_json(folder / "data.json").get("training set"), base,
     )  # fmt: skip
 
 

@@ -1,7 +1,12 @@
-"""The test scores of a study per arm, budget and seed, and the statistics of them: means, comparisons, label worth.
+"""The test scores of a study per arm, budget and seed, and their statistics: means, comparisons, label worth.
 
-Means and differences are taken over seeds. Differences are paired: at one seed all arms have the same labels in the
-same order. The sampling error of the test set is estimated separately, by a bootstrap over test texts.
+Every score is a matrix of seeds x test texts. Differences are paired by seed (at one seed all arms have the same
+labels in the same order) and by text. Intervals and tests are over seeds and texts (statistics.py). With 3 or more
+bases the rows of a matrix are means per base, because runs that share a base are not independent.
+
+Three families of tests are planned, and Holm's correction is applied within each: the primary arm against scratch over
+all budgets (one test), the primary arm against scratch per budget, and the primary arm against the best baseline per
+budget. All other comparisons are exploratory and form a fourth family.
 """
 
 from collections.abc import Sequence
@@ -11,22 +16,35 @@ import numpy as np
 
 from headswap.metrics.classification import scores
 from headswap.study.arms import BASELINES, SCRATCH
+from headswap.study.design import is_planned
 from headswap.study.label_worth import catch_up, label_worth
-from headswap.study.results import BreakEven, CatchUp, Cell, Comparison, LabelWorth, Verdict
+from headswap.study.results import (
+    BEST_BASELINE,
+    BreakEven,
+    CatchUp,
+    Cell,
+    Comparison,
+    Family,
+    LabelWorth,
+    OverallDifference,
+    Verdict,
+)
 from headswap.study.runs import StudyRuns
 from headswap.study.statistics import (
     ALPHA,
     FEWEST_SEEDS_FOR_A_CLAIM,
-    bootstrap_interval,
+    CrossedMean,
+    crossed_mean,
     holm,
-    mean_interval,
-    paired_difference,
-    paired_p_value,
-    permutation_p_value,
     seeds_needed,
+    texts_only,
 )
+from headswap.study.unit_scores import unit_scores
 
-REFERENCES = (SCRATCH, "tfidf")
+FEWEST_BASES = 3
+"""From this number of bases on, claims are about other bases too, and the test is over bases."""
+CROSS_VALIDATION = "cross_validation"
+"""Field of a baseline's `result.json`: its score by cross-validation on its own labels."""
 
 
 class ScoreTable:
@@ -35,14 +53,26 @@ class ScoreTable:
     def __init__(self, study: StudyRuns) -> None:
         self.study = study
         self.scores = {run.folder: scores(run.predictions.probabilities, run.predictions.targets) for run in study.runs}
+        self.units = {run.folder: unit_scores(run.predictions, study.metric, groups=study.groups) for run in study.runs}
         self.budgets = [budget.labels for budget in study.budgets]
-        self.one_text = max((1 / len(run.predictions.targets) for run in study.runs), default=0.0)
-        """The share of one test text, the least spread: a few seeds can have the same score by chance."""
+        self.baselines = self._best_baselines()
+        """The best baseline per budget."""
 
-    def values(self, arm: str, labels: int, seeds: Sequence[int] | None = None) -> list[float]:
-        """The scores of an arm at a budget, for the given seeds or for all."""
-        runs = self.study.by_seed(arm, labels)
-        return [self.scores[runs[seed].folder][self.study.metric] for seed in (seeds or sorted(runs))]
+    def _best_baselines(self) -> dict[int, str]:
+        """Chosen by the mean cross-validation score on the budget's labels; without scores, the last one listed."""
+        found = {}
+        for labels in self.budgets:
+            means: dict[str, float | None] = {}
+            for name in BASELINES:
+                runs = self.study.by_seed(name, labels).values()
+                known = [run.result[CROSS_VALIDATION] for run in runs if run.result.get(CROSS_VALIDATION) is not None]
+                if runs:
+                    means[name] = float(np.mean(known)) if len(known) == len(runs) else None
+            if not set(means) - {"majority"}:
+                continue
+            complete = {name: mean for name, mean in means.items() if mean is not None}
+            found[labels] = max(complete, key=complete.__getitem__) if len(complete) == len(means) else list(means)[-1]
+        return found
 
     def cells(self) -> list[Cell]:
         """The scores of every arm at every budget."""
@@ -52,23 +82,23 @@ class ScoreTable:
     def _cell(self, arm: str, labels: int) -> Cell:
         runs = self.study.by_seed(arm, labels)
         seeds = sorted(runs)
-        values = self.values(arm, labels)
-        low, high = bootstrap_interval(np.mean([runs[seed].predictions.is_right for seed in seeds], axis=0))
-        interval = mean_interval(values)
+        values, _ = self._matrix(arm, labels, seeds)
+        found = crossed_mean(values)
+        interval = found.interval() if found.can_be_tested else texts_only(values)
+        is_constant = arm == "majority"  # its score is the share of one label, not an estimate
 
         def mean(metric: str) -> float:
             return float(np.mean([self.scores[runs[seed].folder][metric] for seed in seeds]))
 
         return Cell(
             mean=interval.mean,
-            low=_clipped(interval.low),
-            high=_clipped(interval.high),
-            count=interval.count,
+            low=None if is_constant else _clipped(interval.low),
+            high=None if is_constant else _clipped(interval.high),
+            count=len(seeds),
             arm=arm,
             labels=labels,
-            values=dict(zip(seeds, values, strict=True)),
-            test_low=low,
-            test_high=high,
+            values={seed: self.scores[runs[seed].folder][self.study.metric] for seed in seeds},
+            over="seeds and texts" if found.can_be_tested else "texts",
             mean_accuracy=mean("accuracy"),
             mean_macro_f1=mean("macro_f1"),
             mean_loss=mean("loss"),
@@ -85,68 +115,122 @@ class ScoreTable:
             if {arm, other} & set(BASELINES) or ours[seed].rows == theirs[seed].rows
         )
 
-    def comparisons(self) -> list[Comparison]:
-        """Every arm against scratch and TF-IDF, paired by seed, Holm-corrected over all comparisons.
+    def _matrix(
+        self, arm: str, labels: int, seeds: Sequence[int], *, rows_of: str | None = None
+    ) -> tuple[np.ndarray, int | None]:
+        """The scores of an arm, seeds x texts; or bases x texts, and the number of bases, if there are 3 or more.
 
-        Without scratch and TF-IDF every arm is compared with the first one.
+        `rows_of` names the arm whose bases count, for the other side of a comparison.
         """
-        found = []
-        references = [arm for arm in REFERENCES if arm in self.study.arms] or self.study.arms[:1]
+        runs, grouped = self.study.by_seed(arm, labels), self.study.by_seed(rows_of or arm, labels)
+        bases = [grouped[seed].base for seed in seeds]
+        values = np.stack([self.units[runs[seed].folder] for seed in seeds])
+        distinct = list(dict.fromkeys(bases))
+        if None in distinct or len(distinct) < FEWEST_BASES:
+            return values, None
+        means = [values[[base == one for base in bases]].mean(axis=0) for one in distinct]
+        return np.stack(means), len(distinct)
+
+    def _difference(self, arm: str, other: str, labels: int, seeds: Sequence[int]) -> tuple[np.ndarray, int | None]:
+        ours, num_bases = self._matrix(arm, labels, seeds)
+        theirs, _ = self._matrix(other, labels, seeds, rows_of=arm)
+        return ours - theirs, num_bases
+
+    def overall(self) -> OverallDifference | None:
+        """The primary arm against scratch on average over all budgets; None with one budget, which is tested itself."""
+        arm = self.study.primary if is_planned(self.study.designs) else None
+        if arm is None or SCRATCH not in self.study.arms:
+            return None
+        paired = {labels: self.paired_seeds(arm, SCRATCH, labels) for labels in self.budgets}
+        budgets = [labels for labels in self.budgets if paired[labels]]
+        seeds = sorted(set.intersection(*(set(paired[labels]) for labels in budgets))) if budgets else []
+        if len(budgets) < 2 or not seeds:
+            return None
+        parts = [self._difference(arm, SCRATCH, labels, seeds) for labels in budgets]
+        found = crossed_mean(np.mean([values for values, _ in parts], axis=0))
+        return OverallDifference(
+            **asdict(found.interval()) | {"count": len(seeds)},
+            arm=arm,
+            other=SCRATCH,
+            budgets=budgets,
+            num_bases=parts[0][1],
+            p=found.p_value(),
+            verdict=_verdict(found, found.p_value()),
+        )
+
+    def comparisons(self) -> list[Comparison]:
+        """Every arm against scratch and against the best baseline, per budget.
+
+        Without scratch and without a baseline every arm is compared with the first one.
+        """
+        found: list[tuple[Comparison, CrossedMean]] = []
         for labels in self.budgets:
+            others = [SCRATCH] if SCRATCH in self.study.arms else []
+            others += [self.baselines[labels]] if labels in self.baselines else []
             for arm in self.study.arms:
-                for other in references:
-                    if arm == "majority" or arm == other or (arm == "tfidf" and other == SCRATCH):
+                for other in others or self.study.arms[:1]:
+                    if arm in BASELINES or arm == other:
                         continue
                     if seeds := self.paired_seeds(arm, other, labels):
                         found.append(self._comparison(arm, other, labels, seeds))
-        adjusted = holm([comparison.p for comparison in found])
-        num_comparisons = sum(p is not None for p in adjusted)
-        return [self._corrected(comparison, p, num_comparisons) for comparison, p in zip(found, adjusted, strict=True)]
+        results: dict[int, Comparison] = {}
+        for family in ("scratch", "baseline", "exploratory"):
+            members = [place for place, (comparison, _) in enumerate(found) if comparison.family == family]
+            adjusted = holm([found[place][0].p for place in members])
+            num_comparisons = sum(p is not None for p in adjusted)
+            for place, p_holm in zip(members, adjusted, strict=True):
+                results[place] = _corrected(*found[place], p_holm, num_comparisons)
+        return [results[place] for place in range(len(found))]
 
-    def _comparison(self, arm: str, other: str, labels: int, seeds: list[int]) -> Comparison:
+    def _comparison(self, arm: str, other: str, labels: int, seeds: list[int]) -> tuple[Comparison, CrossedMean]:
         """One comparison before Holm's correction."""
-        ours, theirs = self.values(arm, labels, seeds), self.values(other, labels, seeds)
-        left, right = self.study.by_seed(arm, labels), self.study.by_seed(other, labels)
-        differences = [left[s].predictions.is_right.astype(float) - right[s].predictions.is_right for s in seeds]
-        low, high = bootstrap_interval(np.mean(differences, axis=0))
-        return Comparison(
-            **asdict(paired_difference(ours, theirs, least_spread=self.one_text)),
+        values, num_bases = self._difference(arm, other, labels, seeds)
+        found = crossed_mean(values)
+        interval = asdict(found.interval()) | {"count": len(seeds)}
+        comparison = Comparison(
+            **interval,
             arm=arm,
             other=other,
             labels=labels,
-            p=paired_p_value(ours, theirs, least_spread=self.one_text),
-            p_permutation=permutation_p_value(ours, theirs),
-            test_low=low,
-            test_high=high,
+            num_bases=num_bases,
+            p=found.p_value(),
+            family=self._family(arm, other),
             p_holm=None,
             num_comparisons=0,
             verdict="no claim",
         )
+        return comparison, found
 
-    def _corrected(self, comparison: Comparison, p_holm: float | None, num_comparisons: int) -> Comparison:
-        """A comparison with its corrected p and its verdict."""
-        verdict, needed = _verdict(comparison, p_holm), None
-        if verdict == "none":
-            seeds = self.paired_seeds(comparison.arm, comparison.other, comparison.labels)
-            ours, theirs = (self.values(arm, comparison.labels, seeds) for arm in (comparison.arm, comparison.other))
-            differences = [one - two for one, two in zip(ours, theirs, strict=True)]
-            # The level that Holm's correction applies to the smallest p of the family.
-            needed = seeds_needed(differences, alpha=ALPHA / num_comparisons, least_spread=self.one_text)
-        return replace(comparison, p_holm=p_holm, num_comparisons=num_comparisons, verdict=verdict, seeds_needed=needed)
+    def _family(self, arm: str, other: str) -> Family:
+        if arm != self.study.primary or not is_planned(self.study.designs):
+            return "exploratory"
+        return "scratch" if other == SCRATCH else "baseline" if other in BASELINES else "exploratory"
 
-    def label_worth(self) -> list[LabelWorth]:
-        """How many times as many labels scratch needs for the score of an arm."""
-        if SCRATCH not in self.study.arms or len(self.budgets) < 2:
-            return []
-        scratch_seeds = [set(self.study.by_seed(SCRATCH, labels)) for labels in self.budgets]
+    def error_rate(self, comparisons: Sequence[Comparison], overall: OverallDifference | None) -> float:
+        """Upper limit of the probability of a false statement among the planned tests: .05 per family."""
+        families = {row.family for row in comparisons if row.p is not None} - {"exploratory"}
+        return ALPHA * (len(families) + (overall is not None and overall.p is not None))
+
+    def label_worth(self, comparisons: Sequence[Comparison]) -> list[LabelWorth]:
+        """How many times as many labels scratch and the best baseline need, where a gain over them is significant."""
         found = []
-        for arm in self._pretrained_arms():
-            for labels in self.budgets:
-                seeds = sorted(set.intersection(set(self.study.by_seed(arm, labels)), *scratch_seeds))
-                if seeds:
-                    curve = {budget: self.values(SCRATCH, budget, seeds) for budget in self.budgets}
-                    worth = label_worth(self.values(arm, labels, seeds), curve, labels=labels)
-                    found.append(LabelWorth(**asdict(worth), arm=arm))
+        for row in comparisons:
+            is_reference = row.other == SCRATCH or row.other == self.baselines.get(row.labels)
+            if row.verdict != "better" or not is_reference or len(self.budgets) < 2:
+                continue
+            curve = {
+                labels: SCRATCH if row.other == SCRATCH else self.baselines[labels]
+                for labels in self.budgets
+                if row.other == SCRATCH or labels in self.baselines
+            }
+            known = [set(self.study.by_seed(name, labels)) for labels, name in curve.items()]
+            seeds = sorted(set.intersection(set(self.study.by_seed(row.arm, row.labels)), *known))
+            if not seeds:
+                continue
+            other = {labels: self._seeds_by_texts(name, labels, seeds) for labels, name in curve.items()}
+            worth = label_worth(self._seeds_by_texts(row.arm, row.labels, seeds), other, labels=row.labels)
+            reference = SCRATCH if row.other == SCRATCH else BEST_BASELINE
+            found.append(LabelWorth(**asdict(worth), arm=row.arm, other=reference))
         return found
 
     def catch_up(self) -> list[CatchUp]:
@@ -158,16 +242,21 @@ class ScoreTable:
             if not seeds:
                 continue
             ours, theirs = (
-                {labels: self.values(name, labels, seeds) for labels in self.budgets} for name in (arm, SCRATCH)
+                {labels: self._seeds_by_texts(name, labels, seeds) for labels in self.budgets}
+                for name in (arm, SCRATCH)
             )
             if (point := catch_up(ours, theirs)) is not None:
                 found.append(CatchUp(**asdict(point), arm=arm))
         return found
 
-    def break_even(self) -> list[BreakEven]:
+    def _seeds_by_texts(self, arm: str, labels: int, seeds: Sequence[int]) -> np.ndarray:
+        runs = self.study.by_seed(arm, labels)
+        return np.stack([self.units[runs[seed].folder] for seed in seeds])
+
+    def break_even(self, worths: Sequence[LabelWorth]) -> list[BreakEven]:
         """Pre-training seconds per saved label, for every label worth whose interval is above 1."""
         found = []
-        for worth in self.label_worth():
+        for worth in worths:
             bases = self.study.bases.get(worth.arm, [])
             if not bases or worth.low is None or worth.low <= 1:
                 continue
@@ -177,6 +266,7 @@ class ScoreTable:
             found.append(
                 BreakEven(
                     arm=worth.arm,
+                    other=worth.other,
                     labels=worth.labels,
                     base_seconds=seconds,
                     saved=saved,
@@ -191,12 +281,20 @@ class ScoreTable:
         return [arm for arm in self.study.arms if arm not in (*BASELINES, SCRATCH)]
 
 
-def _verdict(comparison: Comparison, p_holm: float | None) -> Verdict:
-    if comparison.count < FEWEST_SEEDS_FOR_A_CLAIM or p_holm is None:
+def _corrected(comparison: Comparison, found: CrossedMean, p_holm: float | None, num_comparisons: int) -> Comparison:
+    """A comparison with its corrected p and its verdict."""
+    verdict = _verdict(found, p_holm)
+    # The level that Holm's correction applies to the smallest p of the family.
+    needed = seeds_needed(found, alpha=ALPHA / num_comparisons) if verdict == "none" else None
+    return replace(comparison, p_holm=p_holm, num_comparisons=num_comparisons, verdict=verdict, seeds_needed=needed)
+
+
+def _verdict(found: CrossedMean, p: float | None) -> Verdict:
+    if found.num_seeds < FEWEST_SEEDS_FOR_A_CLAIM or p is None:
         return "no claim"
-    if p_holm >= ALPHA:
+    if p >= ALPHA:
         return "none"
-    return "better" if comparison.mean > 0 else "worse"
+    return "better" if found.mean > 0 else "worse"
 
 
 def _clipped(bound: float | None) -> float | None:

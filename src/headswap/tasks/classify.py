@@ -16,7 +16,7 @@ from headswap.metrics.classification import classification_metrics, warn_of_coll
 from headswap.metrics.intervals import wilson_interval
 from headswap.objectives.supervised import ClassificationObjective
 from headswap.tasks.config import TaskSettings
-from headswap.tasks.predictions import LabelPrediction
+from headswap.tasks.predictions import LabelPrediction, LabelScores, numbered
 from headswap.tasks.task import Table
 from headswap.tasks.text_task import TextTask
 
@@ -63,17 +63,14 @@ class ClassifyTask(TextTask):
 
     def objective(self, training: TaskSettings, encoded: EncodedSet, labels: Sequence[str]) -> ClassificationObjective:
         """Cross entropy with label smoothing and class weights as set."""
-        weights = None
-        if training.class_weight == "balanced":
-            weights = balanced_weights(np.concatenate([row.target_value for row in encoded.rows]), len(labels))
-        return ClassificationObjective(label_smoothing=training.label_smoothing_factor, class_weights=weights)
+        return cross_entropy(training, encoded, labels)
 
     def evaluate(
         self, outputs: Sequence[np.ndarray], encoded: EncodedSet, bundle: Bundle, *, is_final: bool = False
     ) -> dict[str, Any]:
-        """Accuracy, macro-F1 and the confusion matrix; the interval of accuracy is computed by `interval`."""
-        logits = torch.from_numpy(self.scores(outputs, encoded))
-        return classification_metrics(logits, self.targets(encoded.examples, bundle), bundle.labels)
+        """Accuracy, macro-F1 and the confusions; the interval of accuracy is computed by `interval`."""
+        chunks = (torch.from_numpy(scores) for scores in self.score_chunks(outputs, encoded))
+        return classification_metrics(chunks, self.targets(encoded.examples, bundle), bundle.labels)
 
     def warn_of_problems(self, metrics: dict[str, Any], *, role: str) -> None:
         """Log a warning if one class is predicted for every text."""
@@ -81,12 +78,15 @@ class ClassifyTask(TextTask):
 
     def predictions(self, outputs: Sequence[np.ndarray], encoded: EncodedSet, bundle: Bundle) -> list[LabelPrediction]:
         """The most probable label."""
-        scores = torch.softmax(torch.from_numpy(self.scores(outputs, encoded)), dim=1)
-        best = scores.argmax(dim=1)
-        return [
-            LabelPrediction(bundle.labels[choice], dict(zip(bundle.labels, row, strict=True)))
-            for choice, row in zip(best.tolist(), scores.tolist(), strict=True)
-        ]
+        numbers, found = numbered(bundle.labels), []
+        for scores in self.score_chunks(outputs, encoded):
+            probabilities = torch.softmax(torch.from_numpy(scores), dim=1).numpy()
+            best = probabilities.argmax(axis=1).tolist()
+            found += [
+                LabelPrediction(bundle.labels[choice], LabelScores(numbers, row))
+                for choice, row in zip(best, probabilities, strict=True)
+            ]
+        return found
 
     def interval(self, metrics: dict[str, Any]) -> tuple[float, float]:
         """Wilson's interval of the accuracy."""
@@ -103,10 +103,18 @@ class ClassifyTask(TextTask):
     def detail_tables(self, metrics: dict[str, Any]) -> list[Table]:
         """The confusion matrix, if there are few classes."""
         labels = metrics["labels"]
-        if len(labels) > MAX_LABELS_OF_CONFUSION:
+        if metrics["confusion"] is None or len(labels) > MAX_LABELS_OF_CONFUSION:
             return []
         rows = [(label, *row) for label, row in zip(labels, metrics["confusion"], strict=True)]
         return [Table("Confusion", ("truth \\ predicted", *labels), rows)]
+
+
+def cross_entropy(training: TaskSettings, encoded: EncodedSet, labels: Sequence[str]) -> ClassificationObjective:
+    """Cross entropy of the rows' targets, with label smoothing and class weights as set."""
+    weights = None
+    if training.class_weight == "balanced":
+        weights = balanced_weights(np.concatenate([row.target_value for row in encoded.rows]), len(labels))
+    return ClassificationObjective(label_smoothing=training.label_smoothing_factor, class_weights=weights)
 
 
 def balanced_weights(targets: np.ndarray, num_labels: int) -> torch.Tensor:

@@ -18,7 +18,7 @@ from headswap.data.seen_labels import check_seen
 from headswap.metrics.multilabel import THRESHOLD, best_thresholds, multilabel_metrics, present_labels
 from headswap.objectives.supervised import MultiLabelObjective
 from headswap.tasks.config import TaskSettings
-from headswap.tasks.predictions import LabelsPrediction
+from headswap.tasks.predictions import LabelScores, LabelsPrediction, numbered
 from headswap.tasks.task import Table, f1_tables, with_state
 from headswap.tasks.text_task import TextTask
 
@@ -93,21 +93,24 @@ class MultiLabelTask(TextTask):
         self, outputs: Sequence[np.ndarray], encoded: EncodedSet, bundle: Bundle, *, is_final: bool = False
     ) -> dict[str, Any]:
         """Micro- and macro-F1 with the thresholds of the bundle."""
-        logits = torch.from_numpy(self.scores(outputs, encoded)).double()
-        targets = torch.from_numpy(self.targets(encoded.examples, bundle)).double()
-        predicted = torch.sigmoid(logits).numpy() >= thresholds_of(bundle)
-        metrics = multilabel_metrics(targets.numpy() > 0, predicted, bundle.labels, is_final=is_final)
-        return {"loss": F.binary_cross_entropy_with_logits(logits, targets).item()} | metrics
+        targets, limits = self.targets(encoded.examples, bundle), thresholds_of(bundle)
+        predicted, loss, at = np.empty(targets.shape, dtype=bool), 0.0, 0
+        for scores in self.score_chunks(outputs, encoded):
+            rows = slice(at, at + len(scores))
+            logits, truth = torch.from_numpy(scores).double(), torch.from_numpy(targets[rows]).double()
+            predicted[rows] = torch.sigmoid(logits).numpy() >= limits
+            loss += F.binary_cross_entropy_with_logits(logits, truth).item() * (len(scores) / len(targets))
+            at = rows.stop
+        return {"loss": loss} | multilabel_metrics(targets > 0, predicted, bundle.labels, is_final=is_final)
 
     def predictions(self, outputs: Sequence[np.ndarray], encoded: EncodedSet, bundle: Bundle) -> list[LabelsPrediction]:
         """The labels whose probability reaches their threshold."""
-        scores, limits = self._probabilities(outputs, encoded), thresholds_of(bundle)
+        numbers, limits = numbered(bundle.labels), thresholds_of(bundle)
         return [
             LabelsPrediction(
-                tuple(name for name, is_given in zip(bundle.labels, row >= limits, strict=True) if is_given),
-                dict(zip(bundle.labels, row.tolist(), strict=True)),
+                tuple(bundle.labels[number] for number in np.flatnonzero(row >= limits)), LabelScores(numbers, row)
             )
-            for row in scores
+            for row in self._probabilities(outputs, encoded)
         ]
 
     def detail_tables(self, metrics: dict[str, Any]) -> list[Table]:

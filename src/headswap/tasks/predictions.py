@@ -1,10 +1,45 @@
 """Predictions: what a fine-tuned model predicts for one input. One class per task.
 
-Each has a short form (what `Model.predict` returns), an object for `--json`, and a line for the terminal.
+Each has a short form (what `Model.predict` returns), an object for `--json`, and a line for the terminal, in which line
+breaks, tabs and control characters of labels and texts are escaped.
 """
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
+
+import numpy as np
+
+from headswap.core.terminal_text import one_line
+
+
+def numbered(labels: Sequence[str]) -> dict[str, int]:
+    """The number of each label, in the order of `labels`."""
+    return {label: number for number, label in enumerate(labels)}
+
+
+class LabelScores(Mapping[str, float]):
+    """The score of every label for one text: a row of an array, read as a mapping from labels to numbers.
+
+    All predictions of a model share `numbers`; a dictionary per text would need a hundred times the memory.
+    """
+
+    __slots__ = ("numbers", "row")
+
+    def __init__(self, numbers: Mapping[str, int], row: np.ndarray) -> None:
+        self.numbers, self.row = numbers, row
+
+    def __getitem__(self, label: str) -> float:
+        return float(self.row[self.numbers[label]])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.numbers)
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,7 +47,7 @@ class LabelPrediction:
     """The label of a text and the score of every label."""
 
     label: str
-    scores: dict[str, float]
+    scores: LabelScores
 
     @property
     def short(self) -> str:
@@ -21,11 +56,11 @@ class LabelPrediction:
 
     def as_json(self) -> dict[str, Any]:
         """The object of `predict --json`."""
-        return {"label": self.label, "scores": self.scores}
+        return {"label": self.label, "scores": dict(self.scores)}
 
     def as_line(self) -> str:
         """The label and its score."""
-        return f"{self.label}\t{self.scores[self.label]:.4f}"
+        return f"{one_line(self.label)}\t{self.scores[self.label]:.4f}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +68,7 @@ class LabelsPrediction:
     """The labels whose score reaches their threshold, which may be none, and the score of every label."""
 
     labels: tuple[str, ...]
-    scores: dict[str, float]
+    scores: LabelScores
 
     @property
     def short(self) -> tuple[str, ...]:
@@ -42,11 +77,12 @@ class LabelsPrediction:
 
     def as_json(self) -> dict[str, Any]:
         """The object of `predict --json`."""
-        return {"labels": list(self.labels), "scores": self.scores}
+        return {"labels": list(self.labels), "scores": dict(self.scores)}
 
     def as_line(self) -> str:
         """The labels, and their scores in the same order."""
-        return f"{', '.join(self.labels)}\t{', '.join(f'{self.scores[name]:.4f}' for name in self.labels)}"
+        names, scores = map(one_line, self.labels), (f"{self.scores[name]:.4f}" for name in self.labels)
+        return f"{', '.join(names)}\t{', '.join(scores)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +140,8 @@ class TagsPrediction:
 
     def as_line(self) -> str:
         """One line per word with its tag, then a blank line, as in a .conll file."""
-        return "".join(f"{token}\t{tag}\n" for token, tag in zip(self.tokens, self.tags, strict=True))
+        pairs = zip(self.tokens, self.tags, strict=True)
+        return "".join(f"{one_line(token)}\t{one_line(tag)}\n" for token, tag in pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +165,7 @@ class SpanPrediction:
     def as_line(self) -> str:
         """The answer, its offsets in the context, and its score."""
         offsets = f"{self.start}-{self.end}" if self.start is not None else "no answer"
-        return f"{self.answer}\t{offsets}\t{self.score:.4f}"
+        return f"{one_line(self.answer)}\t{offsets}\t{self.score:.4f}"
 
 
 Prediction = LabelPrediction | LabelsPrediction | ValuePrediction | TagsPrediction | SpanPrediction

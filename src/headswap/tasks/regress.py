@@ -26,6 +26,7 @@ class RegressTask(TextTask):
     predictions and errors are in the unit of the labels."""
 
     name = "regress"
+    num_outputs = 1
     product = "regression model"
     selection_metrics = ("mse", "mae", "pearson", "spearman", "r2", "loss")
     logged_metrics = ("mse", "mae", "pearson", "r2")

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from headswap.batches.labelled_rows import EncodedSet, Row, nothing
+from headswap.batches.labelled_rows import EncodedSet, Note, Row, nothing
 from headswap.batches.long_texts import window_spans
 from headswap.bundle.bundle import Bundle
 from headswap.bundle.task_state import TaskState
-from headswap.core.errors import InputError, SettingError, counted
+from headswap.core.errors import InputError, SettingError
 from headswap.data.config import ColumnSettings
 from headswap.data.questions import read_questions
 from headswap.data.records import SpanExample
@@ -52,7 +52,7 @@ class SpanTask(Task):
 
     name = "span"
     head = "span"
-    is_per_token = True
+    num_outputs = 2
     direction = "bidirectional"
     noun = "question"
     product = "question answerer"
@@ -124,7 +124,7 @@ class SpanTask(Task):
             num_tokens += len(question) + len(context.ids) + 2
             num_truncated += len(question) - len(kept)
             num_long += len(spans) > 1
-        notes = (f"{counted(num_long, 'context')} longer than a window, read in several",) if num_long else ()
+        notes = (Note(num_long, "context", "longer than a window, read in several"),) if num_long else ()
         return EncodedSet(examples, rows, num_tokens, num_truncated, notes)
 
     def with_targets(self, encoded: EncodedSet, bundle: Bundle) -> EncodedSet:
@@ -142,7 +142,7 @@ class SpanTask(Task):
         notes = list(encoded.notes)
         wanted = sum(1 for example in encoded.examples if example.answers)
         if cut := wanted - len(found):
-            notes.append(f"{counted(cut, 'answer')} not completely in any window; raise --doc-stride or --max-length")
+            notes.append(Note(cut, "answer", "not completely in any window; raise --doc-stride or --max-length"))
         return replace(encoded, rows=rows, notes=tuple(notes))
 
     def evaluate(

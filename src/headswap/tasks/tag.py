@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from headswap.batches.labelled_rows import NOTHING, EncodedSet, Row, nothing
+from headswap.batches.labelled_rows import NOTHING, EncodedSet, Note, Row, nothing
 from headswap.batches.long_texts import home_windows, window_spans
 from headswap.bundle.bundle import Bundle
 from headswap.bundle.task_state import TaskState
-from headswap.core.errors import InputError, SettingError, counted
+from headswap.core.errors import InputError, SettingError
 from headswap.data.columns import COLUMN_EXTENSIONS
 from headswap.data.config import ColumnSettings
 from headswap.data.open_text import extension_of
@@ -25,12 +25,12 @@ from headswap.data.records import TaggedExample
 from headswap.data.tagged import CONLL_EXTENSIONS, OUTSIDE, check_tags, read_tagged, split_words, tag_names
 from headswap.metrics.entities import entities_of, tagging_metrics
 from headswap.objectives.supervised import ClassificationObjective
-from headswap.tasks.classify import balanced_weights
+from headswap.tasks.classify import cross_entropy
 from headswap.tasks.config import TaskSettings
 from headswap.tasks.inputs import InputColumns, InputForm
 from headswap.tasks.predictions import Entity, TagsPrediction
 from headswap.tasks.task import Table, Task, f1_tables, length_of
-from headswap.tokens.tokenizer import PlacedIds
+from headswap.tokens.marks import PlacedIds
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,6 @@ class TagTask(Task):
 
     name = "tag"
     head = "tag"
-    is_per_token = True
     direction = "bidirectional"
     noun = "sentence"
     product = "tagger"
@@ -90,9 +89,9 @@ class TagTask(Task):
             num_unread += len(example.tokens) - len(words)
         notes = []
         if num_long:
-            notes.append(f"{counted(num_long, 'sentence')} longer than {room + 1} tokens, read in windows")
+            notes.append(Note(num_long, "sentence", f"longer than {room + 1} tokens, read in windows"))
         if num_unread:
-            notes.append(f"{counted(num_unread, 'word')} without any token, scored as {OUTSIDE}")
+            notes.append(Note(num_unread, "word", f"without any token, scored as {OUTSIDE}"))
         return EncodedSet(examples, rows, num_tokens, 0, tuple(notes))
 
     def with_targets(self, encoded: EncodedSet, bundle: Bundle) -> EncodedSet:
@@ -109,10 +108,7 @@ class TagTask(Task):
 
     def objective(self, training: TaskSettings, encoded: EncodedSet, labels: Sequence[str]) -> ClassificationObjective:
         """Cross entropy with label smoothing and class weights as set."""
-        weights = None
-        if training.class_weight == "balanced":
-            weights = balanced_weights(np.concatenate([row.target_value for row in encoded.rows]), len(labels))
-        return ClassificationObjective(label_smoothing=training.label_smoothing_factor, class_weights=weights)
+        return cross_entropy(training, encoded, labels)
 
     def evaluate(
         self, outputs: Sequence[np.ndarray], encoded: EncodedSet, bundle: Bundle, *, is_final: bool = False

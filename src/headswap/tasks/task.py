@@ -2,8 +2,8 @@
 
 A task reads examples, lists the labels, turns examples into rows, chooses the objective and the head, computes metrics
 from the head's outputs, and turns outputs into predictions. It also declares what other rooms need: the columns it
-reads, the metrics in its tables, its inputs on the command line. Adding a task takes one class, one line in `TASKS`
-(registry.py) and its name in `TaskName` (data/config.py); baselines are optional (baselines/registry.py).
+reads, the metrics in its tables, its inputs on the command line. A new task is a class in a file of its own and one
+line in `TASKS` (registry.py); baselines are optional.
 """
 
 from abc import ABC, abstractmethod
@@ -16,12 +16,12 @@ import numpy as np
 from headswap.batches.labelled_rows import EncodedSet
 from headswap.bundle.bundle import Bundle
 from headswap.bundle.task_state import TaskState
-from headswap.bundle.uses import USES
 from headswap.core.errors import SettingError, listed
-from headswap.data.config import ColumnSettings, LabelledSettings, TaskName
+from headswap.data.config import ColumnSettings, LabelledSettings
 from headswap.data.stratify import stratified_split
-from headswap.model.shape import Direction, HeadKind, Pooling
+from headswap.model.shape import Direction, Pooling
 from headswap.objectives.supervised import SupervisedObjective
+from headswap.registry import HEADS, TASKS, HeadKind, TaskName
 from headswap.tasks.config import TaskSettings
 from headswap.tasks.inputs import TEXTS, InputForm
 
@@ -45,8 +45,6 @@ class Task(ABC):
 
     name: ClassVar[TaskName]
     head: ClassVar[HeadKind]
-    is_per_token: ClassVar[bool] = False
-    """Whether the head scores every token; otherwise it scores the pooled sequence."""
     direction: ClassVar[Direction] = "causal"
     """Default attention direction of a base from scratch."""
     noun: ClassVar[str]
@@ -69,6 +67,8 @@ class Task(ABC):
     """Hugging Face's `problem_type`, where it has one."""
     lists_labels: ClassVar[bool] = True
     """Whether the labels are names from the training set; otherwise they only name the outputs of the head."""
+    num_outputs: ClassVar[int | None] = None
+    """The number of outputs of its head, where it does not depend on the labels."""
     keeps_predictions: ClassVar[bool] = False
     """Whether a run saves its test predictions (predictions.npz), which `study` and `compare` need."""
 
@@ -138,6 +138,11 @@ class Task(ABC):
 
     # Settings
 
+    @property
+    def is_per_token(self) -> bool:
+        """Whether the head scores every token; otherwise it scores the pooled sequence."""
+        return HEADS.load(self.head).is_per_token
+
     def resolve(self, training: AnyTaskSettings) -> AnyTaskSettings:
         """The settings with the defaults of the task; settings without effect are errors."""
         metric = training.metric_for_best_model or self.selection_metrics[0]
@@ -178,11 +183,6 @@ class Task(ABC):
 
     # The command line
 
-    @property
-    def example_arguments(self) -> str:
-        """Arguments of an example of `headswap predict`, after the folder."""
-        return USES[self.head].arguments
-
     def input_form(self, state: TaskState) -> InputForm:
         """How inputs are given to `headswap predict`."""
         del state
@@ -209,9 +209,7 @@ class Task(ABC):
 
 def _reader_hint(unread: Sequence[str], columns: ColumnSettings) -> str:
     """Which task reads these columns, if it is one and it can be chosen; the task of a bundle cannot."""
-    from headswap.tasks.registry import TASKS  # which imports this file
-
-    readers = [name for name, task in TASKS.items() if set(unread) <= set(task.columns)]
+    readers = [name for name in TASKS if set(unread) <= set(TASKS.load(name).columns)]
     if len(readers) != 1 or not isinstance(columns, LabelledSettings):
         return ""
     return f" The task {readers[0]} does: pass --task {readers[0]}."

@@ -6,7 +6,7 @@ scores of the windows are averaged, so that a text has one prediction.
 """
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -22,9 +22,12 @@ from headswap.data.config import ColumnSettings
 from headswap.data.labelled import one_file, read_labelled
 from headswap.data.open_text import extension_of
 from headswap.data.records import Example
-from headswap.model.shape import HeadKind
+from headswap.registry import HeadKind
 from headswap.tasks.inputs import TEXTS, InputColumns, InputForm, SecondInput
 from headswap.tasks.task import Task, length_of
+
+SCORES_PER_CHUNK = 1 << 24
+"""Scores that are turned into metrics or probabilities at a time, so that copies of them do not fill the memory."""
 
 
 class TextTask(Task):
@@ -82,12 +85,19 @@ class TextTask(Task):
         ]
         return replace(encoded, rows=rows)
 
-    def scores(self, outputs: Sequence[np.ndarray], encoded: EncodedSet) -> np.ndarray:
-        """The scores of every text, examples x outputs."""
+    def score_chunks(self, outputs: Sequence[np.ndarray], encoded: EncodedSet) -> Iterator[np.ndarray]:
+        """The scores of the texts in input order, examples x outputs, in chunks of `SCORES_PER_CHUNK` scores."""
         windows: list[list[np.ndarray]] = [[] for _ in encoded.examples]
         for row, output in zip(encoded.rows, outputs, strict=True):
             windows[row.example].append(output)
-        return np.stack([own[0] if len(own) == 1 else self.average(np.stack(own)) for own in windows])
+        per_chunk = max(1, SCORES_PER_CHUNK // max(1, windows[0][0].size)) if windows else 1
+        for start in range(0, len(windows), per_chunk):
+            chunk = windows[start : start + per_chunk]
+            yield np.stack([own[0] if len(own) == 1 else self.average(np.stack(own)) for own in chunk])
+
+    def scores(self, outputs: Sequence[np.ndarray], encoded: EncodedSet) -> np.ndarray:
+        """The scores of every text, examples x outputs."""
+        return np.concatenate(list(self.score_chunks(outputs, encoded)))
 
     def inputs(self, given: Sequence[Any], bundle: Bundle) -> list[Example]:
         """Texts, or pairs of texts if the model reads pairs."""

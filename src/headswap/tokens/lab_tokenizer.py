@@ -18,15 +18,8 @@ import numpy as np
 
 from headswap.core.errors import InputError, MissingExtraError, absent, listed, raise_problems
 from headswap.core.files import atomic_file
-from headswap.tokens.tokenizer import (
-    LAB_UNKNOWN,
-    SPECIAL_TOKENS,
-    MarkedIds,
-    PlacedIds,
-    Tokenizer,
-    mark_sentences,
-    placed,
-)
+from headswap.tokens.marks import MarkedIds, PlacedIds, mark_sentences, placed
+from headswap.tokens.tokenizer import LAB_UNKNOWN, SPECIAL_TOKENS, Tokenizer
 
 SPACE = "\u2581"
 WORDS = re.compile(r"[^ \t\r\n]+")

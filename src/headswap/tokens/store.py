@@ -30,6 +30,9 @@ META_FILE = "store.json"
 SIDE_ARRAYS = ("word_starts", "sentence_starts")
 """Available side arrays: uint8, 1 where a token begins a word or a sentence."""
 ARRAYS = ("ids", "offsets", "byte_counts")
+DTYPES = {"ids": ("<u2", "<u4"), "offsets": (OFFSET_TYPE,), "byte_counts": (OFFSET_TYPE,)} | dict.fromkeys(
+    SIDE_ARRAYS, ("|u1",)
+)
 LAYOUT = Layout(
     files=tuple(map(re.escape, (META_FILE, "tokenizer.json", MODEL_FILE, *map(file_name, (*ARRAYS, *SIDE_ARRAYS))))),
     is_ours=lambda folder: has_entry(folder / META_FILE, "headswap_store"),
@@ -219,6 +222,10 @@ def _read_meta(folder: Path) -> dict[str, Any]:
 def _map(folder: Path, name: str, entry: Mapping[str, Any]) -> np.ndarray:
     file = folder / file_name(name)
     dtype, length = np.dtype(entry["dtype"]), int(entry["length"])
+    if dtype.str not in DTYPES[name]:
+        raise _damaged(
+            folder, f"{META_FILE} gives {file.name} the type {dtype}; it must be {' or '.join(DTYPES[name])}"
+        )
     size = file.stat().st_size if file.is_file() else None
     if size != length * dtype.itemsize:
         found = "is missing" if size is None else f"has {size:,} bytes"

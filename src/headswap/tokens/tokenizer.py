@@ -9,9 +9,8 @@ lab's dictionary.
 import hashlib
 import json
 import logging
-import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -19,34 +18,19 @@ from typing import Any, Self
 import numpy as np
 import tokenizers
 
-from headswap.core.errors import InputError, absent, listed
-from headswap.core.files import atomic_file, has_entry, read_json
+from headswap.core.errors import HeadswapError, InputError, absent, listed
+from headswap.core.files import atomic_file, has_entry, parse_json, read_json
 from headswap.core.installed_bases import checked_base, is_boxed
+from headswap.tokens.marks import MarkedIds, PlacedIds, mark_sentences, placed
+from headswap.tokens.parts import cut_pattern, groups_of
 
 log = logging.getLogger("headswap")
 
 SPECIAL_TOKENS = ("<sos>", "<pad>", "<eos>", "<unk>", "<mask>", "<sep>")
 LAB_UNKNOWN = "<oov>"
+MOST_HOLES = 4
+"""Largest quotient of the ids and the entries of a vocabulary: the embedding has a row per id, used or not."""
 KINDS = {"BPE": "bpe", "Unigram": "unigram", "WordPiece": "wordpiece", "WordLevel": "word"}
-SENTENCE_END = re.compile(r"[.!?…][\"'»”’)\]]*\s+|\n\s*")
-
-
-@dataclass(frozen=True, slots=True)
-class MarkedIds:
-    """The ids of a text, and for each token whether it begins a word and whether it begins a sentence."""
-
-    ids: np.ndarray
-    word_starts: np.ndarray
-    sentence_starts: np.ndarray
-
-
-@dataclass(frozen=True, slots=True)
-class PlacedIds:
-    """The ids of a text, and the character offsets of each token without surrounding white space."""
-
-    ids: np.ndarray
-    starts: np.ndarray
-    ends: np.ndarray
 
 
 class Tokenizer:
@@ -58,10 +42,16 @@ class Tokenizer:
         self._serialised = serialised
         self._hf = _plain(serialised, origin)  # raises for content that the lines below could not read
         self.kind = _kind_of(content)
+        self._cuts = cut_pattern(content)
         self.is_byte_level = (content.get("decoder") or {}).get("type") == "ByteLevel"
         self._digest = hashlib.sha256(_canonical(content)).digest()
         vocabulary = self._hf.get_vocab(with_added_tokens=True)
         self.vocab_size = max(vocabulary.values(), default=-1) + 1
+        if self.vocab_size > MOST_HOLES * (len(vocabulary) + len(SPECIAL_TOKENS)):
+            raise InputError(
+                f"{origin} has the id {self.vocab_size - 1:,}, but its vocabulary has {len(vocabulary):,} entries. "
+                "Number the entries from 0 on, without holes."
+            )
         unknown = LAB_UNKNOWN if self.kind == "lab" else "<unk>"
         needed = ("<sos>", "<pad>", "<eos>", unknown)
         if missing := [name for name in needed if name not in vocabulary]:
@@ -107,28 +97,59 @@ class Tokenizer:
 
     def encode_batch(self, texts: Sequence[str]) -> list[np.ndarray]:
         """The ids of each text, computed on all cores."""
-        texts = list(texts)
-        try:
-            return [_ids(encoding) for encoding in self._hf.encode_batch_fast(texts, add_special_tokens=False)]
-        except TypeError:  # raised by the package for a lone surrogate
-            raise InputError(_not_unicode(texts)) from None
+        encoded = self._in_parts(texts, self._hf.encode_batch_fast, lambda _, encoding: _ids(encoding))
+        return [_joined(parts) for parts in encoded]
 
     def encode_with_specials(self, text: str) -> np.ndarray:
         """The ids of a text in which the names of special tokens are encoded as these tokens."""
-        try:
+        with self._reporting([text]):
             return _ids(self._hf_with_specials.encode(text, add_special_tokens=False))
-        except TypeError:
-            raise InputError(_not_unicode([text])) from None
 
     def encode_batch_marked(self, texts: Sequence[str]) -> list[MarkedIds]:
         """The ids of each text, with the starts of words (as the pre-tokenizer splits) and of sentences; slower."""
-        encodings = self._hf.encode_batch(list(texts), add_special_tokens=False)
-        return [_marked(text, encoding) for text, encoding in zip(texts, encodings, strict=True)]
+        texts = list(texts)
+        encoded = self._in_parts(texts, self._hf.encode_batch, _word_starts_and_ends)
+        result = []
+        for text, parts in zip(texts, encoded, strict=True):
+            ids, word_starts, ends = map(_joined, zip(*parts, strict=True))
+            result.append(MarkedIds(ids, word_starts, mark_sentences(text, ends)))
+        return result
 
     def encode_batch_placed(self, texts: Sequence[str]) -> list[PlacedIds]:
         """The ids of each text with their character offsets."""
-        encodings = self._hf.encode_batch(list(texts), add_special_tokens=False)
-        return [placed(text, _ids(encoding), encoding.offsets) for text, encoding in zip(texts, encodings, strict=True)]
+        texts = list(texts)
+        encoded = self._in_parts(texts, self._hf.encode_batch, _ids_and_offsets)
+        return [
+            placed(text, *map(_joined, zip(*parts, strict=True))) for text, parts in zip(texts, encoded, strict=True)
+        ]
+
+    def _in_parts(
+        self, texts: Sequence[str], encode: Callable[..., list[Any]], convert: Callable[[int, Any], Any]
+    ) -> list[list[Any]]:
+        """For each text its parts, encoded and converted; `convert` gets the position of a part and its encoding."""
+        texts = list(texts)
+        result: list[list[Any]] = [[] for _ in texts]
+        with self._reporting(texts):
+            for group in groups_of(texts, self._cuts):
+                encodings = encode([part.content for part in group], add_special_tokens=False)
+                for part, encoding in zip(group, encodings, strict=True):
+                    result[part.text].append(convert(part.start, encoding))
+        return result
+
+    @contextmanager
+    def _reporting(self, texts: Sequence[str]) -> Iterator[None]:
+        """Turn what the package raises into a sentence; a regular expression that fails is a PanicException."""
+        try:
+            yield
+        except (KeyboardInterrupt, SystemExit, MemoryError, HeadswapError):
+            raise
+        except TypeError:  # raised by the package for a lone surrogate
+            raise InputError(_not_unicode(texts)) from None
+        except BaseException as problem:  # PanicException is not an Exception
+            raise InputError(
+                f"{self.origin} cannot encode a text: the package tokenizers failed ({str(problem)[:200]}). "
+                "Use another tokenizer."
+            ) from None
 
     def decode(self, ids: Iterable[int] | np.ndarray, *, show_specials: bool = False) -> str:
         """The text of ids, without special tokens unless `show_specials`."""
@@ -194,31 +215,6 @@ def special_token(name: str) -> tokenizers.AddedToken:
     return tokenizers.AddedToken(name, special=True, normalized=False, lstrip=name == "<mask>")
 
 
-def sentence_positions(text: str) -> list[int]:
-    """Positions where sentences begin: the start, after . ! ? … followed by white space, and after a line break."""
-    return [0, *(match.end() for match in SENTENCE_END.finditer(text) if match.end() < len(text))]
-
-
-def mark_sentences(text: str, ends: np.ndarray) -> np.ndarray:
-    """Which tokens begin a sentence, given the end position of each token in `text`."""
-    starts = np.zeros(len(ends), dtype=bool)
-    first = np.searchsorted(ends, np.asarray(sentence_positions(text)), side="right")  # the first token ending after it
-    starts[first[first < len(ends)]] = True
-    starts[:1] = True
-    return starts
-
-
-def placed(text: str, ids: np.ndarray, offsets: Sequence[tuple[int, int]]) -> PlacedIds:
-    """Ids with character offsets; white space that belongs to a token (`Ġfilm`, `▁film`) is excluded."""
-    starts, ends = np.array(offsets, dtype=np.int64).reshape(-1, 2).T
-    places = np.arange(len(text))
-    is_space = np.fromiter((character.isspace() for character in text), dtype=bool, count=len(text))
-    next_nonspace = np.append(np.minimum.accumulate(np.where(is_space, len(text), places)[::-1])[::-1], len(text))
-    after_nonspace = np.append(0, np.maximum.accumulate(np.where(is_space, 0, places + 1)))
-    starts = np.minimum(next_nonspace[starts], ends)
-    return PlacedIds(ids, starts, np.maximum(after_nonspace[ends], starts))
-
-
 def _not_unicode(texts: Sequence[str]) -> str:
     """A sentence about the text that cannot be encoded, and why."""
     for number, text in enumerate(texts, 1):
@@ -230,11 +226,19 @@ def _not_unicode(texts: Sequence[str]) -> str:
     return "The tokenizer encodes strings only."
 
 
-def _marked(text: str, encoding: tokenizers.Encoding) -> MarkedIds:
+def _word_starts_and_ends(start: int, encoding: tokenizers.Encoding) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The ids of a part, whether each token begins a word, and where it ends in the whole text."""
     words = np.array([-1 if word is None else word for word in encoding.word_ids], dtype=np.int64)
-    ends = np.array([end for _, end in encoding.offsets], dtype=np.int64)
-    word_starts = np.diff(words, prepend=-2) != 0
-    return MarkedIds(_ids(encoding), word_starts, mark_sentences(text, ends))
+    ends = np.array([end for _, end in encoding.offsets], dtype=np.int64) + start
+    return _ids(encoding), np.diff(words, prepend=-2) != 0, ends
+
+
+def _ids_and_offsets(start: int, encoding: tokenizers.Encoding) -> tuple[np.ndarray, np.ndarray]:
+    return _ids(encoding), np.array(encoding.offsets, dtype=np.int64).reshape(-1, 2) + start
+
+
+def _joined(parts: Sequence[np.ndarray]) -> np.ndarray:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _ids(encoding: tokenizers.Encoding) -> np.ndarray:
@@ -262,14 +266,14 @@ def _find(path: Path) -> Path:
             return inside
     raise InputError(
         f"{path} contains no tokenizer: it has neither tokenizer.json nor bundle/tokenizer.json. "
-        "Give a tokenizer.json, a bundle, a run folder, a token store, or the lab's dict.txt."
+        "Give a tokenizer.json, a bundle, a run folder, a token store, or a dict.txt."
     )
 
 
 def _parse(serialised: str, origin: str) -> dict[str, Any]:
     try:
-        content = json.loads(serialised)
-    except json.JSONDecodeError as problem:
+        content = parse_json(serialised)
+    except ValueError as problem:
         raise InputError(f"{origin} is not valid JSON ({problem}).") from None
     if not isinstance(content, dict):
         raise InputError(f"{origin} is not a tokenizer: it is JSON, but not an object.")

@@ -13,6 +13,7 @@ from typing import Any, get_args
 import torch
 
 from headswap.core.errors import SettingError, counted
+from headswap.core.local_paths import local_command
 from headswap.kernels.policy import allow_fast_kernels
 from headswap.training.config import DeviceName, FastName, MachineSettings
 
@@ -133,7 +134,7 @@ class Machine:
             "seed": seed,
             "versions": {name: _version(name) for name in RECORDED},
             "git_revision": _git_revision(),
-            "command": sys.argv,
+            "command": local_command(sys.argv),
         }
 
 

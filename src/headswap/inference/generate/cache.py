@@ -18,6 +18,7 @@ class CacheLayout:
 
     def __init__(self, num_layers: int, num_sequences: int, capacity: int, device: torch.device) -> None:
         self.capacity, self.device = capacity, device
+        self.longest = capacity
         self.lengths = [0] * num_sequences
         self.keys: list[Tensor | None] = [None] * num_layers
         self.values: list[Tensor | None] = [None] * num_layers

@@ -1,0 +1,190 @@
+"""Error rates and power of a study's tests, beside those of a t test over seeds, by simulation.
+
+    python benchmarks/verdicts.py --draws 5000 --predictions FOLDER
+
+Half of the cells draw answers from a model: the probability that a text is answered correctly varies between texts
+(stable predictions: it is near 0 or 1), and seeds shift it. The other half resamples real predictions. FOLDER has one
+`.npz` per arm with `predicted` (seeds x texts, at least 20 seeds) and `targets`. For false positives, the seeds of one
+arm are divided into two arms; "unrelated errors" also draws other texts for one of them, so that the two arms have the
+same accuracy in the population and differ on single texts. For power, a known share of the wrong answers is corrected.
+"""
+
+import argparse
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from scipy.special import stdtr
+
+from headswap.study.statistics import crossed_mean, holm
+from headswap.study.unit_scores import macro_f1_values
+
+SEEDS = (3, 5, 10)
+TEXTS = (1_000, 5_000)
+GAIN = 0.05
+BUDGETS, ARMS = 4, 4
+Draw = Callable[[np.random.Generator, int, int, float], np.ndarray]
+"""(random numbers, seeds, texts, true gain) -> per-text differences of two arms, seeds x texts."""
+
+
+def seeds_only(values: np.ndarray) -> float:
+    """The paired t test over seeds, the rule before this one: p."""
+    differences = values.mean(axis=1)
+    count = len(differences)
+    error = max(float(differences.std(ddof=1)), 1 / values.shape[1]) / math.sqrt(count)
+    return float(2 * stdtr(count - 1, -abs(differences.mean()) / error))
+
+
+def seeds_and_texts(values: np.ndarray) -> float:
+    """The test of a study: p."""
+    p = crossed_mean(values).p_value()
+    assert p is not None
+    return p
+
+
+def from_model(
+    stream: np.random.Generator, seeds: int, texts: int, gain: float, *, sharpness: float, spread: float
+) -> np.ndarray:
+    """Two arms with the same accuracy in the population; a small `sharpness` makes the answers stable."""
+    rights = []
+    for _ in range(2):
+        ease = np.log(stream.beta(0.8 * sharpness, 0.2 * sharpness, texts).clip(1e-12, 1 - 1e-12))
+        odds = ease - np.log1p(-np.exp(ease).clip(0, 1 - 1e-12))
+        shifted = odds + spread * stream.standard_normal((seeds, 1))
+        rights.append(stream.random((seeds, texts)) < 1 / (1 + np.exp(-shifted)))
+    return _corrected(stream, rights[0], gain) - rights[1]
+
+
+def from_predictions(
+    stream: np.random.Generator,
+    seeds: int,
+    texts: int,
+    gain: float,
+    *,
+    predicted: np.ndarray,
+    targets: np.ndarray,
+    is_unrelated: bool = False,
+    metric: str = "accuracy",
+) -> np.ndarray:
+    """Two arms of resampled real answers: different seeds of one arm, texts drawn with replacement."""
+    rows = stream.permutation(len(predicted))[: 2 * seeds]
+    columns = stream.integers(0, len(targets), texts)
+    others = stream.integers(0, len(targets), texts) if is_unrelated else columns
+    if metric == "accuracy":
+        ours, theirs = (
+            predicted[rows[:seeds]][:, columns] == targets[columns],
+            predicted[rows[seeds:]][:, others] == targets[others],
+        )
+        return _corrected(stream, ours, gain) - theirs
+    num_labels = int(max(targets.max(), predicted.max())) + 1
+    values = [
+        [macro_f1_values(targets[at], predicted[row][at], num_labels=num_labels) for row in part]
+        for part, at in ((rows[:seeds], columns), (rows[seeds:], others))
+    ]
+    return np.array(values[0]) - np.array(values[1])
+
+
+def _corrected(stream: np.random.Generator, is_right: np.ndarray, gain: float) -> np.ndarray:
+    """Answers of which a share is corrected, so that the accuracy rises by `gain`."""
+    if gain == 0:
+        return is_right.astype(float)
+    share = gain / (1 - is_right.mean())
+    return (is_right | (stream.random(is_right.shape) < share)).astype(float)
+
+
+@dataclass(frozen=True)
+class Source:
+    """One kind of data."""
+
+    name: str
+    draw: Draw
+    texts: tuple[int, ...] = TEXTS
+    has_power: bool = True
+
+
+def sources(folder: Path | None) -> Iterator[Source]:
+    """The models, then the real predictions of a folder."""
+    for name, sharpness, spread in (
+        ("model: stable", 0.1, 0.0),
+        ("model: stable, seeds differ", 0.1, 0.5),
+        ("model: noisy", 20.0, 0.0),
+        ("model: noisy, seeds differ", 20.0, 0.3),
+    ):
+        yield Source(name, partial(from_model, sharpness=sharpness, spread=spread))
+    for file in sorted(folder.glob("*.npz")) if folder else []:
+        with np.load(file, allow_pickle=False) as arrays:
+            predicted, targets = arrays["predicted"].astype(int), arrays["targets"].astype(int)
+        draw = partial(from_predictions, predicted=predicted, targets=targets)
+        yield Source(file.stem, draw)
+        yield Source(f"{file.stem}, unrelated errors", partial(draw, is_unrelated=True))
+        if targets.max() > 1:
+            macro = partial(draw, metric="macro_f1")
+            yield Source(f"{file.stem}, macro-F1", macro, texts=TEXTS[:1], has_power=False)
+
+
+def rejected(draw: Draw, seeds: int, texts: int, gain: float, draws: int) -> tuple[float, float]:
+    """The shares of p < .05: t test over seeds, test over seeds and texts."""
+    stream = np.random.default_rng([seeds, texts, round(gain * 1_000)])
+    counts = np.zeros(2)
+    for _ in range(draws):
+        values = draw(stream, seeds, texts, gain)
+        counts += [seeds_only(values) < 0.05, seeds_and_texts(values) < 0.05]
+    before, now = counts / draws
+    return float(before), float(now)
+
+
+def plans(draw: Draw, seeds: int, texts: int, gains: tuple[float, ...], draws: int) -> dict[str, float]:
+    """Power of three plans for one arm with the given gain per budget: the share of draws with a finding."""
+    stream = np.random.default_rng([seeds, texts, len(gains)])
+    found = {"overall, all budgets": 0, "primary family": 0, "one Holm family of all arms": 0}
+    for _ in range(draws):
+        budgets = [draw(stream, seeds, texts, gain) for gain in gains]
+        own = [seeds_and_texts(values) for values in budgets]
+        others = [seeds_and_texts(draw(stream, seeds, texts, 0.0)) for _ in range((ARMS - 1) * len(gains))]
+        found["overall, all budgets"] += seeds_and_texts(np.mean(budgets, axis=0)) < 0.05
+        found["primary family"] += min(p for p in holm(own) if p is not None) < 0.05
+        found["one Holm family of all arms"] += (holm([*own, *others])[int(np.argmin(own))] or 1.0) < 0.05
+    return {name: count / draws for name, count in found.items()}
+
+
+def main() -> None:
+    """Print the tables as Markdown."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--draws", type=int, default=5_000)
+    parser.add_argument("--predictions", type=Path)
+    arguments = parser.parse_args()
+    every = list(sources(arguments.predictions))
+    for title, gain in (("False positives at a level of .05", 0.0), (f"Power for a gain of {GAIN:.0%}", GAIN)):
+        print(f"\n**{title}** ({arguments.draws:,} draws; t test over seeds / test over seeds and texts)\n")
+        print("| data | texts | " + " | ".join(f"{seeds} seeds" for seeds in SEEDS) + " |")
+        print("|---|---|" + "---|" * len(SEEDS))
+        for source in every:
+            for texts in source.texts if gain == 0 or source.has_power else ():
+                cells = [rejected(source.draw, seeds, texts, gain, arguments.draws) for seeds in SEEDS]
+                shown = " | ".join(f"{before:.3f} / {now:.3f}".replace("0.", ".") for before, now in cells)
+                print(f"| {source.name} | {texts:,} | {shown} |", flush=True)
+    print(f"\n**Plans**: share of studies with a finding; 3 seeds, 1,000 texts, {BUDGETS} budgets, {ARMS} arms\n")
+    print("| data | true gain per budget | overall, all budgets | primary family | one Holm family of all arms |")
+    print("|---|---|---|---|---|")
+    noisy = next(source for source in every if source.name == "model: noisy, seeds differ")
+    chosen = [noisy, *(source for source in every if not source.name.startswith("model") and source.has_power)]
+    draws = max(100, arguments.draws // 5)
+    for source in chosen:
+        for gains in ((0.0,) * BUDGETS, (GAIN,) * BUDGETS, (GAIN, GAIN, -GAIN, -GAIN)):
+            found = plans(_signed(source.draw), 3, 1_000, gains, draws)
+            text = ", ".join(f"{gain * 100:+g}" if gain else "0" for gain in gains)
+            print(f"| {source.name} | {text} | " + " | ".join(f"{v:.3f}" for v in found.values()) + " |", flush=True)
+
+
+def _signed(draw: Draw) -> Draw:
+    """A draw that also takes losses: the two arms are exchanged."""
+    return lambda stream, seeds, texts, gain: (
+        draw(stream, seeds, texts, gain) if gain >= 0 else -draw(stream, seeds, texts, -gain)
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""Paths in the files that headswap writes: nothing about the folders of one machine is passed on.
+
+Bundles, cards and results have the name of a base or file (`shared_name`). Recipes and recorded commands must still
+find their inputs, so they have paths relative to the current folder or to the home folder (`local_path`).
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+HOME = "~/"
+
+
+def shared_name(given: str) -> str:
+    """The name of a bundle or file for others: a relative path as given, of another path the last part.
+
+    The bundle of a run folder has the name of the run.
+    """
+    if not os.path.isabs(given) and not given.startswith("~") and ".." not in Path(given).parts:
+        return given
+    place = Path(os.path.abspath(os.path.expanduser(given)))
+    return place.parent.name if place.name == "bundle" else place.name
+
+
+def local_path(given: str) -> str:
+    """An absolute path as seen from the current folder: relative below it, `~/...` below the home folder, or `../...`.
+
+    Other texts are returned as they are.
+    """
+    if not _is_absolute_path(given):
+        return given
+    here, home = os.getcwd(), os.path.expanduser("~")
+    if _is_below(given, here):
+        return os.path.relpath(given, here)
+    if _is_below(given, home):
+        return HOME + os.path.relpath(given, home)
+    return os.path.relpath(given, here)
+
+
+def local_paths(value: Any) -> Any:
+    """A value of a recipe (texts, lists, tables) with `local_path` for every text."""
+    if isinstance(value, str):
+        return local_path(value)
+    if isinstance(value, dict):
+        return {name: local_paths(part) for name, part in value.items()}
+    return [local_paths(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+def expanded_paths(value: Any) -> Any:
+    """A value of a recipe with the home folder in place of a leading `~/`."""
+    if isinstance(value, str):
+        return os.path.expanduser(value) if value.startswith(HOME) else value
+    if isinstance(value, dict):
+        return {name: expanded_paths(part) for name, part in value.items()}
+    return [expanded_paths(part) for part in value] if isinstance(value, list) else value
+
+
+def local_command(argv: list[str]) -> list[str]:
+    """A command line for a record: the program by its name, paths as seen from the current folder."""
+    shown = [os.path.basename(argv[0])] if argv else []
+    for part in argv[1:]:
+        flag, sign, value = part.partition("=")
+        shown.append(f"{flag}={local_path(value)}" if sign and flag.startswith("--") else local_path(part))
+    return shown
+
+
+def _is_absolute_path(text: str) -> bool:
+    """Whether a text is a path: a label separator may be a slash, too."""
+    if not os.path.isabs(text) or "\n" in text or not text.strip("/"):
+        return False
+    return os.path.lexists(text) or os.path.isdir(os.path.dirname(text))
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return folder != os.sep and os.path.abspath(path).startswith(folder.rstrip(os.sep) + os.sep)

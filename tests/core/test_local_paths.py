@@ -1,0 +1,56 @@
+"""Paths in files: as given, relative to the current or the home folder, or only a name."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from headswap.core.local_paths import expanded_paths, local_command, local_path, local_paths, shared_name
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ("runs/base", "runs/base"),
+        ("box:reviews-en", "box:reviews-en"),
+        ("scratch", "scratch"),
+        ("/home/me/runs/base", "base"),
+        ("/home/me/runs/base/bundle", "base"),
+        ("~/runs/base", "base"),
+        ("../secret/base", "base"),
+    ],
+)
+def test_the_name_for_others_has_no_folder_of_this_machine(given: str, name: str) -> None:
+    assert shared_name(given) == name
+
+
+@pytest.fixture
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A current folder, a home folder and another one, each with a file."""
+    for name in ("here", "home", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "train.csv").touch()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    return tmp_path
+
+
+def test_a_path_of_a_recipe_is_relative_and_still_finds_the_file(places: Path) -> None:
+    given = {"data": {"train": str(places / "here" / "train.csv"), "test": str(places / "home" / "train.csv")},
+             "corpus": [str(places / "other" / "train.csv"), "movies", "-"], "separator": "/"}  # fmt: skip
+    shown = local_paths(given)
+    assert shown == {
+        "data": {"train": "train.csv", "test": "~/train.csv"},
+        "corpus": ["../other/train.csv", "movies", "-"],
+        "separator": "/",
+    }
+    again = expanded_paths(shown)
+    assert again["data"]["test"] == given["data"]["test"]
+    assert os.path.exists(again["corpus"][0])
+    assert local_path("/no/such/folder/file") == "/no/such/folder/file"
+
+
+def test_a_recorded_command_has_no_absolute_path(places: Path) -> None:
+    train = places / "home" / "train.csv"
+    argv = ["/opt/venv/bin/headswap", "finetune", "--train", str(train), f"--test={train}", "--seed=1"]
+    assert local_command(argv) == ["headswap", "finetune", "--train", "~/train.csv", "--test=~/train.csv", "--seed=1"]
