@@ -35,7 +35,8 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module", params=list(PRETRAINING))
 def base(request: pytest.FixtureRequest, shared: Path) -> Any:
     """One base per objective."""
-    settings = {**SETTINGS, "max_steps": 250, "vocab_size": 280, "held_out_fraction": 0.2}
+    steps = 400 if request.param == "masked+nsp" else 250
+    settings = {**SETTINGS, "max_steps": steps, "vocab_size": 280, "held_out_fraction": 0.2}
     unit = {} if request.param == "causal" else {"mask_unit": "word"}
     out = shared / request.param
     return hs.pretrain(shared / "corpus.txt", out=out, objective=request.param, learning_rate=5e-3, **settings, **unit)

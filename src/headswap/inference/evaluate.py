@@ -9,7 +9,7 @@ import numpy as np
 from headswap.bundle.bundle import Bundle
 from headswap.core.errors import SettingError
 from headswap.data.config import ColumnSettings, DocumentUnit, ReadSettings
-from headswap.inference.language_model import held_out_metrics
+from headswap.inference.language_model import held_out_metrics, scored_bytes
 from headswap.inference.outputs import outputs_of
 from headswap.objectives.registry import make_objective
 from headswap.tasks.registry import task_of
@@ -65,7 +65,7 @@ def score_language_model(
     objective = make_objective(bundle.objective, bundle.tokenizer, bundle.masking)
     store = cached_store([data], settings, bundle.tokenizer, side=objective.sides)
     rows = objective.rows(store, np.arange(store.num_documents), max_length=length, layout="packed")
-    num_bytes = int(store.byte_counts.sum())
+    num_bytes = scored_bytes(rows, bundle.tokenizer)
     metrics = held_out_metrics(bundle.model, objective, rows, num_bytes=num_bytes, autocast=autocast)
     return {**metrics, "num_tokens": rows.num_tokens, "num_documents": store.num_documents, "num_bytes": num_bytes}
 
