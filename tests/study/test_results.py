@@ -25,7 +25,7 @@ def test_the_keys_of_results_json_are_those_of_earlier_versions() -> None:
     interval = ["mean", "low", "high", "count"]
     assert list(written["cells"][0]) == [
         "arm", "labels", *interval, "values", "test_low", "test_high", "mean_accuracy", "mean_macro_f1", "mean_loss",
-        "mean_ece",
+        "mean_ece", "median", "num_collapsed", "abstention",
     ]  # fmt: skip
     assert list(written["comparisons"][0]) == [
         "arm", "other", "labels", *interval, "p", "p_permutation", "test_low", "test_high", "p_holm",

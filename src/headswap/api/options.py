@@ -169,6 +169,12 @@ class FinetuneOptions(TypedDict, total=False):
     long: Literal["truncate", "head+tail", "windows"] | None
     doc_stride: int | None
     max_answer_length: int
+    metric: (
+        Literal[
+            "accuracy", "macro_f1", "micro_f1", "f1", "exact_match", "mse", "mae", "pearson", "spearman", "r2", "loss"
+        ]
+        | None
+    )
     metric_for_best_model: (
         Literal[
             "accuracy", "macro_f1", "micro_f1", "f1", "exact_match", "mse", "mae", "pearson", "spearman", "r2", "loss"
@@ -177,6 +183,7 @@ class FinetuneOptions(TypedDict, total=False):
     )
     label_smoothing_factor: float
     class_weight: Literal["none", "balanced"]
+    calibrate: bool
     max_length: int | None
     num_train_epochs: float | None
     early_stopping_patience: int | None

@@ -9,7 +9,9 @@ import numpy as np
 
 from headswap.baselines.tfidf import MAX_FOLDS, SOLVER, TOLERANCE, joined_text, tfidf_features
 from headswap.data.records import Example
+from headswap.metrics.classification import scores
 
+METRIC = "accuracy"
 STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 VERSION = 2
 """Part of the cache key and of a study's job ids: raise it when the scores change."""
@@ -19,32 +21,33 @@ def majority_baseline(train: Sequence[Example], test: Sequence[Example]) -> dict
     """Predicts the most frequent label of train for every text."""
     labels = sorted({example.label for example in train})
     shares, _ = majority_probabilities(train, test, labels)
-    return _scores(_predicted(shares, labels), test) | {"label": labels[int(shares[0].argmax())]}
+    return _scores(shares, test, labels) | {"label": labels[int(shares[0].argmax())]}
 
 
-def tfidf_baseline(train: Sequence[Example], test: Sequence[Example]) -> dict[str, Any]:
-    """TF-IDF and logistic regression; its strength C is chosen by cross-validation on train alone."""
+def tfidf_baseline(train: Sequence[Example], test: Sequence[Example], metric: str = METRIC) -> dict[str, Any]:
+    """TF-IDF and logistic regression; its strength C is chosen by cross-validation of the metric on train alone."""
     labels = sorted({example.label for example in train})
     train, test = ([replace(example, text=joined_text(example)) for example in part] for part in (train, test))
-    probabilities, chosen = tfidf_probabilities(train, test, labels)
-    return _scores(_predicted(probabilities, labels), test) | chosen
+    probabilities, chosen = tfidf_probabilities(train, test, labels, metric=metric)
+    return _scores(probabilities, test, labels) | chosen
 
 
 def majority_probabilities(
-    train: Sequence[Example], test: Sequence[Example], labels: Sequence[str]
+    train: Sequence[Example], test: Sequence[Example], labels: Sequence[str], metric: str = METRIC
 ) -> tuple[np.ndarray, dict[str, Any]]:
-    """The shares of the labels in train, repeated for every text of test."""
+    """The shares of the labels in train, repeated for every text of test; nothing is chosen by the metric."""
+    del metric
     counts = Counter(example.label for example in train)
     shares = np.array([counts[label] for label in labels]) / len(train)
     return np.tile(shares, (len(test), 1)), {}
 
 
 def tfidf_probabilities(
-    train: Sequence[Example], test: Sequence[Example], labels: Sequence[str]
+    train: Sequence[Example], test: Sequence[Example], labels: Sequence[str], metric: str = METRIC
 ) -> tuple[np.ndarray, dict[str, Any]]:
     """The probability of every label for every text of test, and the strength that was chosen."""
     from sklearn.linear_model import LogisticRegression
-    from sklearn.model_selection import StratifiedKFold, cross_val_score
+    from sklearn.model_selection import StratifiedKFold
     from threadpoolctl import threadpool_limits
 
     truth = [example.label for example in train]
@@ -55,27 +58,34 @@ def tfidf_probabilities(
         models = {C: LogisticRegression(C=C, solver=SOLVER, tol=TOLERANCE, max_iter=1_000) for C in STRENGTHS}
         if folds >= 2:
             splitter = StratifiedKFold(folds, shuffle=True, random_state=0)
-            scores = {C: cross_val_score(models[C], features, truth, cv=splitter).mean() for C in STRENGTHS}
-            strength = max(STRENGTHS, key=scores.__getitem__)
+            found = {C: _cross_validated(models[C], features, truth, splitter, metric) for C in STRENGTHS}
+            strength = max(STRENGTHS, key=found.__getitem__)
         model = models[strength].fit(features, truth)
-        found = model.predict_proba(test_features)
+        known = model.predict_proba(test_features)
     probabilities = np.zeros((len(test), len(labels)))
-    probabilities[:, [list(labels).index(str(label)) for label in model.classes_]] = found
+    probabilities[:, [list(labels).index(str(label)) for label in model.classes_]] = known
     return probabilities, {"C": strength}
+
+
+def _cross_validated(model: Any, features: Any, truth: Sequence[str], splitter: Any, metric: str) -> float:
+    """The metric of held-out predictions, higher is better: accuracy as the mean of the folds, others over all texts.
+
+    A fold has too few texts of a rare class for an F1, so the predictions of all folds are scored together.
+    """
+    from sklearn.model_selection import cross_val_predict, cross_val_score
+
+    if metric == METRIC:
+        return float(cross_val_score(model, features, truth, cv=splitter).mean())
+    found = cross_val_predict(model, features, truth, cv=splitter, method="predict_proba")
+    labels = sorted(set(truth))
+    value = scores(found, np.array([labels.index(label) for label in truth]))[metric]
+    return -value if metric == "loss" else value
 
 
 PROBABILITIES = {"majority": majority_probabilities, "tfidf": tfidf_probabilities}
 """The baselines as probabilities, which studies keep as they keep those of a run."""
 
 
-def _predicted(probabilities: np.ndarray, labels: Sequence[str]) -> list[str]:
-    return [labels[number] for number in probabilities.argmax(axis=1)]
-
-
-def _scores(predicted: Sequence[str], test: Sequence[Example]) -> dict[str, Any]:
-    from sklearn.metrics import f1_score
-
-    truth = [example.label for example in test]
-    hits = sum(guess == label for guess, label in zip(predicted, truth, strict=True))
-    macro = f1_score(truth, predicted, average="macro", labels=sorted(set(truth)), zero_division=0)
-    return {"accuracy": hits / len(truth), "macro_f1": float(macro), "num_examples": len(truth)}
+def _scores(probabilities: np.ndarray, test: Sequence[Example], labels: Sequence[str]) -> dict[str, Any]:
+    found = scores(probabilities, np.array([labels.index(example.label) for example in test]))
+    return {"accuracy": found["accuracy"], "macro_f1": found["macro_f1"], "num_examples": len(test)}

@@ -19,6 +19,7 @@ def predict(
     tokens_column: str | None = None,
     question_column: str | None = None,
     context_column: str | None = None,
+    abstain_below: float | None = None,
     precision: Literal["fp32", "bf16"] = "fp32",
     device: Annotated[DeviceName, Device] = "auto",
     fast: Annotated[FastName, Fast] = "auto",
@@ -54,6 +55,9 @@ def predict(
         Name of the question column. [default: question]
     context_column
         Name of the context column. [default: context]
+    abstain_below
+        Do not answer texts whose highest probability is below this number (classifiers): the label is (abstained),
+        with --json null. [default: answer all]
     precision
         Number format of the matrix products. bf16 is faster on some CPUs; its effect on the scores is reported.
     """
@@ -70,7 +74,7 @@ def predict(
     columns = InputColumns(text_column, text_pair_column, tokens_column, question_column, context_column)
     second = {"text-pair": text_pair, "question": question}
     inputs = inputs_to_read(loaded.task, text, file, columns, second)
-    for prediction in predict_texts(loaded, inputs, precision=precision):
+    for prediction in predict_texts(loaded, inputs, precision=precision, abstain_below=abstain_below):
         if flags.json:
             print_json(prediction.as_json())
         else:

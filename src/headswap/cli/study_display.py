@@ -107,15 +107,19 @@ def print_results(results: dict[str, Any], *, out: Path | None) -> None:
 
 
 def _cell(cell: dict[str, Any] | None, metric: str) -> str:
-    """Mean and interval over seeds; for one seed the interval of the test sample, which exists for accuracy."""
+    """Mean and interval over seeds; for one seed the interval of the test sample, which exists for accuracy.
+
+    The majority class has no interval. The median is shown where runs collapse.
+    """
     if cell is None:
         return "not run"
     span = ""
     if cell["low"] is not None:
         span = f" ({cell['low']:.3f} to {cell['high']:.3f})"
-    elif metric == "accuracy":
+    elif metric == "accuracy" and cell["arm"] != "majority":
         span = f" (test sample {cell['test_low']:.3f} to {cell['test_high']:.3f})"
-    return f"{cell['mean']:.3f}{span}"
+    median = f", median {cell['median']:.3f}" if cell.get("median") is not None else ""
+    return f"{cell['mean']:.3f}{span}{median}"
 
 
 def _curves(results: dict[str, Any]) -> tuple[str, dict[str, str]]:

@@ -9,6 +9,7 @@ import torch
 
 from headswap.bundle.bundle import Bundle
 from headswap.core.errors import InputError
+from headswap.inference.abstain import check_limit, with_abstentions
 from headswap.inference.outputs import outputs_of
 from headswap.tasks.predictions import Prediction
 from headswap.tasks.registry import task_of
@@ -24,12 +25,15 @@ def predict_texts(
     *,
     max_length: int | None = None,
     precision: Literal["fp32", "bf16"] = "fp32",
+    abstain_below: float | None = None,
 ) -> list[Prediction]:
     """One prediction per input; the inputs are texts, pairs, sentences or questions, as the task reads them.
 
-    With bf16 the change of the outputs is measured on the first inputs and logged.
+    A classifier does not answer texts whose highest probability is below `abstain_below`. With bf16 the change of
+    the outputs is measured on the first inputs and logged.
     """
     task = task_of(bundle)
+    check_limit(bundle, abstain_below)
     if isinstance(texts, str):
         raise InputError("predict takes a list of texts, not one string. Put it in a list: [text].")
     if not len(texts):
@@ -45,11 +49,12 @@ def predict_texts(
     for note in encoded.notes:
         log.info("Input: %s.", note)
     if precision == "fp32":
-        return task.predictions(outputs_of(bundle.model, encoded.rows), encoded, bundle)
+        found = task.predictions(outputs_of(bundle.model, encoded.rows), encoded, bundle)
+        return with_abstentions(found, abstain_below)
     half = torch.autocast(bundle.model.device.type, dtype=torch.bfloat16)
     outputs = outputs_of(bundle.model, encoded.rows, autocast=half)
     log_bf16_difference(outputs, outputs_of(bundle.model, encoded.rows[:NUM_COMPARED]))
-    return task.predictions(outputs, encoded, bundle)
+    return with_abstentions(task.predictions(outputs, encoded, bundle), abstain_below)
 
 
 def log_bf16_difference(half: Sequence[np.ndarray], full: Sequence[np.ndarray]) -> None:

@@ -38,7 +38,7 @@ def add_baselines(study: StudyRuns) -> StudyRuns:
         for name, score in PROBABILITIES.items():
             key = name, frozenset((example.source, example.line) for example in train)
             if key not in known:
-                known[key], _ = score(train, test, splits.labels)
+                known[key], _ = score(train, test, splits.labels, study.metric)
             predictions = Predictions(
                 known[key], run.predictions.targets, splits.labels, run.predictions.text_ids
             )  # fmt: skip

@@ -41,7 +41,7 @@ class StudySettings(Settings):
     max_length: Annotated[int, Field(ge=2)] | None = None
     """Maximum length in tokens, for pre-training and fine-tuning."""
     metric: Literal["accuracy", "macro_f1"] = "accuracy"
-    """Metric that arms are compared by."""
+    """Metric that arms are compared by. It also chooses the epoch of every run and the strength of TF-IDF."""
     on_leak: Literal["drop", "report", "stop"] = "drop"
     """For test texts that are also in train, validation or corpus: drop them there, report them, or stop."""
     keep: Literal["bundles", "results"] = "bundles"
@@ -51,6 +51,12 @@ class StudySettings(Settings):
     @classmethod
     def _sources(cls, value: Any) -> Any:
         return (value,) if isinstance(value, str) else value
+
+    @field_validator("metric", mode="before")
+    @classmethod
+    def _name(cls, value: Any) -> Any:
+        """`macro-f1` and `macro_f1` are the same."""
+        return value.replace("-", "_").lower() if isinstance(value, str) else value
 
     @field_validator("arms", "budgets", mode="before")
     @classmethod

@@ -127,7 +127,8 @@ def _baseline(folder: Path, job: Mapping[str, Any]) -> None:
     recipe = load_recipe(FinetuneRecipe, None, job["sections"])
     splits = read_splits(recipe)
     train = [*splits.train, *splits.validation]  # no epoch is selected, so all labels are for training
-    probabilities, chosen = PROBABILITIES[job["arm"]](train, splits.test, splits.labels)
+    metric = splits.task.metric(recipe.training)
+    probabilities, chosen = PROBABILITIES[job["arm"]](train, splits.test, splits.labels, metric)
     numbers = {label: number for number, label in enumerate(splits.labels)}
     targets = np.array([numbers[example.label] for example in splits.test])
     ids = text_ids([example.text for example in splits.test])

@@ -11,6 +11,7 @@ import numpy as np
 
 from headswap.metrics.classification import scores
 from headswap.study.arms import BASELINES, SCRATCH
+from headswap.study.cell_quality import is_constant, quality_of
 from headswap.study.label_worth import catch_up, label_worth
 from headswap.study.results import BreakEven, CatchUp, Cell, Comparison, LabelWorth, Verdict
 from headswap.study.runs import StudyRuns
@@ -55,6 +56,10 @@ class ScoreTable:
         values = self.values(arm, labels)
         low, high = bootstrap_interval(np.mean([runs[seed].predictions.is_right for seed in seeds], axis=0))
         interval = mean_interval(values)
+        if is_constant(list(runs.values())):
+            interval = replace(interval, low=None, high=None)
+        by_seed = dict(zip(seeds, values, strict=True))
+        quality = quality_of(self.study, arm, labels, by_seed)
 
         def mean(metric: str) -> float:
             return float(np.mean([self.scores[runs[seed].folder][metric] for seed in seeds]))
@@ -66,13 +71,16 @@ class ScoreTable:
             count=interval.count,
             arm=arm,
             labels=labels,
-            values=dict(zip(seeds, values, strict=True)),
+            values=by_seed,
             test_low=low,
             test_high=high,
             mean_accuracy=mean("accuracy"),
             mean_macro_f1=mean("macro_f1"),
             mean_loss=mean("loss"),
             mean_ece=mean("ece"),
+            median=quality.median,
+            num_collapsed=quality.num_collapsed,
+            abstention=quality.abstention,
         )
 
     def paired_seeds(self, arm: str, other: str, labels: int) -> list[int]:

@@ -3,8 +3,10 @@
 Each has a short form (what `Model.predict` returns), an object for `--json`, and a line for the terminal.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
+
+ABSTAINED = "(abstained)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,19 +15,27 @@ class LabelPrediction:
 
     label: str
     scores: dict[str, float]
+    abstained: bool = False
+    """Whether the score of the label is below the limit that was given, so that the text is not answered."""
 
     @property
-    def short(self) -> str:
-        """The label."""
-        return self.label
+    def short(self) -> str | None:
+        """The label; None if the text is not answered."""
+        return None if self.abstained else self.label
 
     def as_json(self) -> dict[str, Any]:
-        """The object of `predict --json`."""
+        """The object of `predict --json`; the label is null if the text is not answered."""
+        if self.abstained:
+            return {"label": None, "abstained": True, "scores": self.scores}
         return {"label": self.label, "scores": self.scores}
 
     def as_line(self) -> str:
-        """The label and its score."""
-        return f"{self.label}\t{self.scores[self.label]:.4f}"
+        """The label, or the mark of a text that is not answered, and the highest score."""
+        return f"{ABSTAINED if self.abstained else self.label}\t{self.scores[self.label]:.4f}"
+
+    def with_limit(self, below: float) -> "LabelPrediction":
+        """The same prediction, not answered if its score is below the limit."""
+        return replace(self, abstained=self.scores[self.label] < below)
 
 
 @dataclass(frozen=True, slots=True)
