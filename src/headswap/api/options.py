@@ -115,6 +115,7 @@ class FinetuneOptions(TypedDict, total=False):
     context_column: str
     question_column: str
     answers_column: str
+    group_column: str | None
     task: Literal["classify", "multilabel", "regress", "tag", "span"] | None
     label_file: PathName | None
     validation_label_file: PathName | None
@@ -219,6 +220,7 @@ class StudyOptions(TypedDict, total=False):
     context_column: str
     question_column: str
     answers_column: str
+    group_column: str | None
     task: Literal["classify", "multilabel", "regress", "tag", "span"] | None
     label_file: PathName | None
     validation_label_file: PathName | None

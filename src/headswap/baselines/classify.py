@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from headswap.baselines.tfidf import MAX_FOLDS, SOLVER, TOLERANCE, joined_text, tfidf_features
+from headswap.baselines.tfidf import MAX_FOLDS, SOLVER, TOLERANCE, groups_of, joined_text, tfidf_features
 from headswap.data.records import Example
 from headswap.metrics.classification import scores
 
@@ -47,18 +47,16 @@ def tfidf_probabilities(
 ) -> tuple[np.ndarray, dict[str, Any]]:
     """The probability of every label for every text of test, and the strength that was chosen."""
     from sklearn.linear_model import LogisticRegression
-    from sklearn.model_selection import StratifiedKFold
     from threadpoolctl import threadpool_limits
 
     truth = [example.label for example in train]
-    folds = min(MAX_FOLDS, min(Counter(truth).values()))
+    folds = _folds(truth, groups_of(train))
     strength = 1.0
     with threadpool_limits(1):  # several runs at a time would compete for threads
         features, test_features = tfidf_features([example.text for example in train], [one.text for one in test])
         models = {C: LogisticRegression(C=C, solver=SOLVER, tol=TOLERANCE, max_iter=1_000) for C in STRENGTHS}
-        if folds >= 2:
-            splitter = StratifiedKFold(folds, shuffle=True, random_state=0)
-            found = {C: _cross_validated(models[C], features, truth, splitter, metric) for C in STRENGTHS}
+        if folds:
+            found = {C: _cross_validated(models[C], features, truth, folds, metric) for C in STRENGTHS}
             strength = max(STRENGTHS, key=found.__getitem__)
         model = models[strength].fit(features, truth)
         known = model.predict_proba(test_features)
@@ -67,7 +65,19 @@ def tfidf_probabilities(
     return probabilities, {"C": strength}
 
 
-def _cross_validated(model: Any, features: Any, truth: Sequence[str], splitter: Any, metric: str) -> float:
+def _folds(truth: Sequence[str], groups: Sequence[str] | None) -> list[Any]:
+    """The folds that C is chosen on, which separate no group; none if a fold would be trained without some class."""
+    from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
+
+    number = min(MAX_FOLDS, min(Counter(truth).values()), *([] if groups is None else [len(set(groups))]))
+    if number < 2:
+        return []
+    kind = StratifiedKFold if groups is None else StratifiedGroupKFold
+    folds = list(kind(number, shuffle=True, random_state=0).split(np.zeros(len(truth)), truth, groups))
+    return folds if all({truth[row] for row in rest} == set(truth) for rest, _ in folds) else []
+
+
+def _cross_validated(model: Any, features: Any, truth: Sequence[str], folds: Sequence[Any], metric: str) -> float:
     """The metric of held-out predictions, higher is better: accuracy as the mean of the folds, others over all texts.
 
     A fold has too few texts of a rare class for an F1, so the predictions of all folds are scored together.
@@ -75,8 +85,8 @@ def _cross_validated(model: Any, features: Any, truth: Sequence[str], splitter: 
     from sklearn.model_selection import cross_val_predict, cross_val_score
 
     if metric == METRIC:
-        return float(cross_val_score(model, features, truth, cv=splitter).mean())
-    found = cross_val_predict(model, features, truth, cv=splitter, method="predict_proba")
+        return float(cross_val_score(model, features, truth, cv=folds).mean())
+    found = cross_val_predict(model, features, truth, cv=folds, method="predict_proba")
     labels = sorted(set(truth))
     value = scores(found, np.array([labels.index(label) for label in truth]))[metric]
     return -value if metric == "loss" else value

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from headswap.baselines.tfidf import MAX_FOLDS, SOLVER, TOLERANCE, joined_text, tfidf_features
+from headswap.baselines.tfidf import SOLVER, TOLERANCE, folds_without_strata, groups_of, joined_text, tfidf_features
 from headswap.data.records import Example
 from headswap.metrics.classification import log_loss
 from headswap.metrics.multilabel import THRESHOLD, best_thresholds, multilabel_metrics, present_labels
@@ -38,23 +38,28 @@ def tfidf_labels(train: Sequence[Example], test: Sequence[Example], metric: str 
     features, test_features = tfidf_features(*([joined_text(example) for example in part] for part in (train, test)))
     scores = np.zeros((len(test), len(labels)))
     thresholds = np.full(len(labels), THRESHOLD)
+    folds = folds_without_strata(len(train), groups_of(train))
     with threadpool_limits(1):
         for number in range(len(labels)):
-            scores[:, number], thresholds[number] = _fit_label(features, wanted[:, number], test_features, metric)
+            scores[:, number], thresholds[number] = _fit_label(
+                features, wanted[:, number], test_features, folds, metric
+            )
     truth = present_labels([example.labels for example in test], labels)
     return multilabel_metrics(truth, scores >= thresholds, labels, is_final=True)
 
 
-def _fit_label(features: Any, target: np.ndarray, test_features: Any, metric: str) -> tuple[np.ndarray | float, float]:
+def _fit_label(
+    features: Any, target: np.ndarray, test_features: Any, folds: Sequence[Any], metric: str
+) -> tuple[np.ndarray | float, float]:
     """The probability of one label for every text of test, and the threshold from which it is given."""
-    from sklearn.model_selection import KFold, cross_val_predict
+    from sklearn.model_selection import cross_val_predict
 
-    folds = KFold(min(MAX_FOLDS, len(target)), shuffle=True, random_state=0)
     counts = np.bincount(target, minlength=2)
     if not counts.min():  # all texts have the label, or none has
         return float(target[0]), THRESHOLD
     strength, threshold = STRENGTH_OF_RARE_LABELS, THRESHOLD
-    if counts.min() >= 2 * folds.get_n_splits():  # otherwise too few to choose on
+    has_both = all(0 < target[rest].sum() < len(rest) for rest, _ in folds)
+    if has_both and counts.min() >= 2 * len(folds):  # otherwise too few to choose on
         best = (-math.inf, 1.0, THRESHOLD)
         for candidate in STRENGTHS:
             found = cross_val_predict(_model(candidate), features, target, cv=folds, method="predict_proba")[:, 1:]

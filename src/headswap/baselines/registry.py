@@ -55,7 +55,8 @@ def task_baselines(
     for examples in (train, test):
         digest.update(b"\x00set\x00")
         for example in examples:
-            digest.update(f"{joined_text(example)}\x1f{example.label}\x1e".encode())
+            group = getattr(example, "group", None)
+            digest.update(f"{joined_text(example)}\x1f{example.label}\x1e{group or ''}".encode())
     file = cache_folder() / "baselines" / f"{digest.hexdigest()[:32]}.json"
 
     def compute() -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from headswap.baselines.tfidf import MAX_FOLDS, joined_text, tfidf_features
+from headswap.baselines.tfidf import folds_without_strata, groups_of, joined_text, tfidf_features
 from headswap.data.records import Example
 from headswap.metrics.regression import regression_metrics
 
@@ -24,12 +24,11 @@ def mean_value(train: Sequence[Example], test: Sequence[Example]) -> dict[str, A
 def tfidf_ridge(train: Sequence[Example], test: Sequence[Example], metric: str = METRIC) -> dict[str, Any]:
     """TF-IDF and ridge regression; its penalty is chosen by cross-validation of the metric on train alone."""
     from sklearn.linear_model import Ridge
-    from sklearn.model_selection import KFold
     from threadpoolctl import threadpool_limits
 
     features, test_features = tfidf_features(*([joined_text(example) for example in part] for part in (train, test)))
     values = np.array([example.value for example in train])
-    folds = KFold(min(MAX_FOLDS, len(train)), shuffle=True, random_state=0)
+    folds = folds_without_strata(len(train), groups_of(train))
     with threadpool_limits(1):
         models = {alpha: Ridge(alpha, random_state=0) for alpha in PENALTIES}
         found = {alpha: _cross_validated(models[alpha], features, values, folds, metric) for alpha in PENALTIES}

@@ -26,7 +26,8 @@ COMMON: dict[str, tuple[str, ...]] = {
         "device", "precision", *RUN_OUTPUT,
     ),
     "finetune": (
-        "train", "validation", "test", "task", "text_column", "label_column", "num_train",
+        "train", "validation", "test", "task", "text_column", "label_column", "group_column",
+        "num_train",
         "base", "num_train_epochs", "batch_size", "learning_rate", "max_length", "long", "metric", "seed",
         "pooling", "trainable", "preset",
         "device", "precision", *RUN_OUTPUT,

@@ -61,6 +61,9 @@ class LabelledSettings(ColumnSettings):
     test: str | None = None
     """Labelled test set, evaluated once at the end of training. Default: the test split of a named data
     set, otherwise none."""
+    group_column: str | None = None
+    """Name of a column that names the author, patient or thread of each text (tasks classify, multilabel and regress).
+    Texts of one group stay on one side of a split, and a group in two sets counts as overlap. Default: none."""
     task: TaskName | None = None
     """What the model predicts: classify (one label per text), multilabel (any number of labels per text), regress (a
     number per text), tag (one tag per word), span (the answer to a question, as part of a context). Default: detected

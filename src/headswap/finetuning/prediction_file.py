@@ -28,6 +28,8 @@ class Predictions:
     targets: np.ndarray
     labels: tuple[str, ...]
     text_ids: np.ndarray
+    group_ids: np.ndarray | None = None
+    """One id per text for its author, patient or thread, if a group column is read; equal in one group."""
 
     @property
     def is_right(self) -> np.ndarray:
@@ -43,6 +45,7 @@ class Predictions:
                 targets=self.targets.astype(np.int32),
                 labels=np.array(self.labels, dtype=np.str_),
                 text_ids=self.text_ids,
+                **({} if self.group_ids is None else {"group_ids": self.group_ids}),
             )
 
     @classmethod
@@ -52,7 +55,8 @@ class Predictions:
         try:
             with np.load(file, allow_pickle=False) as arrays:
                 labels = tuple(str(label) for label in arrays["labels"])
-                found = cls(arrays["probabilities"], arrays["targets"], labels, arrays["text_ids"])
+                groups = arrays.get("group_ids")
+                found = cls(arrays["probabilities"], arrays["targets"], labels, arrays["text_ids"], groups)
             found.check()
             return found
         except FileNotFoundError:
@@ -69,6 +73,8 @@ class Predictions:
             names = ("probabilities", "targets", "text_ids")
             found = ", ".join(f"{name} {shape}" for name, shape in zip(names, shapes, strict=True))
             raise ValueError(f"the arrays have the shapes {found} with {num_labels} labels")
+        if self.group_ids is not None and self.group_ids.shape != (num_texts,):
+            raise ValueError(f"group_ids have the shape {self.group_ids.shape} for {num_texts} texts")
         if self.targets.dtype.kind not in "iu" or not ((self.targets >= 0) & (self.targets < num_labels)).all():
             raise ValueError(f"targets must be numbers of the {num_labels} labels")
         if self.probabilities.dtype.kind != "f" or not np.isfinite(self.probabilities).all():
@@ -81,7 +87,14 @@ def predictions_of(
     """The predictions of a classifier for the examples of a test set."""
     probabilities = np.array([[answer.scores[label] for label in labels] for answer in answers])
     targets = np.array([labels.index(example.label) for example in examples])
-    return Predictions(probabilities, targets, tuple(labels), text_ids([whole_text(example) for example in examples]))
+    ids = text_ids([whole_text(example) for example in examples])
+    return Predictions(probabilities, targets, tuple(labels), ids, group_ids(examples))
+
+
+def group_ids(examples: Sequence[Example]) -> np.ndarray | None:
+    """A 64-bit id for the group of each example, from which its name cannot be read; None without groups."""
+    groups = [example.group for example in examples if example.group is not None]
+    return text_ids(groups) if groups and len(groups) == len(examples) else None
 
 
 def text_ids(texts: Sequence[str]) -> np.ndarray:

@@ -40,7 +40,8 @@ def add_baselines(study: StudyRuns) -> StudyRuns:
             if key not in known:
                 known[key], _ = score(train, test, splits.labels, study.metric)
             predictions = Predictions(
-                known[key], run.predictions.targets, splits.labels, run.predictions.text_ids
+                known[key], run.predictions.targets, splits.labels, run.predictions.text_ids,
+                run.predictions.group_ids,
             )  # fmt: skip
             found.append(
                 ScoredRun(

@@ -120,7 +120,7 @@ def _baseline(folder: Path, job: Mapping[str, Any]) -> None:
 
     from headswap.baselines.classify import PROBABILITIES
     from headswap.finetuning.config import FinetuneRecipe
-    from headswap.finetuning.prediction_file import Predictions, text_ids
+    from headswap.finetuning.prediction_file import Predictions, group_ids, text_ids
     from headswap.finetuning.splits import read_splits
 
     start = time.perf_counter()
@@ -132,7 +132,7 @@ def _baseline(folder: Path, job: Mapping[str, Any]) -> None:
     numbers = {label: number for number, label in enumerate(splits.labels)}
     targets = np.array([numbers[example.label] for example in splits.test])
     ids = text_ids([example.text for example in splits.test])
-    Predictions(probabilities, targets, splits.labels, ids).save(folder)
+    Predictions(probabilities, targets, splits.labels, ids, group_ids(splits.test)).save(folder)
     write_json(folder / "data.json", splits.checksums())
     result = {"verb": "baseline", "arm": job["arm"], **chosen, "num_labels": len(train)}
     write_json(folder / "result.json", result | {"seconds": time.perf_counter() - start})

@@ -25,7 +25,7 @@ from headswap.study.config import ALL, StudyRecipe
 from headswap.study.job_id import bundle_content, job_id, recipe_content
 from headswap.study.job_outputs import damage, has_finished
 from headswap.study.prepare import Prepared
-from headswap.study.row_files import CORPUS
+from headswap.study.row_files import CORPUS, GROUP
 from headswap.tokens.config import TokenizerSettings
 from headswap.tokens.store import is_store
 from headswap.tokens.tokenizer import Tokenizer
@@ -205,6 +205,8 @@ class _Planner:
         """Budget all has train and validation as given; other budgets are drawn from train, a fifth for validation."""
         prepared = self.prepared
         data: dict[str, Any] = {"train": prepared.train, "test": prepared.test}
+        if self.recipe.data.group_column is not None:
+            data["group_column"] = GROUP
         if budget != ALL:
             return data | {"num_train": int(budget)}
         return data | ({"validation": prepared.validation} if prepared.validation else {})

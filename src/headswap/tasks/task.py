@@ -19,6 +19,7 @@ from headswap.bundle.task_state import TaskState
 from headswap.bundle.uses import USES
 from headswap.core.errors import SettingError, listed
 from headswap.data.config import ColumnSettings, LabelledSettings, TaskName
+from headswap.data.groups import check_group_column
 from headswap.data.stratify import stratified_split
 from headswap.model.shape import Direction, HeadKind, Pooling
 from headswap.objectives.supervised import SupervisedObjective
@@ -71,6 +72,9 @@ class Task(ABC):
     """Whether the labels are names from the training set; otherwise they only name the outputs of the head."""
     keeps_predictions: ClassVar[bool] = False
     """Whether a run saves its test predictions (predictions.npz), which `study` and `compare` need."""
+
+    reads_groups: ClassVar[bool] = False
+    """Whether it reads --group-column."""
 
     @abstractmethod
     def read(self, source: str, columns: ColumnSettings, label_file: str | None = None) -> list[Any]:
@@ -178,6 +182,10 @@ class Task(ABC):
         if unread := [name for name in columns.not_default(COLUMNS) if name not in self.columns]:
             hint = _reader_hint(unread, columns)
             raise SettingError(f"{', '.join(unread)} cannot be set: the task {self.name} does not read it.{hint}")
+        if isinstance(columns, LabelledSettings) and columns.group_column is not None:
+            if not self.reads_groups:
+                raise SettingError(f"group_column cannot be set: the task {self.name} does not read it. Leave it out.")
+            check_group_column(columns)
 
     def check_pooling(self, pooling: Pooling | None) -> None:
         """Refuse pooling for a head that scores tokens."""
