@@ -23,8 +23,8 @@ def joined_text(example: Labelled) -> str:
 
 def groups_of(train: Sequence[Any]) -> list[str] | None:
     """The group of each example, which cross-validation must not separate; None if they have none."""
-    groups = [getattr(example, "group", None) for example in train]
-    return None if None in groups else groups
+    groups = [example.group for example in train if getattr(example, "group", None) is not None]
+    return groups if groups and len(groups) == len(train) else None
 
 
 def folds_without_strata(size: int, groups: Sequence[str] | None) -> list[tuple[np.ndarray, np.ndarray]]:

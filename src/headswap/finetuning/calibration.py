@@ -20,6 +20,11 @@ def check_can_calibrate(recipe: FinetuneRecipe, splits: LabelledSplits) -> None:
 
 def calibration_sentence(found: Mapping[str, Any]) -> str:
     """The temperature, and log loss and calibration error before and after it."""
+    if found["temperature"] == 1:
+        return (
+            "No temperature could be fitted, because every validation text is classified correctly: the probabilities "
+            "stay as they are. A larger --validation set may help."
+        )
     effects = [
         f"log loss {one['loss_before']:.3f} before, {one['loss_after']:.3f} after; calibration error "
         f"{one['ece_before']:.3f} before, {one['ece_after']:.3f} after ({role})"

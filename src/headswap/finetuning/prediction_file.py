@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -39,14 +40,15 @@ class Predictions:
     def save(self, folder: Path) -> None:
         """Write `predictions.npz` into a run folder."""
         with atomic_file(folder / FILE) as temporary, temporary.open("wb") as file:
-            np.savez_compressed(
-                file,
-                probabilities=self.probabilities.astype(np.float32),
-                targets=self.targets.astype(np.int32),
-                labels=np.array(self.labels, dtype=np.str_),
-                text_ids=self.text_ids,
-                **({} if self.group_ids is None else {"group_ids": self.group_ids}),
-            )
+            arrays: dict[str, Any] = {
+                "probabilities": self.probabilities.astype(np.float32),
+                "targets": self.targets.astype(np.int32),
+                "labels": np.array(self.labels, dtype=np.str_),
+                "text_ids": self.text_ids,
+            }
+            if self.group_ids is not None:
+                arrays["group_ids"] = self.group_ids
+            np.savez_compressed(file, **arrays)
 
     @classmethod
     def load(cls, folder: Path) -> "Predictions":

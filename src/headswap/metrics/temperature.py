@@ -20,8 +20,14 @@ def softmax(logits: np.ndarray, temperature: float = 1.0) -> np.ndarray:
 
 
 def fitted_temperature(logits: np.ndarray, targets: np.ndarray) -> float:
-    """The temperature between 0.05 and 20 with the lowest log loss; the loss is convex in 1 / temperature."""
+    """The temperature between 0.05 and 20 with the lowest log loss; the loss is convex in 1 / temperature.
+
+    It is 1 if all predictions are right: the loss then falls with every lower temperature, and none can be fitted.
+    """
     from scipy.optimize import minimize_scalar
+
+    if (logits.argmax(axis=1) == targets).all():
+        return 1.0
 
     def loss(inverse: float) -> float:
         return log_loss(softmax(logits, 1 / inverse), targets)
