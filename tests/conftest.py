@@ -52,6 +52,17 @@ def corpus_file(tmp_path: Path) -> Path:
     return file
 
 
+@pytest.fixture(scope="session")
+def stories(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with corpus.txt, documents of six sentences, and lines.txt, documents of one sentence."""
+    folder = tmp_path_factory.mktemp("stories")
+    texts = [text for text, _ in sentences(900)]
+    documents = [" ".join(texts[at : at + 6]) for at in range(0, len(texts), 6)]
+    (folder / "corpus.txt").write_text("\n".join(documents) + "\n", encoding="utf-8")
+    (folder / "lines.txt").write_text("\n".join(text.rstrip(" .") for text in texts[:200]) + "\n", encoding="utf-8")
+    return folder
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _two_threads() -> None:
     torch.set_num_threads(2)

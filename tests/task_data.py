@@ -17,7 +17,7 @@ from headswap.core.random_streams import numpy_stream
 from headswap.data.config import ColumnSettings
 from headswap.data.records import Answer, Example, SpanExample, TaggedExample
 from headswap.model.text_model import build_model
-from headswap.tasks.registry import TASKS
+from headswap.tasks.choose import named_task
 from headswap.tokens.tokenizer import Tokenizer
 from tiny import BAD, GOOD, NOUNS, sentences, tiny_model_shape
 
@@ -132,7 +132,7 @@ LABELS = {
 
 def tiny_bundle(tokenizer: Tokenizer, task: str, *, preset: str = "small", **state: Any) -> Bundle:
     """An untrained model of a task."""
-    shape = tiny_model_shape(preset, head=TASKS[task].head, vocab_size=tokenizer.vocab_size)
+    shape = tiny_model_shape(preset, head=named_task(task).head, vocab_size=tokenizer.vocab_size)
     model = build_model(shape.changed(num_labels=len(LABELS[task])), seed=3)
     return Bundle(model, tokenizer, LABELS[task], task=TaskState(task=task, **state))
 
@@ -153,7 +153,7 @@ def examples_of(task: str, count: int, **given: Any) -> list[Any]:
             )
             for n, row in enumerate(rows)
         ]
-    parse = TASKS[task].parse(ColumnSettings())
+    parse = named_task(task).parse(ColumnSettings())
     parsed = [parse(row["label"]) for row in rows]
     return [
         Example(row["text"], own.label, "x", n, None, own.labels, own.value)

@@ -4,14 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
-import torch
 
 import headswap as hs
 from boxed import Box, tiny_base
 from headswap.bundle.bundle import Bundle
 from headswap.cli.exit_codes import run
 from headswap.core.errors import InputError
-from headswap.model.golden import golden_outputs
 from headswap.study.arms import read_arms
 from headswap.study.config import StudyRecipe
 from headswap.study.estimate import OVERHEAD, START_SECONDS, Estimator
@@ -83,32 +81,6 @@ def test_a_missing_or_damaged_base_ends_a_verb_with_a_sentence(
     assert "PROBLEM  files" in capsys.readouterr().out, "the doctor checks it nevertheless"
 
 
-# Weights in 16 bits
-
-
-def test_weights_in_bf16_load_as_fp32_and_compute_the_same(tokenizer: Tokenizer, tmp_path: Path) -> None:
-    bundle = Bundle.load(tiny_base(tmp_path / "whole", tokenizer))
-    for tensor in bundle.model.parameters():
-        tensor.data = tensor.data.bfloat16().float()
-    bundle.save(tmp_path / "half", dtype=torch.bfloat16)
-    sizes = [(tmp_path / name / "model.safetensors").stat().st_size for name in ("whole", "half")]
-    assert sizes[1] < 0.6 * sizes[0]
-    loaded = Bundle.load(tmp_path / "half")
-    assert {tensor.dtype for tensor in loaded.model.state_dict().values()} == {torch.float32}
-    assert loaded.verify() == []
-    assert golden_outputs(loaded.model) == golden_outputs(bundle.model), "bit-identical"
-
-
-def test_weights_that_bf16_cannot_represent_are_not_rounded_silently(tokenizer: Tokenizer, tmp_path: Path) -> None:
-    bundle = Bundle.load(tiny_base(tmp_path / "whole", tokenizer))
-    with pytest.raises(AssertionError, match="not exact"):
-        bundle.save(tmp_path / "half", dtype=torch.bfloat16)
-    assert not (tmp_path / "half").exists()
-
-
-# Arms
-
-
 def arms_of(*names: str) -> list:
     return read_arms(StudyRecipe(study={"arms": names}))
 
@@ -170,6 +142,3 @@ def test_a_recipe_may_start_from_an_installed_base(letters: Path, tmp_path: Path
     (tmp_path / "own.toml").write_text('verb = "finetune"\n[model]\nbase = "box:letters"\n')
     (arm,) = arms_of(str(tmp_path / "own.toml"))
     assert (arm.name, arm.start, arm.bundle) == ("own", "bundle", "box:letters")
-
-
-# Words

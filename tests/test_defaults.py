@@ -8,7 +8,7 @@ import pytest
 import headswap as hs
 from headswap.bundle.bundle import Bundle
 from headswap.core.settings import load_recipe
-from headswap.defaults import finetuning_rate, unfreezes_gradually
+from headswap.defaults import POOLINGS, finetuning_rate, unfreezes_gradually, values_behind_finetuning
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.pretraining.config import PretrainRecipe
 from tiny import ONE_THREAD, SCRATCH, TINY_LAYERS, sentences
@@ -105,3 +105,9 @@ def test_the_default_number_of_epochs_comes_with_early_stopping(tiny_runs: Path,
     assert last == min(20, best + 5)
     stated = hs.finetune(out=tmp_path / "stated", train=tiny_runs / "train.jsonl", num_train_epochs=1, **SCRATCH)
     assert load_recipe(FinetuneRecipe, stated.path / "recipe.toml").training.early_stopping_patience is None
+
+
+def test_job_ids_of_studies_keep_the_former_name() -> None:
+    assert POOLINGS["causal"] == "weighted-mean"
+    assert "later" in values_behind_finetuning()
+    assert "weighted-mean" not in values_behind_finetuning()

@@ -17,8 +17,7 @@ from headswap.core.random_streams import Draws, numpy_stream
 from headswap.model.attention import SequenceLayout
 from headswap.model.shape import PRESETS, BaseShape, HeadShape
 from headswap.model.text_model import ModelShape
-from headswap.objectives.objective import PretrainingObjective
-from headswap.objectives.registry import make_objective
+from headswap.objectives.objective import PretrainingObjective, make_objective
 
 TINY_LAYERS: dict[str, Any] = {
     "hidden_size": 32,
@@ -36,6 +35,13 @@ SCRATCH: dict[str, Any] = {
 """Settings of a tiny fine-tuning run from scratch; the training set is missing."""
 TINY_SETTINGS: dict[str, Any] = {**TINY_LAYERS, **ONE_THREAD, "max_length": 40, "batch_size": 8}
 """The same shape as flat settings of `hs.pretrain`, on one thread of a CPU."""
+SMALL: dict[str, Any] = {
+    "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32, "max_length": 24,
+    **ONE_THREAD,
+}  # fmt: skip
+"""One layer, for tests of the Python interface."""
+STORY_SETTINGS = TINY_SETTINGS | {"max_length": 48}
+"""For the longer documents of the fixture `stories`."""
 NUM_LABELS = {"classify": 3, "tag": 3, "span": 2}
 GOOD = ["fine", "lovely", "superb", "warm", "bright", "moving"]
 BAD = ["dull", "awful", "clumsy", "cold", "grey", "boring"]

@@ -12,7 +12,7 @@ from headswap.batches.labelled_rows import ExampleBatches, Row
 from headswap.finetuning.config import FinetuneTraining
 from headswap.model.shape import BaseShape
 from headswap.model.text_model import TextModel, build_model
-from headswap.objectives.registry import make_objective
+from headswap.objectives.objective import make_objective
 from headswap.objectives.supervised import ClassificationObjective
 from headswap.pretraining.config import PretrainTraining
 from headswap.pretraining.corpus import RowBatches

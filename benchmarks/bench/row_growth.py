@@ -76,7 +76,7 @@ def measure(
 
     from headswap.batches.config import MaskingSettings
     from headswap.model.text_model import build_model
-    from headswap.objectives.registry import make_objective
+    from headswap.objectives.objective import make_objective
     from headswap.pretraining.config import PretrainTraining
     from headswap.pretraining.corpus import RowBatches
 

@@ -122,6 +122,12 @@ def test_descriptions_have_no_source_line_breaks_and_name_flags() -> None:
             assert "max_length" not in entry.text
 
 
+def test_a_flag_with_an_opposite_states_that_it_is_off_by_default() -> None:
+    texts = {entry.label: entry.text for entry in entries_of(make_app(), "pretrain")}
+    assert texts["--[no-]lowercase"].endswith("[default: off]")
+    assert "default" not in texts["--overwrite"]
+
+
 def test_long_command_is_broken_before_a_flag() -> None:
     command = 'headswap predict runs/a "a text of words" --question "what?" --file x.txt'
     shown = broken_command(command, 50)

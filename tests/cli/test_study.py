@@ -69,11 +69,6 @@ def test_too_short_a_time_for_any_job_is_reported(tmp_path: Path, capsys: pytest
     assert "No job fits into --max-minutes" in err
 
 
-def test_compare_needs_two_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["compare", "one"]) == 2
-    assert "compare needs at least two runs." in capsys.readouterr().err
-
-
 def test_prefixed_flags_reach_both_trainings(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

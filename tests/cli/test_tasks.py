@@ -198,3 +198,13 @@ def test_conll_columns_can_be_chosen(capsys: pytest.CaptureFixture[str], tmp_pat
     given = ["finetune", "--train", tmp_path / "a.conll", *columns, "--out", tmp_path / "run", *TINY, "--json"]
     call(capsys, *given)
     assert hs.load(tmp_path / "run").bundle.labels == ("B-LOC", "B-PER", "I-LOC", "I-PER", "O")
+
+
+def test_finetuning_on_pairs_ends_with_an_example_command_for_pairs(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    train = write_rows(tmp_path / "train.jsonl", paired(60, seed=1))
+    given = ["finetune", "--train", train, "--text-pair-column=text_pair", "--out", tmp_path / "run", *TINY]
+    assert run([str(part) for part in given]) == 0
+    place = tmp_path / "run"
+    assert f"headswap predict {place} 'first text' --text-pair 'second text'" in capsys.readouterr().err

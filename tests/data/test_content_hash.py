@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 
 from headswap.data import content_hash as content
-from headswap.data.content_hash import cache_folder, corpus_hash, file_hash
+from headswap.data.content_hash import cache_folder, corpus_hash, file_hashes
+
+
+def file_hash(path: Path) -> str:
+    return file_hashes([path])[path]
 
 
 def old(path: Path) -> Path:

@@ -161,7 +161,7 @@ def test_the_verb_leaves_with_1_on_problems_and_0_without(tmp_path: Path, capsys
     write(test, clean(20, start=70))
     code, out = doctor(capsys, "--train", train, "--test", test)
     assert code == 1
-    assert "PROBLEM  train: 10 of 80 texts also in test (10 exactly, 0 nearly)" in out
+    assert "PROBLEM  train: 10 of 80 texts also occur in test (10 exactly, 0 nearly)" in out
     assert out.splitlines()[-1] == "Verdict: 1 problem."
 
 

@@ -64,8 +64,8 @@ def test_the_choice_of_the_unit_is_logged_once_for_many_files(tmp_path: Path, ca
     read(tmp_path)
     logged = messages(caplog)
     assert len(logged) == 2
-    assert "a.txt: reading one document per line" in logged[0]
-    assert "d.txt: reading one document per paragraph" in logged[1]
+    assert "a.txt: each line is one document" in logged[0]
+    assert "d.txt: each paragraph is one document" in logged[1]
 
 
 @SAME_FOLDER

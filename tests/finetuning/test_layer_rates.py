@@ -10,16 +10,14 @@ from safetensors.torch import load_file
 
 import headswap as hs
 from headswap import defaults
-from headswap.batches.batch import flat_batch
 from headswap.bundle.bundle import Bundle
 from headswap.cli.exit_codes import run
 from headswap.core.errors import SettingError
 from headswap.core.settings import load_recipe
 from headswap.finetuning.config import AdaptationSettings, FinetuneRecipe
-from headswap.finetuning.layer_rates import count, depth_of, freeze, group_rates
-from headswap.model.shape import PRESETS, LoraShape
-from headswap.model.text_model import build_model, merged
-from tiny import ONE_THREAD, TINY_LAYERS, random_sequences, sentences, tiny_model_shape, write_labelled
+from headswap.finetuning.layer_rates import depth_of, freeze, group_rates
+from headswap.model.text_model import build_model
+from tiny import ONE_THREAD, TINY_LAYERS, sentences, tiny_model_shape, write_labelled
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 SHAPE = {**TINY_LAYERS, "num_hidden_layers": 3}
@@ -111,20 +109,6 @@ def test_a_merged_bundle_has_no_adapters_and_predicts_the_same(
     assert (shared / "train.jsonl").exists()
 
 
-@pytest.mark.parametrize("preset", PRESETS)
-def test_merging_keeps_the_outputs_of_every_preset(preset: str) -> None:
-    shape = tiny_model_shape(preset, head="classify").changed(lora=LoraShape(rank=3, alpha=6.0))
-    model = build_model(shape, seed=1)
-    fresh = model(flat_batch(random_sequences([9, 4])))
-    with torch.no_grad():
-        for name, tensor in model.named_parameters():
-            if name.endswith("lora_up"):
-                tensor.normal_(0, 0.2, generator=torch.Generator().manual_seed(3))
-    adapted = model(flat_batch(random_sequences([9, 4])))
-    assert (adapted - fresh).abs().max() > 1e-3
-    torch.testing.assert_close(merged(model)(flat_batch(random_sequences([9, 4]))), adapted, atol=1e-5, rtol=1e-5)
-
-
 def test_gradual_unfreezing_trains_one_more_layer_per_epoch(shared: Path, tmp_path: Path) -> None:
     before = load_file(shared / "base" / "bundle" / "model.safetensors")
     for epochs in (1, 2, 3):
@@ -189,39 +173,6 @@ def test_lower_layers_have_lower_rates_and_the_head_a_higher_one() -> None:
     assert rates["base.layers.0.attention.qkv.weight"].lr_scale == 0.5
     assert rates["base.embedding.weight"].lr_scale == 0.25
     assert {rate.frozen_until for rate in rates.values()} == {0}
-
-
-@pytest.mark.parametrize("trainable", ["all", "head", "top-1", "biases", "lora"])
-def test_params_counts_trainable_and_all_parameters(trainable: str, capsys: pytest.CaptureFixture[str]) -> None:
-    shape = ["--preset", "small", "--hidden-size", "32", "--num-hidden-layers", "2", "--intermediate-size", "48"]
-    argv = ["params", *shape, "--vocab-size", "61", "--head", "classify", "--trainable", trainable, "--json"]
-    assert run(argv) == 0
-    account = json.loads(capsys.readouterr().out)
-    settings = AdaptationSettings(trainable=trainable)
-    whole = tiny_model_shape(head="classify").changed(num_labels=2, lora=settings.lora())
-    model = build_model(whole, seed=0)
-    freeze(model, settings)
-    assert (account["total"], account["trainable"]) == count(model)
-
-
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({"lora_rank": 4}, "only used with --trainable lora"),
-        ({"trainable": "head", "unfreeze": "gradual"}, "no effect with --trainable head"),
-        ({"trainable": "top-9"}, "has 3 layers"),
-        ({"trainable": "lorra"}, "all, head, biases, lora, or top-N.* Did you mean 'lora'"),
-        ({"trainable": "top-0"}, "such as top-2"),
-        ({"base": "scratch", "trainable": "lora"}, "no base to adapt"),
-    ],
-)
-def test_settings_without_effect_are_an_error(
-    shared: Path, tmp_path: Path, settings: dict[str, Any], said: str
-) -> None:
-    base = settings.pop("base", shared / "base")
-    with pytest.raises(SettingError, match=said):
-        hs.finetune(base, train=shared / "train.jsonl", out=tmp_path / "run", **FINETUNE, **settings)
-    assert not (tmp_path / "run").exists()
 
 
 def test_training_the_biases_of_a_base_without_biases_is_an_error() -> None:

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import headswap as hs
+from headswap.batches.config import MaskingSettings
 from headswap.data.config import ReadSettings
 from headswap.inference.language_model import scored_bytes
 from headswap.objectives.causal import CausalObjective
@@ -30,6 +31,7 @@ def test_bits_per_byte_of_truncated_documents_divide_by_the_bytes_of_their_kept_
         **settings,
     )  # fmt: skip
     bundle = run.model.bundle
+    objective = CausalObjective(bundle.tokenizer, MaskingSettings())
     store = cached_store([str(tmp_path / "corpus.txt")], ReadSettings(), bundle.tokenizer)
     _, held_out = split_documents(store, 0.3)
     nats = num_bytes = num_cut = 0
@@ -38,12 +40,10 @@ def test_bits_per_byte_of_truncated_documents_divide_by_the_bytes_of_their_kept_
         num_cut += max(0, len(ids) - (LENGTH - 1))
         kept = ids[: LENGTH - 1]
         num_bytes += len(bundle.tokenizer.decode(kept).encode())
-        rows = CausalObjective(bundle.tokenizer).rows(
-            store, np.array([document]), max_length=LENGTH, layout="documents"
-        )
-        batch = CausalObjective(bundle.tokenizer).make_batch(rows.pieces_of([0], None), None)
+        rows = objective.rows(store, np.array([document]), max_length=LENGTH, layout="documents")
+        batch = objective.make_batch(rows.pieces_of([0], None), None)
         with torch.no_grad():
-            nats += CausalObjective(bundle.tokenizer).loss_sum(bundle.model.eval(), batch).item()
+            nats += objective.loss_sum(bundle.model.eval(), batch).item()
     assert num_cut > 20
     assert run.result["bits_per_byte"] == pytest.approx(nats / math.log(2) / num_bytes, rel=1e-4)
 
@@ -58,5 +58,5 @@ def test_documents_that_fit_have_all_their_bytes(tiny_runs: Path, tokenizer: Tok
     store = cached_store([str(tiny_runs / "corpus.txt")], ReadSettings(), tokenizer)
     everything = np.arange(store.num_documents)
     for layout in ("packed", "documents"):
-        rows = CausalObjective(tokenizer).rows(store, everything, max_length=1000, layout=layout)  # type: ignore[arg-type]
+        rows = CausalObjective(tokenizer, MaskingSettings()).rows(store, everything, max_length=1000, layout=layout)  # type: ignore[arg-type]
         assert scored_bytes(rows, tokenizer) == store.num_bytes

@@ -31,7 +31,7 @@ def test_prediction_in_bf16_logs_the_difference_to_fp32(
     with caplog.at_level(logging.INFO, logger="headswap"):
         half = predict_texts(bundle, texts, precision="bf16")
     full = predict_texts(bundle, texts)
-    logged = [record.getMessage() for record in caplog.records if "bf16 changes" in record.getMessage()]
+    logged = [record.getMessage() for record in caplog.records if "bf16 compared with fp32" in record.getMessage()]
     assert len(logged) == 1
     assert "the first 3" in logged[0]
     gap = max(abs(one.scores["pos"] - other.scores["pos"]) for one, other in zip(half, full, strict=True))

@@ -1,16 +1,13 @@
 """The base compared with PyTorch's encoder; its tensor names, which saved bundles depend on."""
 
-import pytest
 import torch
 from torch import nn
 
-from headswap.batches.batch import flat_batch
 from headswap.model.base import Base
 from headswap.model.initialize import initialize
 from headswap.model.positions import sinusoidal_table
 from headswap.model.shape import BaseShape, ModelSettings
-from headswap.model.text_model import build_model
-from tiny import layout_of, random_sequences, tiny_model_shape, tiny_shape
+from tiny import layout_of, tiny_shape
 
 
 def torch_encoder_with_weights_of(base: Base, shape: BaseShape) -> nn.TransformerEncoder:
@@ -55,15 +52,6 @@ def test_base_in_the_lab_shape_equals_torch_transformer_encoder_with_a_float_squ
     torch.testing.assert_close(ours, expected, atol=1e-5, rtol=0)
 
 
-def test_sinusoidal_positions_have_sine_on_even_and_cosine_on_odd_dimensions() -> None:
-    table = sinusoidal_table(30, 8, torch.device("cpu"), torch.float64)
-    position = torch.arange(30, dtype=torch.float64)
-    for pair in range(4):
-        angle = position / 10_000 ** (2 * pair / 8)
-        torch.testing.assert_close(table[:, 2 * pair], angle.sin())
-        torch.testing.assert_close(table[:, 2 * pair + 1], angle.cos())
-
-
 def test_tensor_names_are_those_of_saved_bundles() -> None:
     with torch.device("meta"):
         names = set(build_names("bert-base")) | set(build_names("modern"))
@@ -81,22 +69,3 @@ def test_tensor_names_are_those_of_saved_bundles() -> None:
 
 def build_names(preset: str) -> list[str]:
     return [name for name, _ in Base(tiny_shape(preset)).named_parameters()]
-
-
-@torch.no_grad()
-def test_rotary_scores_depend_on_distances_only() -> None:
-    """Shifting all positions changes no output with rotary positions, and does with sinusoidal ones."""
-    for positions, is_equal in (("rotary", True), ("sinusoidal", False)):
-        model = build_model(tiny_model_shape("small", positions=positions), seed=1).double()
-        ids = torch.from_numpy(random_sequences([10])[0])
-        layout = layout_of([10], causal=True)
-        shifted = layout_of([10], causal=True)
-        shifted.positions_N = shifted.positions_N + 7
-        gap = (model.base(ids, layout) - model.base(ids, shifted)).abs().max().item()
-        assert (gap < 1e-9) == is_equal
-
-
-def test_a_sequence_longer_than_the_limit_is_an_error() -> None:
-    model = build_model(tiny_model_shape(), seed=0)
-    with pytest.raises(Exception, match="41 tokens is longer than the base's limit of 40"):
-        model(flat_batch(random_sequences([41])))

@@ -8,13 +8,17 @@ import numpy as np
 import pytest
 import torch
 
+from headswap import registry
 from headswap.batches.batch import Batch, flat_batch
-from headswap.model.heads import HEADS
 from headswap.model.shape import PRESETS
 from headswap.model.text_model import ModelShape, TextModel, build_model
-from headswap.objectives.registry import PRETRAINING
-from headswap.objectives.supervised import SUPERVISED
-from headswap.tasks.classify import balanced_weights
+from headswap.objectives.supervised import (
+    ClassificationObjective,
+    MultiLabelObjective,
+    RegressionObjective,
+    SpanObjective,
+    SupervisedObjective,
+)
 from tiny import random_sequences, tiny_batch, tiny_model_shape, tiny_objective
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -35,16 +39,17 @@ LENGTHS = [7, 1, 13, 4, 13]
 
 @dataclass(frozen=True)
 class TaskFixture:
-    """A task in these tests: its head, the targets of each of `LENGTHS`, and the loss before training."""
+    """A task in these tests: its head and objective, the targets of each of `LENGTHS`, and the loss before training."""
 
     head: str
+    objective: type[SupervisedObjective]
     places: list[list[int]]
     values: list[np.ndarray]
     first_loss: float
 
     @property
     def is_per_token(self) -> bool:
-        return HEADS[self.head].is_per_token
+        return registry.HEADS.load(self.head).is_per_token
 
     def batch(self, sequences: list[np.ndarray], chosen: list[int]) -> Batch:
         """A batch of some of the sequences with their targets."""
@@ -56,16 +61,32 @@ class TaskFixture:
 
 WHOLE = [[0]] * 5
 TASKS = {
-    "classify": TaskFixture("classify", WHOLE, [np.array([n % 3]) for n in range(5)], math.log(3)),
-    "multilabel": TaskFixture(
-        "classify", WHOLE, [np.array([[n % 2, 1, n % 3 == 0]], dtype=np.float32) for n in range(5)], math.log(2)
+    "classify": TaskFixture(
+        "classify", ClassificationObjective, WHOLE, [np.array([n % 3]) for n in range(5)], math.log(3)
     ),
-    "regress": TaskFixture("classify", WHOLE, [np.array([n - 2.0], dtype=np.float32) for n in range(5)], 2.0),
+    "multilabel": TaskFixture(
+        "classify",
+        MultiLabelObjective,
+        WHOLE,
+        [np.array([[n % 2, 1, n % 3 == 0]], dtype=np.float32) for n in range(5)],
+        math.log(2),
+    ),
+    "regress": TaskFixture(
+        "classify", RegressionObjective, WHOLE, [np.array([n - 2.0], dtype=np.float32) for n in range(5)], 2.0
+    ),
     "tag": TaskFixture(
-        "tag", [[1, 4, 6], [0], [2], [0, 3], [5]], [np.arange(size) % 3 for size in (3, 1, 1, 2, 1)], math.log(3)
+        "tag",
+        ClassificationObjective,
+        [[1, 4, 6], [0], [2], [0, 3], [5]],
+        [np.arange(size) % 3 for size in (3, 1, 1, 2, 1)],
+        math.log(3),
     ),
     "span": TaskFixture(
-        "span", [[2, 4], [0, 0], [5, 9], [1, 1], [0, 0]], [np.array([0, 1])] * 5, float(np.log(LENGTHS).mean())
+        "span",
+        SpanObjective,
+        [[2, 4], [0, 0], [5, 9], [1, 1], [0, 0]],
+        [np.array([0, 1])] * 5,
+        float(np.log(LENGTHS).mean()),
     ),
 }
 
@@ -76,8 +97,8 @@ def task_model(task: str, preset: str = "small") -> TextModel:
 
 
 def test_every_task_and_every_head_has_its_fixture() -> None:
-    assert set(TASKS) == set(SUPERVISED)
-    assert {fixture.head for fixture in TASKS.values()} == set(HEADS)
+    assert set(TASKS) == set(registry.TASKS)
+    assert {fixture.head for fixture in TASKS.values()} == set(registry.HEADS)
 
 
 def rows_of(model: TextModel, logits: torch.Tensor, lengths: list[int]) -> list[torch.Tensor]:
@@ -130,7 +151,7 @@ def test_loss_at_initialisation_is_the_value_computed_for_that_initialisation(pr
 @pytest.mark.parametrize("task", TASKS)
 @torch.no_grad()
 def test_a_tasks_loss_is_a_sum_over_targets_and_independent_of_the_batch(task: str) -> None:
-    model, objective, fixture = task_model(task).double(), SUPERVISED[task](), TASKS[task]
+    model, objective, fixture = task_model(task).double(), TASKS[task].objective(), TASKS[task]
     sequences = random_sequences(LENGTHS)
     together = fixture.batch(sequences, [3, 0, 4, 2, 1])
     alone = [fixture.batch(sequences, [number]) for number in range(5)]
@@ -144,16 +165,16 @@ def test_a_tasks_loss_is_a_sum_over_targets_and_independent_of_the_batch(task: s
 @torch.no_grad()
 def test_a_tasks_loss_at_initialisation_is_that_of_uniform_predictions(task: str) -> None:
     batch = TASKS[task].batch(random_sequences(LENGTHS), [0, 1, 2, 3, 4])
-    loss = SUPERVISED[task]().loss_sum(task_model(task), batch).item() / batch.num_targets
+    loss = TASKS[task].objective().loss_sum(task_model(task), batch).item() / batch.num_targets
     assert loss == pytest.approx(TASKS[task].first_loss, abs=0.1)
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-@pytest.mark.parametrize("task", [*PRETRAINING, *TASKS])
+@pytest.mark.parametrize("task", [*registry.OBJECTIVES, *TASKS])
 def test_one_batch_can_be_overfitted(preset: str, task: str) -> None:
     torch.manual_seed(0)
     if task in TASKS:
-        model, objective = task_model(task, preset).train(), SUPERVISED[task]()
+        model, objective = task_model(task, preset).train(), TASKS[task].objective()
         batch = TASKS[task].batch(random_sequences(LENGTHS), [0, 1, 2, 3, 4])
     else:
         objective, batch = tiny_objective(task), tiny_batch(task, random_sequences([12, 9, 14, 10]))
@@ -168,23 +189,3 @@ def test_one_batch_can_be_overfitted(preset: str, task: str) -> None:
         loss.backward()
         optimizer.step()
     assert loss.item() < 0.2
-
-
-@torch.no_grad()
-def test_a_span_heads_columns_are_distributions_over_each_sequence() -> None:
-    output = task_model("span")(flat_batch(random_sequences(LENGTHS)))
-    for part in output.exp().split(LENGTHS):
-        torch.testing.assert_close(part.sum(dim=0), torch.ones(2))
-
-
-@torch.no_grad()
-def test_balanced_weights_average_to_one_and_keep_the_scale_of_the_loss() -> None:
-    """The 5 targets: two of class 0, two of class 1, one of class 2."""
-    model, fixture = task_model("classify"), TASKS["classify"]
-    weights = balanced_weights(np.concatenate(fixture.values), 3)
-    torch.testing.assert_close(weights, torch.tensor([5 / 6, 5 / 6, 5 / 3]))
-    batch = fixture.batch(random_sequences(LENGTHS), [0, 1, 2, 3, 4])
-    losses = torch.nn.functional.cross_entropy(model(batch), batch.target_value_T, reduction="none")
-    weighted = SUPERVISED["classify"](class_weights=weights).loss_sum(model, batch)
-    torch.testing.assert_close(weighted, (losses * weights[batch.target_value_T]).sum())
-    assert weighted.item() / 5 == pytest.approx(math.log(3), abs=0.1)

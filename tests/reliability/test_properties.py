@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from headswap.batches.config import MaskingSettings
 from headswap.batches.order import rows_of_step, steps_per_epoch
 from headswap.bundle.bundle import Bundle
 from headswap.core.errors import HeadswapError
@@ -32,7 +33,7 @@ WORDS = TEXTS.map(str.strip).filter(bool)
 def batches(tokenizer: Tokenizer, lengths: list[int], batch_size: int, seed: int) -> RowBatches:
     """Rows of one document each; documents are identified by their number."""
     store = TokenStore.from_documents([np.full(length, 7) for length in lengths], fingerprint="test")
-    objective = CausalObjective(tokenizer)
+    objective = CausalObjective(tokenizer, MaskingSettings())
     rows = objective.rows(store, np.arange(len(lengths)), max_length=50, layout="documents")
     return RowBatches(rows, objective, batch_size, seed)
 

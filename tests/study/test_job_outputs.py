@@ -159,8 +159,6 @@ DAMAGES: dict[str, tuple[str, Damage, str]] = {
     "base: result without fields": (BASE, overwrite("result.json", b"{}"), "result.json"),
     "tokenizer garbage": ("tokenizer-", overwrite("tokenizer.json", b"{}"), "tokenizer.json"),
 }
-
-
 ALL_DAMAGES = pytest.mark.parametrize(("start", "act", "said"), DAMAGES.values(), ids=list(DAMAGES))
 
 
@@ -380,19 +378,6 @@ def test_predictions_with_any_bytes_changed_are_read_or_refused(finished_study: 
             outcomes.add("read")
             assert found.probabilities.shape == (len(found.targets), len(found.labels))
     assert "refused" in outcomes
-
-
-@pytest.mark.parametrize("content", [b"", b"{}", b"[]", b"{", b'{"tfidf": 3}'])
-def test_damaged_baselines_in_the_cache_are_computed_again(tmp_path: Path, content: bytes) -> None:
-    from headswap.baselines.registry import task_baselines
-    from headswap.data.labelled import read_labelled
-
-    data = write_data(tmp_path / "files", num_train=40, num_test=10)["data"]
-    train, test = (read_labelled(data[role], text_column="text", label_column="label") for role in ("train", "test"))
-    before = task_baselines("classify", train, test)
-    (file,) = (tmp_path / "cache" / "baselines").iterdir()
-    file.write_bytes(content)
-    assert task_baselines("classify", train, test) == before
 
 
 def test_the_command_of_the_report_runs_the_job_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -51,7 +51,7 @@ def test_overlap_is_removed_from_train_and_corpus_and_never_from_test(
     assert len(texts(prepared.test)) == 62
     assert len(texts(prepared.corpus[0])) == 150
     assert not any("leaked" in text for text in texts(prepared.train) + texts(prepared.corpus[0]))
-    assert "1 text of train is also in test, plus 1 near-duplicate." in caplog.text
+    assert "2 texts of train also occur in test (1 exactly, 1 nearly)." in caplog.text
 
 
 def test_overlap_can_be_reported_only(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_overlap_can_be_reported_only(tmp_path: Path) -> None:
 
 def test_overlap_can_stop_a_study(tmp_path: Path) -> None:
     with pytest.raises(
-        InputError, match=r"1 text of train is also in test, plus 1 near-duplicate\..*Nothing was trained"
+        InputError, match=r"2 texts of train also occur in test \(1 exactly, 1 nearly\)\..*Nothing was trained"
     ):
         overlapping(tmp_path, on_leak="stop")
 

@@ -8,7 +8,7 @@ import pytest
 from headswap.bundle.task_state import TaskState
 from headswap.core.errors import InputError
 from headswap.data.records import Example
-from headswap.tasks.registry import TASKS
+from headswap.tasks.choose import named_task
 from headswap.tokens.tokenizer import Tokenizer
 from task_data import examples_of, tiny_bundle
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def test_a_missing_correlation_is_never_the_best_epoch() -> None:
-    score = TASKS["regress"].selection_score
+    score = named_task("regress").selection_score
     assert score({"eval_pearson": None, "eval_loss": 1.0}, "pearson") < score(
         {"eval_pearson": -1.0, "eval_loss": 1.0}, "pearson"
     )
@@ -25,7 +25,7 @@ def test_a_missing_correlation_is_never_the_best_epoch() -> None:
 
 def test_targets_are_standardised_and_predictions_are_not(tokenizer: Tokenizer) -> None:
     examples = examples_of("regress", 50)
-    task = TASKS["regress"]
+    task = named_task("regress")
     state = task.initial_state(TaskState(task="regress"), examples)
     bundle = replace(tiny_bundle(tokenizer, "regress"), task=state)
     encoded = task.encode(examples, bundle)

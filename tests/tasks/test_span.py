@@ -7,7 +7,7 @@ import pytest
 
 from headswap.bundle.task_state import TaskState
 from headswap.data.records import Answer, SpanExample
-from headswap.tasks.registry import TASKS
+from headswap.tasks.choose import named_task
 from headswap.tasks.span import ContextRow, best_span, tokens_of
 from headswap.tokens.tokenizer import Tokenizer
 from task_data import examples_of, tiny_bundle
@@ -48,7 +48,7 @@ def test_the_best_span_is_the_best_of_all_pairs() -> None:
 
 def test_contexts_are_read_in_windows_with_the_question_in_front(tokenizer: Tokenizer) -> None:
     (example,) = examples_of("span", 1, padding=6)
-    bundle, task = tiny_bundle(tokenizer, "span", max_length=40), TASKS["span"]
+    bundle, task = tiny_bundle(tokenizer, "span", max_length=40), named_task("span")
     encoded = task.encode([example], bundle)
     front = [tokenizer.sos_id, *tokenizer.encode(example.question)[:18], tokenizer.sep_id]
     assert len(encoded.rows) > 2
@@ -70,13 +70,13 @@ def test_contexts_are_read_in_windows_with_the_question_in_front(tokenizer: Toke
 def test_an_answer_that_no_window_contains_completely_is_noted(tokenizer: Tokenizer) -> None:
     context = " ".join(["film"] * 60)
     example = SpanExample("q ?", context, (Answer(context, 0),), "x", 1)
-    encoded = TASKS["span"].encode([example], tiny_bundle(tokenizer, "span", max_length=24))
+    encoded = named_task("span").encode([example], tiny_bundle(tokenizer, "span", max_length=24))
     assert any("1 answer not completely in any window" in note for note in encoded.notes)
 
 
 def test_an_empty_answer_is_predicted_only_if_train_has_one(tokenizer: Tokenizer) -> None:
     (example,) = examples_of("span", 1)
-    task = TASKS["span"]
+    task = named_task("span")
     for allowed in (False, True):
         bundle = tiny_bundle(tokenizer, "span", has_unanswerable=allowed)
         encoded = task.encode([example], bundle)
@@ -91,7 +91,7 @@ def test_an_empty_answer_is_predicted_only_if_train_has_one(tokenizer: Tokenizer
 
 def test_held_out_questions_have_other_contexts_than_training() -> None:
     examples = [example for example in examples_of("span", 20) for _ in range(3)]
-    rest, held = TASKS["span"].hold_out(examples, 0.2, 1)
+    rest, held = named_task("span").hold_out(examples, 0.2, 1)
     assert len(rest) + len(held) == 60
     assert len(held) >= 9
     assert not {examples[i].context for i in rest} & {examples[i].context for i in held}

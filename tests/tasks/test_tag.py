@@ -5,7 +5,7 @@ import pytest
 
 from headswap.data.records import Document, TaggedExample
 from headswap.inference.outputs import outputs_of
-from headswap.tasks.registry import TASKS
+from headswap.tasks.choose import named_task
 from headswap.tasks.tag import WordRow, first_tokens_of
 from headswap.tokens.config import TokenizerSettings
 from headswap.tokens.tokenizer import Tokenizer
@@ -40,12 +40,12 @@ def test_a_word_without_any_token_is_counted_and_scored(tokenizer: Tokenizer) ->
     bare = train_tokenizer([Document("a film", "x", 1)], TokenizerSettings(kind="wordpiece", vocab_size=64))
     words = ("film", "\u2028", "a")  # a line separator is white space to the pre-tokenizer
     bundle = tiny_bundle(bare, "tag")
-    encoded = TASKS["tag"].encode([TaggedExample(words, ("O", "B-PER", "O"), "x", 1)], bundle)
+    encoded = named_task("tag").encode([TaggedExample(words, ("O", "B-PER", "O"), "x", 1)], bundle)
     (row,) = encoded.rows
     assert isinstance(row, WordRow)
     assert row.words.tolist() == [0, 2]
     assert encoded.notes == ("1 word without any token, scored as O",)
-    metrics = TASKS["tag"].evaluate(outputs_of(bundle.model, encoded.rows), encoded, bundle)
+    metrics = named_task("tag").evaluate(outputs_of(bundle.model, encoded.rows), encoded, bundle)
     assert (metrics["num_words"], metrics["num_unread_words"], metrics["num_entities"]) == (3, 1, 1)
     assert metrics["recall"] == 0
 
@@ -55,7 +55,7 @@ def test_in_windows_of_long_sentences_every_word_is_scored_once(tokenizer: Token
     tokens = tuple(token for row in rows for token in row["tokens"])
     tags = tuple(tag for row in rows for tag in row["tags"])
     bundle = tiny_bundle(tokenizer, "tag", max_length=16)
-    encoded = TASKS["tag"].encode([TaggedExample(tokens, tags, "x", 1)], bundle)
+    encoded = named_task("tag").encode([TaggedExample(tokens, tags, "x", 1)], bundle)
     assert len(encoded.rows) > 5
     assert max(len(row.ids) for row in encoded.rows) <= 16
     words = np.concatenate([row.words for row in encoded.rows])
@@ -66,7 +66,7 @@ def test_in_windows_of_long_sentences_every_word_is_scored_once(tokenizer: Token
         for place, word in zip(row.wanted, row.words, strict=True):
             piece = tokenizer.decode(row.ids[place : place + 1]).strip()
             assert tokens[word].startswith(piece)
-    prediction = TASKS["tag"].predictions(outputs_of(bundle.model, encoded.rows), encoded, bundle)[0]
+    prediction = named_task("tag").predictions(outputs_of(bundle.model, encoded.rows), encoded, bundle)[0]
     assert len(prediction.tags) == len(tokens)
     assert min(prediction.scores) > 0, "each of them was scored"
     assert encoded.notes == ("1 sentence longer than 16 tokens, read in windows",)

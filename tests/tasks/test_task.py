@@ -13,7 +13,8 @@ from headswap.data.config import ColumnSettings, LabelledSettings
 from headswap.finetuning.config import FinetuneTraining
 from headswap.inference import outputs as inference
 from headswap.inference.outputs import outputs_of
-from headswap.tasks.registry import TASKS
+from headswap.registry import TASKS
+from headswap.tasks.choose import named_task
 from headswap.tokens.tokenizer import Tokenizer
 from task_data import INPUTS, examples_of, tiny_bundle
 
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 def test_scores_and_predictions_do_not_depend_on_the_batch(
     tokenizer: Tokenizer, task: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bundle, own = tiny_bundle(tokenizer, task, max_length=24), TASKS[task]
+    bundle, own = tiny_bundle(tokenizer, task, max_length=24), named_task(task)
     own_long = "windows" if task != "regress" else "truncate"
     bundle = replace(bundle, task=bundle.task.changed(long=own_long))
     examples = examples_of(task, 12)
@@ -45,7 +46,7 @@ def test_scores_and_predictions_do_not_depend_on_the_batch(
 
 @pytest.mark.parametrize("task", TASKS)
 def test_the_evaluated_loss_is_that_of_the_objective_over_all_targets(tokenizer: Tokenizer, task: str) -> None:
-    bundle, own = tiny_bundle(tokenizer, task), TASKS[task]
+    bundle, own = tiny_bundle(tokenizer, task), named_task(task)
     encoded = own.encode(examples_of(task, 8), bundle)
     objective = own.objective(FinetuneTraining(), encoded, bundle.labels)
     batch = batch_of(encoded.rows, is_per_token=own.head != "classify")
@@ -61,16 +62,16 @@ def test_the_evaluated_loss_is_that_of_the_objective_over_all_targets(tokenizer:
 
 def test_a_column_of_another_task_is_refused_with_the_task_that_reads_it() -> None:
     with pytest.raises(SettingError, match=r"does not read it\. The task multilabel does: pass --task multilabel\.$"):
-        TASKS["classify"].check_columns(LabelledSettings(label_separator=";"))
+        named_task("classify").check_columns(LabelledSettings(label_separator=";"))
     with pytest.raises(SettingError, match=r"does not read it\.$"):
-        TASKS["classify"].check_columns(ColumnSettings(label_separator=";"))  # of a bundle, which has its task
+        named_task("classify").check_columns(ColumnSettings(label_separator=";"))  # of a bundle, which has its task
     with pytest.raises(SettingError, match=r"does not read it\.$"):
-        TASKS["tag"].check_columns(LabelledSettings(text_column="x"))  # three tasks do
+        named_task("tag").check_columns(LabelledSettings(text_column="x"))  # three tasks do
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_settings_without_effect_on_a_task_are_refused(task: str) -> None:
-    own = TASKS[task]
+    own = named_task(task)
     assert own.resolve(FinetuneTraining()).metric_for_best_model == own.selection_metrics[0]
     foreign = next(name for name in ("micro_f1", "mse", "f1") if name not in own.selection_metrics)
     with pytest.raises(SettingError, match=f"metric_for_best_model is '{foreign}', but the task {task} has"):
@@ -91,7 +92,7 @@ def test_settings_without_effect_on_a_task_are_refused(task: str) -> None:
 
 @pytest.mark.parametrize("task", TASKS)
 def test_wrong_inputs_are_errors(tokenizer: Tokenizer, task: str) -> None:
-    bundle, own = tiny_bundle(tokenizer, task), TASKS[task]
+    bundle, own = tiny_bundle(tokenizer, task), named_task(task)
     assert len(own.inputs(INPUTS[task], bundle)) == len(INPUTS[task])
     wrong: list[Any] = {"tag": [["a", 3]], "span": ["a context alone"]}.get(task, [3])
     with pytest.raises(InputError):

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file
 
 import headswap as hs
-from headswap.baselines.registry import task_baselines
+from headswap.baselines.scores import task_baselines
 from headswap.bundle.bundle import Bundle
 from headswap.core.errors import InputError, SettingError
 from headswap.core.settings import load_recipe
@@ -208,7 +208,10 @@ def test_long_texts_are_read_as_set_and_cut_off_tokens_are_reported(
     assert run.model.bundle.task.long == long
     assert (shares["train"] > 0.2) == (shares["validation"] > 0.2) == (shares["test"] > 0.2) == (long != "windows")
     assert run.result["test"]["truncated_share"] == shares["test"]
-    assert f"{100 * shares['test']:.1f} % of the test tokens are cut off at 24 per text" in caplog.text
+    assert (
+        f"{100 * shares['test']:.1f} % of the test tokens are cut off (at most 24 tokens per text are read)"
+        in caplog.text
+    )
     assert f"{100 * shares['validation']:.1f} % of the validation tokens are cut off" in caplog.text
     accuracy = run.result["test"]["accuracy"]
     assert accuracy > 0.9 if long != "truncate" else accuracy < 0.7

@@ -8,7 +8,7 @@ import torch
 
 from headswap.data.records import Example
 from headswap.inference.outputs import outputs_of
-from headswap.tasks.registry import TASKS
+from headswap.tasks.choose import named_task
 from headswap.tokens.tokenizer import Tokenizer
 from task_data import tiny_bundle
 from tiny import sentences
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 def test_windows_of_a_text_are_averaged_and_nothing_is_cut_off(tokenizer: Tokenizer) -> None:
     text = " ".join(text for text, _ in sentences(6))
     examples = [Example(text, "pos", "x", 1), Example("a film", "neg", "x", 2)]
-    task = TASKS["classify"]
+    task = named_task("classify")
     cut = task.encode(examples, tiny_bundle(tokenizer, "classify", max_length=20))
     assert len(cut.rows) == 2
     assert cut.truncated_share == (cut.num_tokens - 20 - len(cut.rows[1].ids)) / cut.num_tokens > 0.5
@@ -40,7 +40,7 @@ def test_pairs_are_separated_by_sep_and_have_segments_if_the_base_has_them(token
     ids = [tokenizer.sos_id, *tokenizer.encode("the film"), tokenizer.sep_id, *tokenizer.encode("was fine")]
     for preset, has_segments in (("small", False), ("bert-base", True)):
         bundle = tiny_bundle(tokenizer, "classify", preset=preset, reads_pairs=True)
-        row = TASKS["classify"].encode(examples, bundle).rows[0]
+        row = named_task("classify").encode(examples, bundle).rows[0]
         assert row.ids.tolist() == ids
         assert (row.segments is not None) == has_segments
         if has_segments:

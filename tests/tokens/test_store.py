@@ -106,11 +106,6 @@ def test_stores_in_memory_may_have_empty_documents_or_large_ids() -> None:
     assert TokenStore.from_documents([], fingerprint="f").num_documents == 0
 
 
-@pytest.mark.parametrize(("vocab_size", "dtype"), [(65_536, "<u2"), (65_537, "<u4")])
-def test_ids_have_the_smallest_type_that_holds_them(vocab_size: int, dtype: str) -> None:
-    assert store_writer.id_type(vocab_size) == dtype
-
-
 def test_a_line_of_megabytes_is_one_document(tokenizer: Tokenizer, tmp_path: Path) -> None:
     line = "the film was fine and " * 50_000
     store = build_store([*documents(["short"]), *documents([line])], tokenizer, tmp_path / "store")

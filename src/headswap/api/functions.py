@@ -26,8 +26,6 @@ from headswap.training.observer import Observer
 from headswap.training.run_folder import RunFolder
 
 log = logging.getLogger("headswap")
-LABELLED = ("train", "validation", "test")
-"""Settings that take rows in memory as well as files."""
 
 
 def pretrain(

@@ -6,15 +6,25 @@ from typing import Literal, TypedDict
 PathName = str | PathLike[str]
 
 
-class PretrainOptions(TypedDict, total=False):
-    """Settings of `headswap.pretrain`."""
+class ReadOptions(TypedDict, total=False):
+    """Settings of `ReadSettings` that several functions have."""
 
     documents: Literal["auto", "line", "paragraph", "file"]
     text_column: str
+
+
+class TokenizerOptions(TypedDict, total=False):
+    """Settings of `TokenizerSettings` that several functions have."""
+
     tokenizer: PathName | None
     kind: Literal["bpe", "unigram", "wordpiece", "word"]
     vocab_size: int | None
     lowercase: bool
+
+
+class ShapeChangesOptions(TypedDict, total=False):
+    """Settings of `ShapeChanges` that several functions have."""
+
     hidden_size: int | None
     num_hidden_layers: int | None
     num_attention_heads: int | None
@@ -28,11 +38,26 @@ class PretrainOptions(TypedDict, total=False):
     tied_head: bool | None
     dropout: float | None
     attention_dropout: float | None
+
+
+class ModelOptions(TypedDict, total=False):
+    """Settings of `ModelSettings` that several functions have."""
+
     preset: Literal["lab", "small", "modern", "gpt2-small", "bert-base"]
+
+
+class MaskingOptions(TypedDict, total=False):
+    """Settings of `MaskingSettings` that several functions have."""
+
     mlm_probability: float
     mask_unit: Literal["token", "word", "span"]
     mask_replace_prob: float
     random_replace_prob: float
+
+
+class TrainingOptions(TypedDict, total=False):
+    """Settings of `TrainingSettings` that several functions have."""
+
     max_steps: int | None
     batch_size: int
     gradient_accumulation_steps: int
@@ -49,7 +74,11 @@ class PretrainOptions(TypedDict, total=False):
     save_total_limit: int
     logging_steps: int
     on_nan: str
-    objective: Literal["causal", "masked", "masked+nsp", "masked+sop"]
+
+
+class PretrainTrainingOptions(TypedDict, total=False):
+    """Settings of `PretrainTraining` that several functions have."""
+
     layout: Literal["packed", "documents"]
     max_length: int | None
     num_train_epochs: float | None
@@ -57,6 +86,11 @@ class PretrainOptions(TypedDict, total=False):
     max_minutes: float | None
     held_out_fraction: float
     eval_steps: int | None
+
+
+class MachineOptions(TypedDict, total=False):
+    """Settings of `MachineSettings` that several functions have."""
+
     device: Literal["auto", "cpu", "cuda"]
     precision: Literal["auto", "fp32", "bf16"]
     threads: int | None
@@ -64,45 +98,8 @@ class PretrainOptions(TypedDict, total=False):
     fast: Literal["auto", "off"]
 
 
-class AdaptOptions(TypedDict, total=False):
-    """Settings of `headswap.adapt`."""
-
-    documents: Literal["auto", "line", "paragraph", "file"]
-    text_column: str
-    reference: PathName | None
-    max_steps: int | None
-    batch_size: int
-    gradient_accumulation_steps: int
-    learning_rate: float | None
-    lr_scheduler_type: Literal["linear", "cosine", "constant"]
-    warmup_steps: float
-    weight_decay: float
-    adam_beta1: float
-    adam_beta2: float
-    adam_epsilon: float
-    max_grad_norm: float | None
-    seed: int
-    save_steps: int | None
-    save_total_limit: int
-    logging_steps: int
-    on_nan: str
-    objective: Literal["causal", "masked", "masked+nsp", "masked+sop"] | None
-    layout: Literal["packed", "documents"]
-    max_length: int | None
-    num_train_epochs: float | None
-    max_tokens: int | None
-    max_minutes: float | None
-    held_out_fraction: float
-    eval_steps: int | None
-    device: Literal["auto", "cpu", "cuda"]
-    precision: Literal["auto", "fp32", "bf16"]
-    threads: int | None
-    deterministic: bool
-    fast: Literal["auto", "off"]
-
-
-class FinetuneOptions(TypedDict, total=False):
-    """Settings of `headswap.finetune`."""
+class ColumnOptions(TypedDict, total=False):
+    """Settings of `ColumnSettings` that several functions have."""
 
     text_column: str
     text_pair_column: str | None
@@ -115,35 +112,36 @@ class FinetuneOptions(TypedDict, total=False):
     context_column: str
     question_column: str
     answers_column: str
+
+
+class LabelledOptions(TypedDict, total=False):
+    """Settings of `LabelledSettings` that several functions have."""
+
     group_column: str | None
     task: Literal["classify", "multilabel", "regress", "tag", "span"] | None
     label_file: PathName | None
     validation_label_file: PathName | None
     test_label_file: PathName | None
     num_train: int | None
-    tokenizer: PathName | None
-    kind: Literal["bpe", "unigram", "wordpiece", "word"]
-    vocab_size: int | None
-    lowercase: bool
-    hidden_size: int | None
-    num_hidden_layers: int | None
-    num_attention_heads: int | None
-    intermediate_size: int | None
-    positions: Literal["sinusoidal", "learned", "rotary"] | None
-    norm: Literal["pre", "post"] | None
-    final_norm: bool | None
-    activation: Literal["relu", "gelu", "gelu_tanh", "swiglu"] | None
-    embedding_norm: bool | None
-    type_vocab_size: int | None
-    tied_head: bool | None
-    dropout: float | None
-    attention_dropout: float | None
-    preset: Literal["lab", "small", "modern", "gpt2-small", "bert-base"] | None
-    direction: Literal["causal", "bidirectional"] | None
+
+
+class HeadOptions(TypedDict, total=False):
+    """Settings of `HeadSettings` that several functions have."""
+
     pooling: Literal["last", "mean", "first", "max", "mean+max", "weighted-mean"] | None
+
+
+class HeadShapeOptions(TypedDict, total=False):
+    """Settings of `HeadShape` that several functions have."""
+
     head_hidden: Literal["none", "tanh"]
     head_bias: bool
     head_dropout: float
+
+
+class AdaptationOptions(TypedDict, total=False):
+    """Settings of `AdaptationSettings` that several functions have."""
+
     trainable: str
     lora_rank: int
     lora_alpha: float
@@ -151,22 +149,47 @@ class FinetuneOptions(TypedDict, total=False):
     unfreeze: Literal["at-once", "gradual"] | None
     layer_lr_decay: float | None
     head_lr_factor: float | None
-    max_steps: int | None
-    batch_size: int
-    gradient_accumulation_steps: int
-    learning_rate: float | None
-    lr_scheduler_type: Literal["linear", "cosine", "constant"]
-    warmup_steps: float
-    weight_decay: float
-    adam_beta1: float
-    adam_beta2: float
-    adam_epsilon: float
-    max_grad_norm: float | None
-    seed: int
-    save_steps: int | None
-    save_total_limit: int
-    logging_steps: int
-    on_nan: str
+
+
+class PretrainOptions(
+    ReadOptions,
+    TokenizerOptions,
+    ShapeChangesOptions,
+    ModelOptions,
+    MaskingOptions,
+    TrainingOptions,
+    PretrainTrainingOptions,
+    MachineOptions,
+    total=False,
+):
+    """Settings of `headswap.pretrain`."""
+
+    objective: Literal["causal", "masked", "masked+nsp", "masked+sop"]
+
+
+class AdaptOptions(ReadOptions, TrainingOptions, PretrainTrainingOptions, MachineOptions, total=False):
+    """Settings of `headswap.adapt`."""
+
+    reference: PathName | None
+    objective: Literal["causal", "masked", "masked+nsp", "masked+sop"] | None
+
+
+class FinetuneOptions(
+    TokenizerOptions,
+    ShapeChangesOptions,
+    TrainingOptions,
+    MachineOptions,
+    ColumnOptions,
+    LabelledOptions,
+    HeadOptions,
+    HeadShapeOptions,
+    AdaptationOptions,
+    total=False,
+):
+    """Settings of `headswap.finetune`."""
+
+    preset: Literal["lab", "small", "modern", "gpt2-small", "bert-base"] | None
+    direction: Literal["causal", "bidirectional"] | None
     long: Literal["truncate", "head+tail", "windows"] | None
     doc_stride: int | None
     max_answer_length: int
@@ -188,14 +211,21 @@ class FinetuneOptions(TypedDict, total=False):
     max_length: int | None
     num_train_epochs: float | None
     early_stopping_patience: int | None
-    device: Literal["auto", "cpu", "cuda"]
-    precision: Literal["auto", "fp32", "bf16"]
-    threads: int | None
-    deterministic: bool
-    fast: Literal["auto", "off"]
 
 
-class StudyOptions(TypedDict, total=False):
+class StudyOptions(
+    TokenizerOptions,
+    ShapeChangesOptions,
+    ModelOptions,
+    MaskingOptions,
+    MachineOptions,
+    ColumnOptions,
+    LabelledOptions,
+    HeadOptions,
+    HeadShapeOptions,
+    AdaptationOptions,
+    total=False,
+):
     """Settings of `headswap.run_study`."""
 
     documents: Literal["auto", "line", "paragraph", "file"]
@@ -209,58 +239,3 @@ class StudyOptions(TypedDict, total=False):
     metric: Literal["accuracy", "macro_f1"]
     on_leak: Literal["drop", "report", "stop"]
     keep: Literal["bundles", "results"]
-    text_column: str
-    text_pair_column: str | None
-    label_column: str
-    label_separator: str
-    tokens_column: str
-    tags_column: str
-    conll_word_column: int
-    conll_tag_column: int | None
-    context_column: str
-    question_column: str
-    answers_column: str
-    group_column: str | None
-    task: Literal["classify", "multilabel", "regress", "tag", "span"] | None
-    label_file: PathName | None
-    validation_label_file: PathName | None
-    test_label_file: PathName | None
-    num_train: int | None
-    tokenizer: PathName | None
-    kind: Literal["bpe", "unigram", "wordpiece", "word"]
-    vocab_size: int | None
-    lowercase: bool
-    hidden_size: int | None
-    num_hidden_layers: int | None
-    num_attention_heads: int | None
-    intermediate_size: int | None
-    positions: Literal["sinusoidal", "learned", "rotary"] | None
-    norm: Literal["pre", "post"] | None
-    final_norm: bool | None
-    activation: Literal["relu", "gelu", "gelu_tanh", "swiglu"] | None
-    embedding_norm: bool | None
-    type_vocab_size: int | None
-    tied_head: bool | None
-    dropout: float | None
-    attention_dropout: float | None
-    preset: Literal["lab", "small", "modern", "gpt2-small", "bert-base"]
-    pooling: Literal["last", "mean", "first", "max", "mean+max", "weighted-mean"] | None
-    head_hidden: Literal["none", "tanh"]
-    head_bias: bool
-    head_dropout: float
-    trainable: str
-    lora_rank: int
-    lora_alpha: float
-    lora_targets: tuple[Literal["qkv", "output", "gate", "up", "down"], ...]
-    unfreeze: Literal["at-once", "gradual"] | None
-    layer_lr_decay: float | None
-    head_lr_factor: float | None
-    mlm_probability: float
-    mask_unit: Literal["token", "word", "span"]
-    mask_replace_prob: float
-    random_replace_prob: float
-    device: Literal["auto", "cpu", "cuda"]
-    precision: Literal["auto", "fp32", "bf16"]
-    threads: int | None
-    deterministic: bool
-    fast: Literal["auto", "off"]

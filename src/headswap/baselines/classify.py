@@ -1,8 +1,9 @@
 """Baselines of classification: the most frequent class, and TF-IDF with logistic regression."""
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -17,35 +18,46 @@ VERSION = 2
 """Part of the cache key and of a study's job ids: raise it when the scores change."""
 
 
-def majority_baseline(train: Sequence[Example], test: Sequence[Example]) -> dict[str, Any]:
-    """Predicts the most frequent label of train for every text."""
-    labels = sorted({example.label for example in train})
-    shares, _ = majority_probabilities(train, test, labels)
-    return _scores(shares, test, labels) | {"label": labels[int(shares[0].argmax())]}
+@dataclass(frozen=True)
+class ClassifyBaseline:
+    """A baseline that computes the probability of every label; it is a function of train and test, and an arm."""
 
+    meaning: str
+    """What it is, for the table of a study's arms."""
+    probabilities: Callable[..., tuple[np.ndarray, dict[str, Any]]]
+    """From train, test and the labels: the probabilities on test, and what was chosen on train. A function with the
+    argument `metric` also gets the metric by which it chooses."""
+    seconds_per_text: float = 0.0
+    """Time of one fit per text, for the estimate of a study."""
 
-def tfidf_baseline(train: Sequence[Example], test: Sequence[Example], metric: str = METRIC) -> dict[str, Any]:
-    """TF-IDF and logistic regression; its strength C is chosen by cross-validation of the metric on train alone."""
-    labels = sorted({example.label for example in train})
-    train, test = ([replace(example, text=joined_text(example)) for example in part] for part in (train, test))
-    probabilities, chosen = tfidf_probabilities(train, test, labels, metric=metric)
-    return _scores(probabilities, test, labels) | chosen
+    def __call__(self, train: Sequence[Example], test: Sequence[Example], metric: str = METRIC) -> dict[str, Any]:
+        """The metrics on test; the two texts of a pair are joined."""
+        labels = sorted({example.label for example in train})
+        train, test = ([replace(example, text=joined_text(example)) for example in part] for part in (train, test))
+        probabilities, chosen = self.fit(train, test, labels, metric)
+        return _scores(probabilities, test, labels) | chosen
+
+    def fit(
+        self, train: Sequence[Example], test: Sequence[Example], labels: Sequence[str], metric: str
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """The probabilities on test, and what was chosen on train, by this metric if `probabilities` takes one."""
+        takes_metric = "metric" in signature(self.probabilities).parameters
+        return self.probabilities(train, test, labels, **({"metric": metric} if takes_metric else {}))
 
 
 def majority_probabilities(
-    train: Sequence[Example], test: Sequence[Example], labels: Sequence[str], metric: str = METRIC
+    train: Sequence[Example], test: Sequence[Example], labels: Sequence[str]
 ) -> tuple[np.ndarray, dict[str, Any]]:
-    """The shares of the labels in train, repeated for every text of test; nothing is chosen by the metric."""
-    del metric
+    """The shares of the labels in train, repeated for every text of test, and the most frequent label."""
     counts = Counter(example.label for example in train)
     shares = np.array([counts[label] for label in labels]) / len(train)
-    return np.tile(shares, (len(test), 1)), {}
+    return np.tile(shares, (len(test), 1)), {"label": labels[int(shares.argmax())]}
 
 
 def tfidf_probabilities(
     train: Sequence[Example], test: Sequence[Example], labels: Sequence[str], metric: str = METRIC
 ) -> tuple[np.ndarray, dict[str, Any]]:
-    """The probability of every label for every text of test, and the strength that was chosen."""
+    """TF-IDF and logistic regression; its strength C is chosen by cross-validation on train alone."""
     from sklearn.linear_model import LogisticRegression
     from threadpoolctl import threadpool_limits
 
@@ -92,10 +104,12 @@ def _cross_validated(model: Any, features: Any, truth: Sequence[str], folds: Seq
     return -value if metric == "loss" else value
 
 
-PROBABILITIES = {"majority": majority_probabilities, "tfidf": tfidf_probabilities}
-"""The baselines as probabilities, which studies keep as they keep those of a run."""
-
-
 def _scores(probabilities: np.ndarray, test: Sequence[Example], labels: Sequence[str]) -> dict[str, Any]:
     found = scores(probabilities, np.array([labels.index(example.label) for example in test]))
     return {"accuracy": found["accuracy"], "macro_f1": found["macro_f1"], "num_examples": len(test)}
+
+
+majority_baseline = ClassifyBaseline("always the most frequent label", majority_probabilities)
+tfidf_baseline = ClassifyBaseline(
+    "TF-IDF of word 1-2-grams, logistic regression", tfidf_probabilities, seconds_per_text=4e-3
+)

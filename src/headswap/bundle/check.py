@@ -96,7 +96,7 @@ def _labels(folder: Path) -> str:
     )
     if not is_complete:
         raise _UnsoundError(f"{folder / CONFIG}: id2label and label2id do not map every label to one number and back.")
-    return f"{counted(len(names), 'label')}, each with its number, in both directions"
+    return f"{counted(len(names), 'label')}, each mapped to one number and back"
 
 
 def _weights(folder: Path) -> str:

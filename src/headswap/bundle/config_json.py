@@ -11,11 +11,13 @@ from pydantic import ValidationError
 
 from headswap.batches.config import MaskingSettings
 from headswap.bundle.task_state import TaskState
-from headswap.bundle.uses import use_of
+from headswap.bundle.uses import Use, use_of
 from headswap.core.errors import InputError, raise_problems
+from headswap.core.files import read_json
 from headswap.core.settings import problem_sentences
 from headswap.model.shape import BaseShape
 from headswap.model.text_model import ModelShape
+from headswap.registry import OBJECTIVES
 from headswap.tokens.tokenizer import Tokenizer
 
 FORMAT_VERSION = 1
@@ -33,6 +35,7 @@ def config_of(
     problem_type: str | None,
 ) -> dict[str, Any]:
     """The content of config.json."""
+    masks_tokens = objective in OBJECTIVES and OBJECTIVES.load(objective).masks_tokens
     config: dict[str, Any] = {
         "model_type": "headswap",
         "architectures": [use_of(shape).architecture],
@@ -42,7 +45,7 @@ def config_of(
         "direction": shape.direction,
         "is_decoder": shape.direction == "causal",
         "objective": objective,
-        **({"masking": masking.model_dump()} if objective.startswith("masked") else {}),
+        **({"masking": masking.model_dump()} if masks_tokens else {}),
         "head": shape.head,
         "pad_token_id": tokenizer.pad_id,
         "bos_token_id": tokenizer.sos_id,
@@ -65,6 +68,12 @@ def config_of(
             "task": task.model_dump(mode="json", exclude_defaults=True) | {"task": task.task},
         }
     return config
+
+
+def read_use(file: Path) -> Use:
+    """How the model of this config.json is used."""
+    config = read_json(file)
+    return use_of(shape_of(config, file), reads_pairs=task_state_of(config, file).reads_pairs)
 
 
 def task_state_of(config: dict[str, Any], origin: Path) -> TaskState:

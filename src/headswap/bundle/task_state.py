@@ -6,8 +6,8 @@ from pydantic import Field
 
 from headswap.batches.config import Long
 from headswap.core.settings import Settings
-from headswap.data.config import TaskName
 from headswap.model.shape import Count
+from headswap.registry import TaskName
 
 
 class TaskState(Settings):

@@ -21,20 +21,21 @@ def adapt(
 ) -> None:
     """Continue the pre-training of a base on new text.
 
-    The base keeps its tokenizer, objective and head.
+    The base keeps its tokenizer, its objective and its language modelling head.
 
     Example: headswap adapt runs/base my-domain.txt --out runs/adapted --max-minutes 10
 
     Parameters
     ----------
     bundle
-        Bundle or run folder of a pre-trained base, or box:NAME (see headswap bases).
+        Run folder or bundle of a pre-trained base, or an installed base (box:NAME, see headswap bases).
     corpus
-        Files, folders, globs, a token store, a named data set, or - for standard input.
+        New text: files, folders, glob patterns, a token store, a named data set, or - for standard input.
     out
         Folder of the new run.
     reference
-        Corpus of the old domain. Its loss before and after is reported, to show how much the base forgot.
+        Text like that on which the base was pre-trained. The loss on it before and after the run is reported; it shows
+        how much the base forgets.
     """
     from headswap.cli.pretrain import report_base
     from headswap.cli.training_verb import run_verb

@@ -9,13 +9,13 @@ from headswap.cli.help_page import HELP_FLAGS, print_overview, print_page
 
 VERB_GROUPS = {
     "Study": {
-        "demo": "Run a small example study on bundled film reviews (about 5 minutes).",
-        "study": "Measure what pre-training gains: arms x budgets x seeds, statistics, report.",
-        "report": "Write the report of a study again from its run folders.",
-        "compare": "Compare fine-tuning runs that were started one by one.",
+        "demo": "Run a small example study on film reviews (about 5 minutes on two CPU cores).",
+        "study": "Measure what pre-training gains: compare models at several numbers of labels; write a report.",
+        "report": "Write the report of a study again from its saved predictions.",
+        "compare": "Compare fine-tuning runs that are not part of a study.",
     },
     "Train": {
-        "pretrain": "Pre-train a base on unlabelled text.",
+        "pretrain": "Pre-train a base (a Transformer to be fine-tuned later) on unlabelled text.",
         "adapt": "Continue the pre-training of a base on new text.",
         "finetune": "Put a new head on a base and fine-tune it on labelled text.",
         "merge": "Merge LoRA adapters into the weights.",
@@ -31,19 +31,23 @@ VERB_GROUPS = {
         "doctor": "Check data before training, or a bundle before use.",
         "datasets": "List the named data sets.",
         "tokenizer": "Train a tokenizer on a corpus.",
-        "store": "Encode a corpus as a token store.",
+        "store": "Encode a corpus as a token store, a folder of token ids.",
         "cache": "List or remove cached token stores and tokenizers.",
     },
     "Models": {
-        "bases": "List the installed bases, which are used as box:NAME.",
+        "bases": "List the installed bases, which other verbs accept as box:NAME.",
         "params": "Count the parameters of a model.",
-        "pack": "Pack a pre-trained base, so that it can be shipped as a Python package.",
+        "pack": "Prepare a pre-trained base for publication as a Python package.",
     },
 }
 VERBS = {verb: description for verbs in VERB_GROUPS.values() for verb, description in verbs.items()}
 HELP = (
     "Pre-train a Transformer on your own text, replace its head, fine-tune it, and measure what pre-training gained. "
     "Start with: headswap demo"
+)
+MODELS = (
+    "A training writes a run folder; the folder bundle/ in it is the model with its tokenizer and labels. Verbs that "
+    "read a model accept either of the two, or an installed base as box:NAME."
 )
 
 
@@ -57,7 +61,7 @@ def make_app() -> App:
 
 def print_help(app: App, argv: list[str], *, everything: bool) -> int:
     if not argv or argv[0] in HELP_FLAGS:
-        print_overview(HELP, VERB_GROUPS)
+        print_overview(HELP, VERB_GROUPS, MODELS)
     else:
         print_page(app, argv[0], everything=everything)
     sys.stdout.flush()

@@ -9,9 +9,9 @@ if TYPE_CHECKING:
 
 
 def bases(*, flags: Annotated[OutputFlags, Output] = OutputFlags()) -> None:
-    """List the installed bases, which are used as box:NAME.
+    """List the installed bases, which other verbs accept as box:NAME.
 
-    Such a name is accepted wherever a bundle is: headswap finetune --base box:NAME.
+    An installed base is a pre-trained base in a Python package. Example of its use: headswap finetune --base box:NAME.
 
     Example: headswap bases
     """

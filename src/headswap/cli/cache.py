@@ -2,16 +2,18 @@
 
 from typing import Annotated, Literal
 
-from headswap.cli.flags import Output, OutputFlags
+from headswap.cli.flags import Output, OutputFlags, switch
 
 
 def cache(
     action: Literal["ls", "rm"] = "ls",
     *keys: str,
-    all: bool = False,
+    all: Annotated[bool, switch("Remove everything that headswap wrote into the cache. Other files are kept.")] = False,
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
 ) -> None:
     """List or remove cached token stores and tokenizers.
+
+    Trainings store the tokenizer and the encoded corpus in the cache and use them again for the same text.
 
     Example: headswap cache
 
@@ -20,11 +22,9 @@ def cache(
     Parameters
     ----------
     action
-        ls lists the cache, rm removes entries.
+        ls (list the entries) or rm (remove entries).
     keys
         Keys of the entries to remove, as ls shows them.
-    all
-        Remove all that headswap wrote into the cache. Other files are kept and listed.
     """
     from headswap.cli.display import print_json, print_table, start_messages
     from headswap.core.errors import SettingError, listed

@@ -12,19 +12,20 @@ def compare(
     no_texts: Annotated[bool, switch("Leave all texts out of the report.")] = False,
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
 ) -> None:
-    """Compare fine-tuning runs that were started one by one.
+    """Compare fine-tuning runs that are not part of a study.
 
-    Runs that differ only in their seed are one arm. All runs must have the same test set. If the training files still
-    exist, TF-IDF and the majority class are fitted to the same labels and compared too.
+    Runs that differ only in their seed are compared as one model (an arm). All runs must have the same test set. If the
+    training files still exist, TF-IDF + logistic regression and the majority class are trained on the same training
+    sets and added to the comparison.
 
     Example: headswap compare runs/scratch-* runs/pretrained-* --out comparison
 
     Parameters
     ----------
     runs
-        Run folders of headswap finetune.
+        Run folders of headswap finetune, at least two.
     out
-        Folder for a report. Without it the comparison is only printed.
+        Folder in which a report is written. Without it the comparison is only printed.
     """
     from headswap.cli.display import print_json, start_messages
     from headswap.cli.study_display import print_results

@@ -9,7 +9,7 @@ from headswap.cli.flags import Output, OutputFlags
 def datasets(*, flags: Annotated[OutputFlags, Output] = OutputFlags()) -> None:
     """List the named data sets.
 
-    A name is accepted wherever a file is: headswap study movies, headswap finetune --train movies.
+    A name can be given instead of a file: headswap study movies, headswap finetune --train movies.
 
     Example: headswap datasets
     """

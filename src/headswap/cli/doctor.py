@@ -5,12 +5,24 @@ from functools import partial
 from typing import Annotated, Any
 
 from cyclopts import Parameter
+from pydantic import Field
 
 from headswap.cli.flags import Data, Output, OutputFlags
 from headswap.data.config import DocumentUnit, LabelledSettings, ReadSettings
 from headswap.model.shape import Preset
 
 ROLES = ("train", "validation", "test")
+
+
+class CheckedSets(LabelledSettings):
+    """The labelled sets to check."""
+
+    validation: str | None = None
+    """Labelled validation set to check, in one of the same formats."""
+    test: str | None = None
+    """Labelled test set to check, in one of the same formats."""
+    num_train: Annotated[int, Field(ge=2)] | None = None
+    """Not used: all examples are checked."""
 
 
 def doctor(
@@ -22,12 +34,14 @@ def doctor(
     documents: DocumentUnit = "auto",
     max_length: int | None = None,
     preset: Preset | None = None,
-    data: Annotated[LabelledSettings | None, Data] = None,
+    data: Annotated[CheckedSets | None, Data] = None,
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
 ) -> int:
     """Check data before training, or a bundle before use.
 
-    The exit code is 1 if there are problems.
+    Data are checked for duplicates, conflicting labels, overlap between the sets, words that reveal the label, and
+    more. The findings are problems, warnings and notes. The exit code is 1 if there is a problem; warnings and notes do
+    not change it.
 
     Example: headswap doctor --train train.csv --test test.csv --corpus reviews.txt
 
@@ -36,17 +50,21 @@ def doctor(
     Parameters
     ----------
     bundle
-        Bundle, run folder, box:NAME or token store to check.
+        Bundle, run folder, installed base (box:NAME) or token store to check.
     corpus
-        Unlabelled text: files, folders, globs or a named data set.
+        Unlabelled text to check: files, folders, glob patterns or a named data set.
     tokenizer
-        A tokenizer.json, bundle or run folder. Adds tokens per word, unknown tokens and truncated tokens to the output.
+        A tokenizer.json, bundle or run folder. With it, the number of tokens per word and the shares of unknown and of
+        truncated tokens are reported too.
     documents
-        What one document is in a plain text corpus: a line, a paragraph, the whole file, or auto.
+        How a plain text corpus is split into documents: line, paragraph, file (the whole file is one document), or auto
+        (paragraph if at least 10 % of the lines are blank, otherwise line).
     max_length
-        Longest text in tokens. [default: that of the bundle or preset]
+        Number of tokens above which a text counts as truncated. [default: the limit of the model of --tokenizer, or of
+        --preset]
     preset
-        Shape of the base that the corpus is meant for. [default: that of --tokenizer, else small]
+        Preset that is to be pre-trained; the corpus is checked for being large enough for it. [default: the shape of
+        the model of --tokenizer; without a model, small]
     """
     from headswap.cli.display import print_json, start_messages
     from headswap.core.errors import SettingError
@@ -136,7 +154,7 @@ def _check_texts(
 def _labelled(data: LabelledSettings) -> tuple[Any, dict[str, Any]]:
     """The task that the first set implies; each set, or the error that prevents reading it."""
     from headswap.core.errors import InputError
-    from headswap.tasks.registry import chosen_task, named_task
+    from headswap.tasks.choose import chosen_task, named_task
 
     files = {role: getattr(data, role) for role in ROLES if getattr(data, role) is not None}
     task = named_task(data.task)

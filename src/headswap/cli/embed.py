@@ -24,24 +24,26 @@ def embed(
 ) -> None:
     """Compute one vector per text.
 
-    A vector is pooled from the last hidden states of the base, over the tokens of the text.
+    The vector of a text is pooled from its token vectors, the outputs of the last layer of the base.
 
     Example: headswap embed runs/base --file reviews.txt --out vectors.npy
 
     Parameters
     ----------
     bundle
-        Bundle or run folder, of a base or of a classifier, or box:NAME (see headswap bases).
+        Run folder or bundle of a base or of a fine-tuned model, or an installed base (box:NAME, see headswap bases).
     text
         Texts to embed; - reads one text per line from standard input.
     file
-        File with the texts (- is standard input).
+        File with the texts: plain text (one text per line), or .jsonl, .csv, .tsv or .parquet. Give - for standard
+        input.
     text_column
-        Name of the text column of the file. [default: text]
+        Name of the column with the texts. [default: text]
     pooling
-        How the token vectors become one vector.
+        How the token vectors of a text become one vector: last, mean, first, max, mean+max (both, concatenated), or
+        weighted-mean (token i has weight i).
     out
-        NumPy file (.npy) to write, one row per text. Without it JSON lines are printed.
+        NumPy file (.npy) to write, one row per text. Without it each vector is printed as one line of JSON.
     """
     import numpy as np
 

@@ -29,15 +29,16 @@ def evaluate(
     Parameters
     ----------
     bundle
-        Bundle or run folder, or box:NAME (see headswap bases).
+        Run folder or bundle of a model, or an installed base (box:NAME, see headswap bases).
     data
-        Labelled set (for a fine-tuned model) or corpus (for a language model).
+        Labelled set (for a fine-tuned model), or corpus (for a base, which is scored as a language model).
     label_file
-        Labels of a plain text set, one per line.
+        File with the labels of a set that is plain text, one label per line.
     documents
-        What one document is in a plain text corpus (for a language model). [default: auto]
+        How a plain text corpus is split into documents (for a language model): line, paragraph, file (the whole file is
+        one document), or auto (paragraph if at least 10 % of the lines are blank, otherwise line). [default: auto]
     max_length
-        Longest text in tokens. [default: the limit of the base]
+        Maximum number of tokens per text. [default: the limit of the model]
     abstain_below
         Also report coverage and accuracy if texts whose highest probability is below this number are not answered
         (classifiers). [default: answer all]
@@ -46,7 +47,7 @@ def evaluate(
     from headswap.cli.display import print_json, start_messages
     from headswap.cli.scores import print_evaluation
     from headswap.inference.evaluate import score_language_model, score_task
-    from headswap.tasks.registry import task_of
+    from headswap.tasks.choose import task_of
     from headswap.training.device import Machine as Computer
 
     start_messages(quiet=flags.quiet)

@@ -25,13 +25,14 @@ def fill(
     Parameters
     ----------
     bundle
-        Bundle or run folder of a masked language model, or box:NAME (see headswap bases).
+        Run folder or bundle of a masked base, or an installed base (box:NAME, see headswap bases).
     text
         Texts with <mask> in place of each missing word; - reads one text per line from standard input.
     file
-        File with the texts (- is standard input).
+        File with the texts: plain text (one text per line), or .jsonl, .csv, .tsv or .parquet. Give - for standard
+        input.
     text_column
-        Name of the text column of the file. [default: text]
+        Name of the column with the texts. [default: text]
     top_k
         Number of candidates to show per mask.
     """

@@ -25,6 +25,10 @@ def finetune(
 ) -> None:
     """Put a new head on a base and fine-tune it on labelled text.
 
+    --base and --train are required, as flags or in the recipe of --config. With a test set, the scores are printed next
+    to those of the majority class and of TF-IDF + logistic regression. The run folder OUT contains the fine-tuned model
+    (bundle/) and its results.
+
     Example: headswap finetune --base runs/base --train train.csv --test test.csv --out runs/classifier
 
     Example: headswap finetune --base runs/base --train train.conll --test test.conll --out runs/tagger
@@ -34,11 +38,13 @@ def finetune(
     out
         Folder of the new run.
     """
+    from headswap.bundle.bundle import CONFIG
+    from headswap.bundle.config_json import read_use
     from headswap.cli.display import model_name, print_json
     from headswap.cli.scores import print_comparison
     from headswap.cli.training_verb import run_verb
     from headswap.finetuning.finetune import finetune as finetune_run
-    from headswap.tasks.registry import named_task
+    from headswap.tasks.choose import named_task
 
     sections = {
         "data": data,
@@ -60,5 +66,6 @@ def finetune(
         scores = {f"headswap ({model_name(result['base'])})": result["test"], **result.get("baselines", {})}
         print_comparison(task, scores)
     if not flags.quiet:
-        bundle = shlex.quote(str(run.path))
-        console.print(f"The {task.product} is in {run.path}. Next: headswap predict {bundle} {task.example_arguments}")
+        use = read_use(run.path / "bundle" / CONFIG)
+        command = f"headswap {use.verb} {shlex.quote(str(run.path))} {use.arguments}"
+        console.print(f"The {task.product} is in {run.path}. Next: {command}")

@@ -17,22 +17,26 @@ def switch(text: str) -> Parameter:
     return Parameter(help=text, negative=())
 
 
+Config = Parameter(help="Recipe: a TOML file with settings. Flags override its values.")
+
+
 @dataclass(frozen=True)
 class OutputFlags:
     """What a verb prints."""
 
     json: Annotated[bool, switch("Print the result as JSON on standard output.")] = False
-    quiet: Annotated[bool, switch("Print only warnings and errors on standard error.")] = False
+    quiet: Annotated[bool, switch("On standard error, print only warnings and errors.")] = False
 
 
 @dataclass(frozen=True)
 class TrainingFlags(OutputFlags):
     """How a training verb treats its folder."""
 
-    config: Annotated[Path | None, Parameter(help="Recipe (TOML) with settings; flags override it.")] = None
+    config: Annotated[Path | None, Config] = None
     overwrite: Annotated[bool, switch("Replace the run in the folder.")] = False
     resume: Annotated[
-        bool, switch("Resume the run in the folder. Starts a new run if there is none; does nothing if it is finished.")
+        bool,
+        switch("Resume the run in the folder. If there is none, a new run starts; a finished run is left as it is."),
     ] = False
 
 
@@ -40,18 +44,24 @@ class TrainingFlags(OutputFlags):
 class StudyFlags(OutputFlags):
     """How a study is run; none of these flags changes its results."""
 
-    config: Annotated[Path | None, Parameter(help="Recipe (TOML) with settings; flags override it.")] = None
-    jobs: Annotated[int, Parameter(help="Number of jobs that run in parallel; they share the CPU cores.")] = 1
+    config: Annotated[Path | None, Config] = None
+    jobs: Annotated[
+        int, Parameter(help="Number of jobs (single trainings) that run in parallel. They share the CPU cores.")
+    ] = 1
     max_minutes: Annotated[
         float | None,
-        Parameter(help="Run only the jobs that fit into this time; the same command runs the rest later."),
+        Parameter(
+            help="Time limit of the whole study. Jobs that do not fit are left out; the same command runs them later."
+        ),
     ] = None
     no_texts: Annotated[bool, switch("Leave all texts out of the report.")] = False
-    overwrite: Annotated[bool, switch("Replace the study in the folder, once all settings are checked.")] = False
+    overwrite: Annotated[
+        bool, switch("Replace the study in the folder. It is removed only after all settings were found valid.")
+    ] = False
 
 
-Device = Parameter(help="Device: auto uses CUDA if available.")
-Fast = Parameter(help="off disables the fast kernels and CUDA graphs; results differ only by rounding.")
+Device = Parameter(help="Device: auto uses a CUDA GPU if there is one, otherwise the CPU.")
+Fast = Parameter(help="auto uses fast kernels and CUDA graphs; off uses neither. Results differ only by rounding.")
 Output = section("Output")
 Data = section("Data")
 Tokenizer = section("Tokenizer")

@@ -24,10 +24,10 @@ def generate(
     Parameters
     ----------
     bundle
-        Bundle or run folder of a causal language model, or box:NAME (see headswap bases).
+        Run folder or bundle of a causal base, or an installed base (box:NAME, see headswap bases).
     prompt
-        Text to continue. Without it a new document is generated; - reads one prompt per line from standard input.
-        Several outputs are separated by an empty line; with --json there is one object per line.
+        Text to continue. Without it a new document is generated; - reads one prompt per line from standard input. The
+        continuations of several prompts are separated by an empty line; with --json there is one object per line.
     """
     from headswap.bundle.bundle import Bundle
     from headswap.cli.display import print_json, start_messages

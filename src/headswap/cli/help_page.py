@@ -50,7 +50,7 @@ def asked_page(argv: list[str]) -> str | None:
     return ("--help-all" if "--help-all" in asked else asked[0]) if asked else None
 
 
-def print_overview(about: str, groups: Mapping[str, Mapping[str, str]]) -> None:
+def print_overview(about: str, groups: Mapping[str, Mapping[str, str]], models: str) -> None:
     """The page of `headswap --help`: every verb in one line."""
     console, width = _console()
     _print_usage(console, "headswap VERB [ARGUMENTS] [OPTIONS]", width)
@@ -59,7 +59,7 @@ def print_overview(about: str, groups: Mapping[str, Mapping[str, str]]) -> None:
         console.print(f"\n{title}", style="bold")
         for verb, description in verbs.items():
             _print_entry(console, verb, description, width, name_width=13)
-    _print_text(console, "\nheadswap VERB --help shows the options of a verb.", width)
+    _print_text(console, f"\n{models}\n\nheadswap VERB --help shows the options of a verb.", width)
 
 
 def print_page(app: App, verb: str, *, everything: bool) -> None:
@@ -196,6 +196,8 @@ def _text_with_flags(text: str, flags: set[str]) -> str:
 
 def _default(argument: Any) -> str:
     default = argument.field_info.default
+    if default is False and _flag_label(argument, "").startswith("--[no-]"):
+        return "off"
     if default is None or default is False or default in ((), "") or default is inspect.Parameter.empty:
         return ""
     if default is True:

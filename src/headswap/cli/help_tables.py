@@ -10,7 +10,6 @@ ORDER = (
 )  # fmt: skip
 """The groups of a help page, from the first that a user needs to the last."""
 
-OUTPUT = ("out", "json", "quiet")
 RUN_OUTPUT = ("out", "config", "overwrite", "resume", "json", "quiet")
 COMMON: dict[str, tuple[str, ...]] = {
     "pretrain": (
@@ -26,8 +25,7 @@ COMMON: dict[str, tuple[str, ...]] = {
         "device", "precision", *RUN_OUTPUT,
     ),
     "finetune": (
-        "train", "validation", "test", "task", "text_column", "label_column", "group_column",
-        "num_train",
+        "train", "validation", "test", "task", "text_column", "label_column", "label_file", "group_column", "num_train",
         "base", "num_train_epochs", "batch_size", "learning_rate", "max_length", "long", "metric", "seed",
         "pooling", "trainable", "preset",
         "device", "precision", *RUN_OUTPUT,
@@ -44,7 +42,8 @@ COMMON: dict[str, tuple[str, ...]] = {
         "quiet",
     ),
     "doctor": (
-        "corpus", "train", "validation", "test", "task", "text_column", "label_column", "documents", "max_length",
+        "corpus", "train", "validation", "test", "task", "text_column", "label_column", "label_file", "documents",
+        "max_length",
         "tokenizer", "preset", "json", "quiet",
     ),
     "params": (

@@ -23,7 +23,7 @@ def merge(
     Parameters
     ----------
     bundle
-        Bundle or run folder of a model with LoRA adapters.
+        Run folder or bundle of a model with LoRA adapters.
     out
         Folder of the new bundle.
     """

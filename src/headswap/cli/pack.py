@@ -21,29 +21,30 @@ def pack(
     overwrite: Annotated[bool, switch("Replace the packed base in the folder.")] = False,
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
 ) -> None:
-    """Pack a pre-trained base, so that it can be shipped as a Python package.
+    """Prepare a pre-trained base for publication as a Python package.
 
-    The weights are rounded to bf16 and scored again. OUT/bundle contains the weights with their card, OUT/record the
-    recipe and metrics of the run and the loss on the reference sentences. docs/bases.md describes the package.
+    The weights are rounded to bf16, and the held-out loss is computed again. OUT/bundle contains the base with its
+    model card. OUT/record contains the recipe and the metrics of the run, and the loss on the reference sentences.
+    docs/bases.md describes the package.
 
     Example: headswap pack runs/base --out my-base --sentences reference.txt --licence MIT --limits "English reviews"
 
     Parameters
     ----------
     run
-        Run folder of a finished headswap pretrain, whose corpus still exists.
+        Run folder of a finished headswap pretrain. Its corpus must still exist.
     out
         Folder for the packed base.
     sentences
-        Reference sentences, one per line; anyone can check the recorded loss on them.
+        Reference sentences, one per line. The loss on them is recorded, so that users of the package can check it.
     about
-        TOML file with further entries of the card, such as name or data.
+        TOML file with further entries of the model card, such as name or data.
     licence
-        Licence of the weights, for the card.
+        Licence of the weights, shown on the model card.
     limits
-        What the base should not be used for, for the card.
+        What the base should not be used for, shown on the model card.
     beside
-        Further file for OUT/record. Repeat the flag for several files.
+        Further file to copy into OUT/record. Repeat the flag for several files.
     """
     from headswap.bundle.bundle import LAYOUT
     from headswap.cli.display import print_json, start_messages

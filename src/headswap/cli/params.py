@@ -6,7 +6,8 @@ from cyclopts import Group, Parameter
 
 from headswap.cli.flags import Adaptation, Model, Output, OutputFlags
 from headswap.finetuning.config import AdaptationSettings
-from headswap.model.shape import PRESET_VOCAB_SIZES, HeadName, HeadShape, ModelSettings
+from headswap.model.shape import PRESET_VOCAB_SIZES, HeadShape, ModelSettings
+from headswap.registry import HEADS, HeadName
 
 OfModel = Parameter(group=Group("Model"))
 
@@ -30,20 +31,20 @@ def params(
 ) -> None:
     """Count the parameters of a model.
 
-    They are counted by formula and from the tensors; the two counts must agree.
+    The parameters are counted twice, by formula and from the tensors; the two counts must agree.
 
     Example: headswap params --preset lab --vocab-size 50001 --head classify --trainable lora
 
     Parameters
     ----------
     bundle
-        Bundle, run folder or box:NAME. Without it the flags describe the model.
+        Run folder or bundle of a model, or an installed base (box:NAME). Without it the flags describe the model.
     vocab_size
         Vocabulary size. [default: that of the preset]
     max_length
-        Number of positions. [default: that of the preset]
+        Maximum number of tokens per text. [default: that of the preset]
     head
-        Head of the model: none counts the base alone.
+        Head of the model: none (the base alone), lm (language modelling), classify, tag or span.
     num_labels
         Number of classes of a classification or tagging head. [default: 2]
     """
@@ -78,7 +79,7 @@ def params(
                 raise SettingError("--trainable needs a model with a head. Pass --head classify.")
         whole = None
         if head != "none":
-            labels = None if head == "lm" else 2 if head == "span" else num_labels or 2
+            labels = None if head == "lm" else HEADS.load(head).num_scores or num_labels or 2
             whole = ModelShape(base=shape, head=head, num_labels=labels, classifier=head_shape or HeadShape())
         account = _adapted(whole, adaptation) if whole and adaptation else count_parameters_of_shape(shape, whole)
         title = (

@@ -27,7 +27,8 @@ def predict(
 ) -> None:
     """Classify texts, tag words or answer questions with a fine-tuned model.
 
-    The texts are arguments, the lines of a file, or the lines of standard input. The output has one line per text.
+    The texts are arguments, the contents of a file, or the lines of standard input. The output has one line per text;
+    for a classifier it has the label and its probability.
 
     Example: headswap predict runs/classifier "a fine film" "a waste of time"
 
@@ -36,36 +37,40 @@ def predict(
     Parameters
     ----------
     bundle
-        Bundle or run folder of a fine-tuned model.
+        Run folder or bundle of a fine-tuned model.
     text
-        Texts to classify or tag, or contexts that contain the answer; - reads one per line from standard input.
+        Texts to classify or to tag, or texts that contain the answer to --question; - reads one text per line from
+        standard input.
     file
-        File with the inputs (- is standard input). A tagger reads .conll files too.
+        File with the texts: plain text (one text per line), or .jsonl, .csv, .tsv or .parquet with the columns below;
+        for a tagger also .conll. Give - for standard input.
     text_pair
-        Second text, for a model of text pairs.
+        Second text, for a model that was fine-tuned on pairs of texts.
     question
         Question to answer from each text.
     text_column
-        Name of the text column of the file. [default: text]
+        Name of the column with the texts. [default: text]
     text_pair_column
-        Name of the column with the second text. [default: text_pair]
+        Name of the column with the second text of a pair. [default: text_pair]
     tokens_column
-        Name of the column with the words to tag; --text-column reads raw texts instead. [default: tokens]
+        For a tagger: name of the column with lists of words. If --text-column is given, texts are read from that column
+        and split into words instead. [default: tokens]
     question_column
-        Name of the question column. [default: question]
+        Name of the column with the questions. [default: question]
     context_column
-        Name of the context column. [default: context]
+        Name of the column with the texts that contain the answers. [default: context]
     abstain_below
         Do not answer texts whose highest probability is below this number (classifiers): the label is (abstained),
         with --json null. [default: answer all]
     precision
-        Number format of the matrix products. bf16 is faster on some CPUs; its effect on the scores is reported.
+        Number format of matrix multiplications. bf16 is faster on some CPUs. With bf16 the first texts are also
+        computed in fp32, and the difference is printed on standard error.
     """
     from headswap.bundle.bundle import Bundle
     from headswap.cli.display import print_json, start_messages
     from headswap.cli.texts import InputColumns, inputs_to_read
     from headswap.inference.predict import predict_texts
-    from headswap.tasks.registry import task_of
+    from headswap.tasks.choose import task_of
     from headswap.training.device import device_with
 
     start_messages(quiet=flags.quiet)

@@ -30,14 +30,17 @@ def pretrain(
     training: Annotated[PretrainTraining | None, Training] = None,
     machine: Annotated[MachineSettings | None, Machine] = None,
 ) -> None:
-    """Pre-train a base on unlabelled text.
+    """Pre-train a base (a Transformer to be fine-tuned later) on unlabelled text.
+
+    The run folder OUT contains the base (bundle/), its recipe, its metrics and its checkpoints. Other verbs accept the
+    run folder.
 
     Example: headswap pretrain reviews.txt --out runs/base --max-minutes 10
 
     Parameters
     ----------
     corpus
-        Files, folders, globs, a token store, a named data set, or - for standard input.
+        Text files, folders, glob patterns, a token store, a named data set, or - for standard input.
     out
         Folder of the new run.
     """
@@ -67,14 +70,11 @@ def report_base(run: "RunFolder | None", console: "Console", flags: TrainingFlag
         print_json({"run": str(run.path), **result})
     elif not flags.quiet:
         if result["loss"] is not None and "before" in result:
-            console.print(
-                f"Held-out loss on the new text before adaptation: {result['before']['loss']:.3f}. After adaptation:"
-            )
+            console.print(f"Before adaptation: held-out loss {result['before']['loss']:.3f}. After adaptation:")
         _print_held_out(console, result)
         if old := result.get("reference"):
-            console.print(
-                f"Loss on the reference text: {old['loss_before']:.3f} before, {old['loss_after']:.3f} after."
-            )
+            before, after = old["loss_before"], old["loss_after"]
+            console.print(f"Loss on the reference text: {before:.3f} before adaptation, {after:.3f} after it.")
         base = shlex.quote(str(run.path))
         console.print(f"The base is in {run.path}. Next: headswap finetune --base {base} --train FILE --out DIR")
 
@@ -91,7 +91,7 @@ def _print_held_out(console: "Console", result: dict[str, Any]) -> None:
     more = f", {bits:.3f} bits per byte" if bits is not None else " at the masked tokens"
     console.print(
         f"Held-out loss {result['loss']:.3f}{size} (perplexity {result['perplexity']:.1f}{more}). For comparison: "
-        f"{unigram:.3f} from token frequencies alone, {uniform:.3f} from a uniform distribution."
+        f"token frequencies alone have a loss of {unigram:.3f}, a uniform distribution {uniform:.3f}."
     )
     for name, what in (("nsp", "Next-sentence"), ("sop", "Sentence-order")):
         if (accuracy := result.get(f"{name}_accuracy")) is not None:

@@ -13,9 +13,9 @@ def report(
     no_texts: Annotated[bool, switch("Leave all texts out of the report.")] = False,
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
 ) -> None:
-    """Write the report of a study again from its run folders.
+    """Write the report of a study again from its saved predictions.
 
-    All numbers are recomputed from the saved predictions.
+    All numbers are recomputed. Nothing is trained.
 
     Example: headswap report studies/reviews --no-texts
 

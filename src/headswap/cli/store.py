@@ -16,22 +16,24 @@ def store(
     read: Annotated[ReadSettings | None, Data] = None,
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
 ) -> None:
-    """Encode a corpus as a token store.
+    """Encode a corpus as a token store, a folder of token ids.
 
-    A token store is a folder of token ids that headswap pretrain reads on any machine.
+    headswap pretrain reads a token store without the text and without encoding it again, on any machine.
 
     Example: headswap store reviews.txt --tokenizer tokenizer.json --out reviews.store
 
     Parameters
     ----------
     corpus
-        Files, folders, globs, a named data set, or - for standard input.
+        Text files, folders, glob patterns, a named data set, or - for standard input.
     tokenizer
-        A tokenizer.json, a bundle or run folder, an installed base (box:NAME), or the lab's dict.txt.
+        A tokenizer.json, a bundle or run folder, an installed base (box:NAME), or a dict.txt (sentencepiece
+        pieces, one per line).
     out
         Folder of the token store.
     side
-        Extra array to store with the ids. Repeat the flag for both.
+        Further array to store: word_starts (needed for --mask-unit word and span) or sentence_starts (needed for
+        masked+nsp and masked+sop). To store both, repeat the flag.
     """
     from headswap.cli.display import print_json, start_messages
     from headswap.core.errors import SettingError

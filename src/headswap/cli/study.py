@@ -7,11 +7,10 @@ from cyclopts import Group, Parameter
 
 from headswap.batches.config import MaskingSettings
 from headswap.cli.flags import Adaptation, Data, Head, Machine, Masking, Model, Output, StudyFlags, Tokenizer, section
-from headswap.data.config import LabelledSettings
 from headswap.finetuning.config import AdaptationSettings, HeadSettings
 from headswap.model.shape import ModelSettings
 from headswap.pretraining.config import PretrainTraining
-from headswap.study.config import StudyFinetune, StudySettings
+from headswap.study.config import StudyData, StudyFinetune, StudySettings
 from headswap.tokens.config import TokenizerSettings
 from headswap.training.config import MachineSettings
 
@@ -26,7 +25,7 @@ def study(
     out: Path,
     flags: Annotated[StudyFlags, Output] = StudyFlags(),
     study: Annotated[StudySettings | None, section("Study")] = None,
-    data: Annotated[LabelledSettings | None, Data] = None,
+    data: Annotated[StudyData | None, Data] = None,
     tokenizer: Annotated[TokenizerSettings | None, Tokenizer] = None,
     model: Annotated[ModelSettings | None, Model] = None,
     head: Annotated[HeadSettings | None, Head] = None,
@@ -36,17 +35,22 @@ def study(
     finetune: Annotated[StudyFinetune | None, Finetuning] = None,
     machine: Annotated[MachineSettings | None, Machine] = None,
 ) -> int:
-    """Measure what pre-training gains: arms x budgets x seeds, statistics, report.
+    """Measure what pre-training gains: compare models at several numbers of labels; write a report.
 
-    The same command resumes a study that was stopped. Settings of the two trainings have a prefix:
-    --pretrain.max-minutes 10, --finetune.num-train-epochs 5.
+    The models are called arms, and the numbers of labels budgets. Each arm is trained with several seeds at each budget
+    and scored on the same test set. The report has the scores with intervals, and for each difference whether it is
+    shown by a statistical test.
+
+    The same command resumes a study that was stopped. Settings of pre-training and of fine-tuning have a prefix, as in
+    --pretrain.max-minutes 10 or --finetune.num-train-epochs 5. Settings of the model, the tokenizer, the head and the
+    adaptation have no prefix.
 
     Example: headswap study --corpus reviews.txt --train train.csv --test test.csv --out studies/reviews
 
     Parameters
     ----------
     dataset
-        Named data set that provides corpus, train and test, such as movies.
+        Named data set, such as movies, that has a corpus, a training set and a test set.
     out
         Folder of the study.
     """
@@ -104,7 +108,7 @@ def run_study_verb(out: Path, flags: StudyFlags, sections: dict[str, Any]) -> in
             return 130
         if outcome.failed:
             raise RunError(f"All jobs failed, so there is nothing to report. See {out}/logs.")
-        raise RunError("No job fits into --max-minutes, so there is nothing to report. Raise it.")
+        raise RunError("No job fits into --max-minutes, so there is nothing to report. Raise --max-minutes.")
     results = write_report(read_study(out), out, with_texts=not flags.no_texts).as_json()
     if flags.json:
         left = {"left_out": names, "failed": {done.plan.jobs[id].name: why for id, why in outcome.failed.items()}}

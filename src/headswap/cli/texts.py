@@ -10,8 +10,8 @@ from headswap.core.errors import InputError, SettingError
 from headswap.data.columns import COLUMN_EXTENSIONS
 from headswap.data.documents import read_texts
 from headswap.data.open_text import decode_lines, extension_of, pieces_of
+from headswap.tasks.choose import named_task
 from headswap.tasks.inputs import InputColumns, InputForm
-from headswap.tasks.registry import named_task
 
 
 def inputs_to_read(

@@ -25,15 +25,15 @@ def tokenizer(
     Parameters
     ----------
     corpus
-        Files, folders, globs, a named data set, or - for standard input.
+        Text files, folders, glob patterns, a named data set, or - for standard input.
     out
         File to write, usually tokenizer.json.
     kind
-        Kind of tokenizer: byte-level BPE, unigram, WordPiece, or whole words.
+        Kind of tokenizer: bpe (byte-level BPE), unigram, wordpiece, or word (whole words).
     vocab_size
-        Vocabulary size including special tokens. [default: chosen from the size of the corpus]
+        Vocabulary size including special tokens. [default: depends on the size of the corpus]
     lowercase
-        Lower-case all text.
+        Whether the tokenizer converts all text to lower case.
     """
     from headswap.cli.display import print_json, start_messages
     from headswap.core.errors import SettingError

@@ -5,9 +5,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from headswap.core.settings import Settings
+from headswap.registry import TaskName
 
 DocumentUnit = Literal["auto", "line", "paragraph", "file"]
-TaskName = Literal["classify", "multilabel", "regress", "tag", "span"]
 
 
 class ReadSettings(Settings):
@@ -15,7 +15,7 @@ class ReadSettings(Settings):
 
     documents: DocumentUnit = "auto"
     """How a plain text file is split into documents: line (one document per line), paragraph (separated by blank
-    lines), file (the whole file is one document), or auto (paragraph if at least 10% of the lines are blank, otherwise
+    lines), file (the whole file is one document), or auto (paragraph if at least 10 % of the lines are blank, otherwise
     line)."""
     text_column: str = "text"
     """Name of the column with the texts in .jsonl, .csv, .tsv and .parquet files."""
@@ -28,11 +28,11 @@ class ColumnSettings(Settings):
     """Name of the column with the texts."""
     text_pair_column: str | None = None
     """Name of the column with the second text, if each example is a pair of texts (tasks classify, multilabel and
-    regress). Default: none, each example is one text."""
+    regress). Default: none, each example is a single text."""
     label_column: str = "label"
     """Name of the column with the labels."""
     label_separator: Annotated[str, Field(min_length=1)] = ","
-    """Separator between labels in one string (task multilabel); labels in a JSON list need none."""
+    """Separator of labels that are given as one string (task multilabel). Labels in a JSON list need none."""
     tokens_column: str = "tokens"
     """Name of the column with the words of a sentence, as a list (task tag)."""
     tags_column: str = "tags"
@@ -53,27 +53,37 @@ class LabelledSettings(ColumnSettings):
     """The labelled sets, their task and their columns."""
 
     train: str | None = None
-    """Labelled training set: a file (.jsonl, .csv, .tsv, .parquet, .conll, or plain text with --label-file), or a named
-    data set such as movies."""
+    """Labelled training set: a file (.jsonl, .csv, .tsv, .parquet, .conll, or plain text with its labels in
+    label_file), or a named data set such as movies."""
     validation: str | None = None
-    """Labelled validation set, used to choose the best epoch and to stop early. Default: a stratified 20% of the
-    training set, at most 2,000 examples; nothing is held out if it has fewer than 200."""
+    """Labelled validation set, used to choose the best epoch and to stop early. Default: 20 % of the training set, at
+    most 2,000 examples, drawn with the same share of each label. If the training set has fewer than 200 examples, there
+    is no validation set."""
     test: str | None = None
-    """Labelled test set, evaluated once at the end of training. Default: the test split of a named data
-    set, otherwise none."""
+    """Labelled test set, scored once after training. Default: the test set of a named data set, otherwise none."""
     group_column: str | None = None
-    """Name of a column that names the author, patient or thread of each text (tasks classify, multilabel and regress).
+    """Name of the column with the author, patient or thread of each text (tasks classify, multilabel and regress).
     Texts of one group stay on one side of a split, and a group in two sets counts as overlap. Default: none."""
     task: TaskName | None = None
-    """What the model predicts: classify (one label per text), multilabel (any number of labels per text), regress (a
-    number per text), tag (one tag per word), span (the answer to a question, as part of a context). Default: detected
-    from the training file: tag for .conll files and files with a tokens column, span for files in the format of SQuAD,
-    multilabel if the labels are lists, otherwise classify."""
+    """What the model predicts: classify (one label per text), multilabel (any number of labels per text), regress (one
+    number per text), tag (one tag per word), span (the part of a text that answers a question). Default: tag if the
+    training set is a .conll file or has a tokens column, span if it has the format of SQuAD, multilabel if its labels
+    are lists, otherwise classify."""
     label_file: str | None = None
-    """File with the labels of a plain text training set, one label per line. Default: none."""
+    """File with the labels of a training set that is plain text, one label per line. Default: none."""
     validation_label_file: str | None = None
-    """File with the labels of a plain text validation set, one label per line. Default: none."""
+    """File with the labels of a validation set that is plain text, one label per line. Default: none."""
     test_label_file: str | None = None
-    """File with the labels of a plain text test set, one label per line. Default: none."""
+    """File with the labels of a test set that is plain text, one label per line. Default: none."""
     num_train: Annotated[int, Field(ge=2)] | None = None
-    """Use only this many training examples, a stratified random sample that depends on --seed. Default: all."""
+    """Use only this many training examples: a random sample, drawn with the seed and with the same share of each label.
+    Default: all."""
+
+    @property
+    def files(self) -> dict[str, tuple[str | None, str | None]]:
+        """The source and the label file of each set."""
+        return {
+            "train": (self.train, self.label_file),
+            "validation": (self.validation, self.validation_label_file),
+            "test": (self.test, self.test_label_file),
+        }

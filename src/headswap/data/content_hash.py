@@ -71,11 +71,6 @@ def corpus_hash(sources: Sequence[str], *, labelled: Collection[str] = (), cache
     return hashlib.sha256(json.dumps(list(parts.values())).encode()).hexdigest()
 
 
-def file_hash(path: Path, *, cache_dir: Path | None = None) -> str:
-    """The SHA-256 of a file, remembered until the file changes or is replaced."""
-    return file_hashes([path], cache_dir=cache_dir)[path]
-
-
 def file_hashes(
     paths: Iterable[Path], *, always: Collection[Path] = (), cache_dir: Path | None = None
 ) -> dict[Path, str]:

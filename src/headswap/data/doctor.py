@@ -291,10 +291,11 @@ def _of_overlap(one: Overlap) -> Iterator[Finding]:
             )  # fmt: skip
     elif exact or near:
         is_scored = one.to_set in ("validation", "test")
-        why = "their scores are too high; remove them" if is_scored else "the base is trained on them without labels"
+        remedy = f"scores on {one.to_set} will be too high. Remove these texts from {one.from_set}."
+        why = remedy if is_scored else "the base is trained on them without labels."
         yield Finding(
             "problem" if is_scored else "note", "overlap", one.from_set,
-            f"{exact + near:,} of {counted(one.num_rows, 'text')} also in {one.to_set} ({exact:,} exactly, {near:,} "
-            f"nearly): {why}.",
+            f"{exact + near:,} of {counted(one.num_rows, 'text')} also occur in {one.to_set} ({exact:,} exactly, "
+            f"{near:,} nearly): {why}",
             {"from": one.from_set, "to": one.to_set, "exact_rows": exact, "near_rows": near},
         )  # fmt: skip

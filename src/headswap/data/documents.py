@@ -202,8 +202,8 @@ def _text_documents(lines: Iterator[str], source: str, settings: ReadSettings, l
         if unit not in logged:
             logged.add(unit)
             log_once(
-                f"{source}: reading one document per {unit} ({share:.0%} of the lines are blank; paragraphs are used "
-                f"from {PARAGRAPH_SHARE:.0%}). Override with --documents."
+                f"{source}: each {unit} is one document, because {share:.0%} of the lines are blank (paragraphs are "
+                f"documents from {PARAGRAPH_SHARE:.0%} on). Change it with --documents."
             )
     if unit == "file":
         text = "\n".join(lines)

@@ -31,32 +31,33 @@ class HeadSettings(HeadShape):
     """The new head; pooling may be left open, its default depends on the base."""
 
     pooling: Pooling | None = None  # type: ignore[assignment]
-    """How token vectors become one vector per sequence: last, mean, first, max, mean+max (both, concatenated), or
-    weighted-mean (position-weighted mean: token i has weight i, SGPT's weighted mean). Default: weighted-mean for
-    causal bases, mean for bidirectional ones. Heads that score every token (tag, span) do not use it."""
+    """How the token vectors of a text become one vector: last, mean, first, max, mean+max (both, concatenated), or
+    weighted-mean (token i has weight i, as in SGPT). Default: weighted-mean for causal bases, mean for bidirectional
+    ones. The tasks tag and span do not use it."""
 
 
 class AdaptationSettings(Settings):
     """Which weights of the base are trained, and how fast."""
 
     trainable: str = "all"
-    """Which weights are trained in addition to the new head: all, head (none), top-N (the top N layers, such as top-2),
-    biases, or lora (adapters)."""
+    """Which weights are trained: all, head (only the new head), top-N (the top N layers, such as top-2), biases, or
+    lora (LoRA adapters). The new head is always trained."""
     lora_rank: Count = 8
     """Rank of the LoRA adapters. Only with --trainable lora."""
     lora_alpha: Positive = 16.0
     """The output of LoRA adapters is scaled by alpha / rank. Only with --trainable lora."""
     lora_targets: tuple[LoraTarget, ...] = LORA_TARGETS
-    """Matrices of each layer that get a LoRA adapter. Only with --trainable lora."""
+    """Weight matrices of each layer to which a LoRA adapter is added. Only with --trainable lora."""
     unfreeze: Unfreeze | None = None
-    """at-once trains all layers from the start; gradual trains the head first and unfreezes one more layer per epoch,
-    from the top down. Default: gradual if --trainable all, the base saw at least 3 tokens per parameter, and every
-    layer is unfrozen by half of the run; otherwise at-once."""
+    """at-once trains all layers from the start; gradual trains only the head in the first epoch and unfreezes one more
+    layer per epoch, from the top down. Default: gradual if all weights are trained, the base was pre-trained on at
+    least 3 tokens per parameter, and the run is long enough to train all layers for at least half of it; otherwise
+    at-once."""
     layer_lr_decay: Annotated[float, Field(gt=0, le=1)] | None = None
-    """Learning rate of a layer relative to the layer above it: 0.8 means 20 % lower per layer downwards, 1 means equal
-    rates. Default: 0.8; 1 from scratch."""
+    """Learning rate of a layer divided by that of the layer above it. The top layer has --learning-rate; with 1 all
+    layers have it. Default: 0.8; 1 from scratch."""
     head_lr_factor: Positive | None = None
-    """Learning rate of the new head relative to the top layer. Default: 10; 1 from scratch."""
+    """Learning rate of the new head divided by --learning-rate. Default: 10; 1 from scratch."""
 
     def model_post_init(self, _context: object) -> None:
         """Check `trainable`; top-N contains a number, so a Literal type cannot list its values."""
@@ -97,10 +98,11 @@ class FinetuneTraining(TaskSettings, TrainingSettings):
     """Settings of fine-tuning."""
 
     max_length: Annotated[int, Field(ge=2)] | None = None
-    """Maximum number of tokens per text, including <sos>. Default: the limit of the base. The share of tokens
-    that is cut off is logged."""
+    """Maximum number of tokens per text, including <sos>. Default: the limit of the base. The run logs which share of
+    the tokens is cut off."""
     num_train_epochs: Positive | None = None
-    """Number of passes over the training set. Default: about 3,400 steps, but at least 3 and at most 20 epochs."""
+    """Number of passes over the training set. Default: as many as make about 3,400 steps, but at least 3 and at most
+    20."""
     early_stopping_patience: Steps | None = None
     """Stop after this many epochs without a better validation score. Default: 5 if neither num_train_epochs nor
     max_steps is given, otherwise no early stopping."""
@@ -110,13 +112,14 @@ class StartSettings(ShapeChanges):
     """The base that is fine-tuned, or the shape of a new one."""
 
     base: str | None = None
-    """Bundle or run folder of a base, an installed base (box:NAME), or scratch to train from random weights."""
+    """The base to start from: a run folder of headswap pretrain, a bundle folder, or an installed base (box:NAME);
+    or scratch, to train a new model from random weights."""
     preset: Preset | None = None
-    """Shape of a base from scratch: lab (4 layers of width 200), small (6 of 256), modern (6 of 512), gpt2-small or
-    bert-base. Default: small. Only with --base scratch."""
+    """Shape of the new model with --base scratch: lab (4 layers of width 200), small (6 of width 256), modern (6 of
+    width 512), gpt2-small or bert-base (12 of width 768). Default: small."""
     direction: Direction | None = None
-    """Attention direction of a base from scratch. Default: causal; bidirectional for the tasks tag and span, which need
-    the text after a word. Only with --base scratch."""
+    """Attention direction of the new model with --base scratch. Default: causal; for the tasks tag and span, which need
+    the text after a word, bidirectional."""
     dropout: Share | None = 0.1
     """Dropout on embeddings, attention and residual branches during fine-tuning."""
 

@@ -8,9 +8,9 @@ predictions belong to the task (tasks/).
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
-from headswap.baselines.registry import task_baselines
+from headswap.baselines.scores import task_baselines
 from headswap.batches.labelled_rows import EncodedSet, ExampleBatches
 from headswap.batches.order import steps_per_epoch
 from headswap.bundle.bundle import Bundle
@@ -30,9 +30,8 @@ from headswap.inference.outputs import outputs_of
 from headswap.model.parameter_count import num_parameters
 from headswap.tasks.task import Task
 from headswap.training.checkpoint import Progress, best_folder, load_weights_in_place
-from headswap.training.observer import Observer
 from headswap.training.run_folder import RunFolder
-from headswap.training.runner import Context, Plan, run_steps, run_training
+from headswap.training.runner import Context, HowToRun, Plan, run_steps, run_training
 
 log = logging.getLogger("headswap")
 
@@ -42,10 +41,8 @@ def finetune(
     out: str | Path,
     config: str | Path | None = None,
     sections: Mapping[str, Settings | Mapping | None] | None = None,
-    overwrite: bool = False,
-    resume: bool = False,
-    observer: Observer | None = None,
     with_baselines: bool = True,
+    **how: Unpack[HowToRun],
 ) -> RunFolder:
     """Fine-tune with the settings of a recipe and of the given sections; return the run.
 
@@ -63,9 +60,7 @@ def finetune(
         lambda context: _Finetuning(recipe, context, with_baselines=with_baselines),
         out=out,
         reads=(recipe.model.base, recipe.tokenizer.tokenizer, data.train, data.validation, data.test),
-        overwrite=overwrite,
-        resume=resume,
-        observer=observer,
+        **how,
     )
 
 
@@ -294,7 +289,10 @@ class _Finetuning:
         """Log the share of tokens that is cut off in a set, and the task's notes about it."""
         if len(encoded):
             share = 100 * encoded.truncated_share
-            log.info("%.1f %% of the %s tokens are cut off at %d per %s.", share, role, self.max_length, self.task.noun)
+            log.info(
+                "%.1f %% of the %s tokens are cut off (at most %d tokens per %s are read).",
+                share, role, self.max_length, self.task.noun,
+            )  # fmt: skip
         for note in encoded.notes:
             log.info("%s set: %s.", role.capitalize(), note)
 

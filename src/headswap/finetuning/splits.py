@@ -17,7 +17,7 @@ from headswap.data.named_sets import is_named, named_splits
 from headswap.data.records import Labelled, whole_text
 from headswap.data.stratify import stratified_subset
 from headswap.finetuning.config import FinetuneRecipe
-from headswap.tasks.registry import DEFAULT_TASK, chosen_task
+from headswap.tasks.choose import chosen_task, named_task
 from headswap.tasks.task import Task
 
 log = logging.getLogger("headswap")
@@ -34,7 +34,7 @@ class LabelledSplits:
     validation: Sequence[Any]
     test: Sequence[Any]
     labels: tuple[str, ...]
-    task: Task = DEFAULT_TASK
+    task: Task
 
     def warn_of_overlap(self) -> None:
         """Warn about texts that are in two sets: scores on them are too good."""
@@ -42,9 +42,8 @@ class LabelledSplits:
         known = {role: {whole_text(example) for example in examples} for role, examples in sets.items()}
         for role, other in (("validation", "train"), ("test", "train"), ("test", "validation")):
             if num := sum(whole_text(example) in known[other] for example in sets[role]):
-                log.warning(
-                    "%s also in the %s set, so the scores on them are too good.", counted(num, f"{role} text"), other
-                )
+                texts, verb = counted(num, f"{role} text"), "is" if num == 1 else "are"
+                log.warning("%s %s also in the %s set, so the scores on them are too high.", texts, verb, other)
 
         if any(getattr(example, "group", None) is not None for example in self.train):
             for (_, scored), sentence in shared_group_sentences(sets).items():
@@ -67,17 +66,13 @@ def read_splits(recipe: FinetuneRecipe) -> LabelledSplits:
     """Read and check the labelled sets; all problems are reported in one error."""
     data, seed = recipe.data, recipe.training.seed
     assert data.train is not None
-    files = {
-        "train": (data.train, data.label_file),
-        "validation": (data.validation, data.validation_label_file),
-        "test": (data.test or own_test(data.train), data.test_label_file),
-    }
+    files = data.changed(test=data.test or own_test(data.train)).files
     for role, (source, label_file) in files.items():
         if label_file is not None and source is None:
             raise SettingError(f"{role}_label_file is given, but no {role} set. Pass --{role} too.")
     sets: dict[str, list[Any]] = {role: [] for role in files}
     collected = Collected()
-    task = DEFAULT_TASK
+    task = named_task(None)
     with collected.trying():
         task = chosen_task(data)
     task.check_columns(data)

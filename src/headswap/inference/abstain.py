@@ -9,8 +9,8 @@ import numpy as np
 from headswap.bundle.bundle import Bundle
 from headswap.core.errors import SettingError
 from headswap.metrics.abstention import abstention_point
+from headswap.tasks.choose import task_of
 from headswap.tasks.predictions import LabelPrediction, Prediction
-from headswap.tasks.registry import task_of
 
 
 def check_limit(bundle: Bundle, below: float | None) -> None:

@@ -12,8 +12,8 @@ from headswap.data.config import ColumnSettings, DocumentUnit, ReadSettings
 from headswap.inference.abstain import abstention_metrics, check_limit
 from headswap.inference.language_model import held_out_metrics, scored_bytes
 from headswap.inference.outputs import outputs_of
-from headswap.objectives.registry import make_objective
-from headswap.tasks.registry import task_of
+from headswap.objectives.objective import make_objective
+from headswap.tasks.choose import task_of
 from headswap.tasks.task import with_state
 from headswap.tokens.cache import cached_store
 

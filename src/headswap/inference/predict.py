@@ -8,11 +8,11 @@ import numpy as np
 import torch
 
 from headswap.bundle.bundle import Bundle
-from headswap.core.errors import InputError
+from headswap.core.errors import InputError, counted
 from headswap.inference.abstain import check_limit, with_abstentions
 from headswap.inference.outputs import outputs_of
+from headswap.tasks.choose import task_of
 from headswap.tasks.predictions import Prediction
-from headswap.tasks.registry import task_of
 from headswap.tasks.task import length_of, with_state
 
 log = logging.getLogger("headswap")
@@ -63,6 +63,6 @@ def log_bf16_difference(half: Sequence[np.ndarray], full: Sequence[np.ndarray]) 
     gap = max(float(np.abs(one - other).max(initial=0.0)) for one, other in pairs)
     changed = sum(not np.array_equal(one.argmax(-1), other.argmax(-1)) for one, other in pairs)
     log.info(
-        "On the first %d rows bf16 changes the raw outputs by at most %.2g and the highest output of %d rows.",
-        len(pairs), gap, changed,
+        "bf16 compared with fp32 on the first %s: raw outputs differ by at most %.2g, the highest output in %d.",
+        counted(len(pairs), "sequence"), gap, changed,
     )  # fmt: skip

@@ -1,10 +1,12 @@
 """Heads: modules that map the base's vectors to scores.
 
-Each head is one class and one line in `HEADS`. Its inputs are `hidden_ND` and the batch, without padding, so an output
-does not depend on the other sequences of the batch.
+A new head is a class derived from `TaskHead`, in a file of its own, and one line in `HEADS` (registry.py). Its inputs
+are `hidden_ND` and the batch, without padding, so an output does not depend on the other sequences of the batch.
 
 Shapes: N tokens of a flat batch, D hidden width, B sequences, C classes, V vocabulary, P pooled width.
 """
+
+from typing import ClassVar, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -13,6 +15,21 @@ from torch import Tensor, nn
 from headswap.batches.batch import Batch
 from headswap.model.pooling import pool
 from headswap.model.shape import BaseShape, HeadShape
+
+
+class Use(NamedTuple):
+    """How a model is used, and how Hugging Face names such a model."""
+
+    what: str
+    """What the model is, with its article."""
+    verb: str
+    """The command, and the method of `headswap.Model`."""
+    arguments: str
+    """Arguments of an example command, after the folder."""
+    call: str
+    """The argument of the same call in Python."""
+    pipeline_tag: str
+    architecture: str
 
 
 class LanguageModelHead(nn.Module):
@@ -32,19 +49,42 @@ class LanguageModelHead(nn.Module):
         return embedding_VD if self.weight is None else self.weight
 
 
-class ReadingLayers(nn.Module):
-    """Layers that the task heads share: an optional hidden layer, dropout, and one score per class."""
+class TaskHead(nn.Module):
+    """A head of fine-tuning: an optional hidden layer, dropout, and one score per class."""
 
-    is_per_token = False
+    use: ClassVar[Use]
+    """How a model with this head is used."""
+    is_per_token: ClassVar[bool] = False
     """Whether scores have one row per token, instead of one per sequence."""
+    num_scores: ClassVar[int | None] = None
+    """The number of scores, where it does not depend on the labels."""
 
-    def __init__(self, read_dim: int, head: HeadShape, num_labels: int) -> None:
+    def __init__(self, shape: BaseShape, head: HeadShape, num_labels: int) -> None:
         super().__init__()
+        read_dim = shape.hidden_size * self.num_vectors(head)
         self.dropout = head.head_dropout
         if head.head_hidden == "tanh":
             self.hidden = nn.Linear(read_dim, read_dim)
         self.output = nn.Linear(read_dim, num_labels, bias=head.head_bias)
         self.has_hidden = head.head_hidden == "tanh"
+
+    @classmethod
+    def num_vectors(cls, head: HeadShape) -> int:
+        """How many vectors of the base's width are concatenated into one input of the class layer."""
+        del head
+        return 1
+
+    @classmethod
+    def formula(cls, head: HeadShape) -> str:
+        """The number of parameters, with D for the width of the base and C for the number of classes."""
+        count = cls.num_vectors(head)
+        width = "D" if count == 1 else f"{count}*D"
+        hidden = f"{width}*{width} + {width} + " if head.head_hidden == "tanh" else ""
+        return f"{hidden}C*{width}" + (" + C" if head.head_bias else "")
+
+    def forward(self, hidden_ND: Tensor, batch: Batch) -> Tensor:
+        """The scores, one row per sequence or per token."""
+        raise NotImplementedError
 
     def score(self, read: Tensor) -> Tensor:
         """Logits for vectors of sequences or of tokens."""
@@ -55,25 +95,36 @@ class ReadingLayers(nn.Module):
         return self.output(read)
 
 
-class ClassificationHead(ReadingLayers):
+class ClassificationHead(TaskHead):
     """Pools each sequence into one vector and scores the classes (labels, or the one value of a regression)."""
 
+    use = Use(
+        "a classifier", "predict", "'your text'", '["your text"]',
+        "text-classification", "HeadswapForSequenceClassification",
+    )  # fmt: skip
+
     def __init__(self, shape: BaseShape, head: HeadShape, num_labels: int) -> None:
-        super().__init__(shape.hidden_size * len(head.pooling.split("+")), head, num_labels)
+        super().__init__(shape, head, num_labels)
         self.pooling = head.pooling
+
+    @classmethod
+    def num_vectors(cls, head: HeadShape) -> int:
+        """One per pooling; `mean+max` has two."""
+        return len(head.pooling.split("+"))
 
     def forward(self, hidden_ND: Tensor, batch: Batch) -> Tensor:
         """Logits, B x C."""
         return self.score(pool(hidden_ND, batch.lengths_B, self.pooling))
 
 
-class TokenHead(ReadingLayers):
+class TokenHead(TaskHead):
     """Scores the classes of every token."""
 
+    use = Use(
+        "a tagger", "predict", "'your text'", '["your text"]',
+        "token-classification", "HeadswapForTokenClassification",
+    )  # fmt: skip
     is_per_token = True
-
-    def __init__(self, shape: BaseShape, head: HeadShape, num_labels: int) -> None:
-        super().__init__(shape.hidden_size, head, num_labels)
 
     def forward(self, hidden_ND: Tensor, batch: Batch) -> Tensor:
         """Logits, N x C."""
@@ -81,23 +132,22 @@ class TokenHead(ReadingLayers):
         return self.score(hidden_ND)
 
 
-class SpanHead(TokenHead):
+class SpanHead(TaskHead):
     """Scores start and end of an answer: two distributions over the tokens of each sequence.
 
     The scores are log-probabilities, not logits, so that the windows of one text can be compared: in a window without
     the answer the first token gets the probability.
     """
 
+    use = Use(
+        "a question answerer", "predict", "'a context' --question 'your question'", '[("your question", "a context")]',
+        "question-answering", "HeadswapForQuestionAnswering",
+    )  # fmt: skip
+    is_per_token = True
+    num_scores = 2
+
     def forward(self, hidden_ND: Tensor, batch: Batch) -> Tensor:
         """Log-probabilities, N x 2; the probabilities of each column sum to one over a sequence."""
         logits_N2 = self.score(hidden_ND)
         logits_N2 = logits_N2 if logits_N2.dtype.itemsize >= 4 else logits_N2.float()
         return torch.cat([part.log_softmax(0) for part in logits_N2.split(list(batch.lengths))])
-
-
-TaskHead = ClassificationHead | TokenHead | SpanHead
-HEADS: dict[str, type[ClassificationHead] | type[TokenHead]] = {
-    "classify": ClassificationHead,
-    "tag": TokenHead,
-    "span": SpanHead,
-}

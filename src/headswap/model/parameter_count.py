@@ -16,6 +16,7 @@ from headswap.core.errors import RunError
 from headswap.model.base import Base
 from headswap.model.shape import BaseShape, LoraShape
 from headswap.model.text_model import ModelShape, TextModel, build_empty
+from headswap.registry import HEADS
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +105,7 @@ def _head_formula(base: BaseShape, head: ModelShape) -> str:
     if head.head == "lm":
         weight, bias = "0" if base.tied_head else "V*D", "V" if base.lm_head_bias else ""
         return f"{weight} + {bias}" if bias and weight != "0" else bias or weight
-    pooled = "2*D" if head.head == "classify" and "+" in head.classifier.pooling else "D"
-    hidden = f"{pooled}*{pooled} + {pooled} + " if head.classifier.head_hidden == "tanh" else ""
-    return f"{hidden}C*{pooled}" + (" + C" if head.classifier.head_bias else "")
+    return HEADS.load(head.head).formula(head.classifier)
 
 
 def _part_of(tensor: str) -> str:

@@ -19,8 +19,6 @@ Preset = Literal["lab", "small", "modern", "gpt2-small", "bert-base"]
 Direction = Literal["causal", "bidirectional"]
 Pooling = Literal["last", "mean", "first", "max", "mean+max", "weighted-mean"]
 FORMER_POOLINGS: dict[str, Pooling] = {"later": "weighted-mean"}
-HeadKind = Literal["lm", "classify", "tag", "span"]
-HeadName = Literal["none", "lm", "classify", "tag", "span"]
 
 Count = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(ge=0, lt=1)]
@@ -72,13 +70,12 @@ class HeadShape(Settings):
     """How a head uses the base's vectors."""
 
     pooling: Pooling = "mean"
-    """How token vectors become one vector per sequence: last, mean, first, max, mean+max (both, concatenated), or
-    weighted-mean (position-weighted mean: token i has weight i, SGPT's weighted mean). Heads that score every token
-    (tag, span) do not use it."""
+    """How the token vectors of a text become one vector: last, mean, first, max, mean+max (both, concatenated), or
+    weighted-mean (token i has weight i, as in SGPT). The heads tag and span do not use it."""
     head_hidden: Literal["none", "tanh"] = "none"
-    """Hidden layer before the class layer: none, or a square layer with tanh (BERT's pooler)."""
+    """Hidden layer between text vector and class layer: none, or tanh (a square layer with tanh, as in BERT)."""
     head_bias: bool = True
-    """Whether the class layer has a bias (GPT-2's classification head has none)."""
+    """Whether the class layer has a bias."""
     head_dropout: Share = 0.1
     """Dropout on the input of the class layer."""
 
@@ -139,32 +136,32 @@ class ShapeChanges(Settings):
     """Values of a base that differ from its preset."""
 
     hidden_size: Count | None = None
-    """Width of the base."""
+    """Width of the base. Default: that of the preset."""
     num_hidden_layers: Count | None = None
-    """Number of layers."""
+    """Number of layers. Default: that of the preset."""
     num_attention_heads: Count | None = None
-    """Number of attention heads per layer."""
+    """Number of attention heads per layer. Default: that of the preset."""
     intermediate_size: Count | None = None
-    """Width of the feed-forward layers."""
+    """Width of the feed-forward layers. Default: that of the preset."""
     positions: Positions | None = None
-    """Position encoding: sinusoidal, learned or rotary."""
+    """Position encoding: sinusoidal, learned or rotary. Default: that of the preset."""
     norm: Norm | None = None
-    """Layer norm before (pre) or after (post) each block."""
+    """Layer norm before (pre) or after (post) each block. Default: as in the preset."""
     final_norm: bool | None = None
-    """A layer norm after the last layer."""
+    """Whether there is a layer norm after the last layer. Default: as in the preset."""
     activation: Activation | None = None
-    """Activation of the feed-forward layers."""
+    """Activation of the feed-forward layers. Default: that of the preset."""
     embedding_norm: bool | None = None
-    """A layer norm on the embeddings."""
+    """Whether there is a layer norm on the embeddings. Default: as in the preset."""
     type_vocab_size: Annotated[int, Field(ge=0)] | None = None
-    """Number of segment embeddings."""
+    """Number of segment embeddings. Default: that of the preset."""
     tied_head: bool | None = None
-    """Whether the language modelling head shares the embedding's weights."""
+    """Whether the language modelling head shares the weights of the embedding. Default: as in the preset."""
     dropout: Share | None = None
-    """Dropout on embeddings, residual branches and attention. Default: the preset's value; for small and modern 0, or
-    with the causal objective 0.1 above 4 epochs and 0.2 above 10 epochs."""
+    """Dropout on embeddings, residual branches and attention. Default: that of the preset. For small and modern it is
+    0, but with the causal objective 0.1 in runs of more than 4 epochs and 0.2 in runs of more than 10."""
     attention_dropout: Share | None = None
-    """Dropout on attention weights, if it differs from --dropout (0 in the presets small and modern)."""
+    """Dropout on attention weights. Default: 0 in the presets small and modern, otherwise as --dropout."""
 
     def laid_over(self, preset: Preset, *, vocab_size: int, max_length: int | None) -> BaseShape:
         """The full shape for a vocabulary; `max_length` replaces the preset's number of positions."""
@@ -179,7 +176,8 @@ class ModelSettings(ShapeChanges):
     """A preset and the values that differ from it."""
 
     preset: Preset = DEFAULT_PRESET
-    """Shape of a new base: lab (4 layers of 200), small (6 of 256), modern (6 of 512), gpt2-small, bert-base."""
+    """Shape of the new base: lab (4 layers of width 200), small (6 of width 256), modern (6 of width 512), gpt2-small
+    or bert-base (12 of width 768)."""
 
     def shape(self, *, vocab_size: int, max_length: int | None = None) -> BaseShape:
         """The full shape for a vocabulary; `max_length` replaces the preset's number of positions."""

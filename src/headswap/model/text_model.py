@@ -16,10 +16,11 @@ from headswap.core.errors import SettingError
 from headswap.core.settings import Settings
 from headswap.model.attention import SequenceLayout
 from headswap.model.base import Base
-from headswap.model.heads import HEADS, ClassificationHead, LanguageModelHead, TaskHead
+from headswap.model.heads import ClassificationHead, LanguageModelHead, TaskHead
 from headswap.model.initialize import initialize
 from headswap.model.lora import LoraLinear, add_adapters, is_adapter
-from headswap.model.shape import BaseShape, Direction, HeadKind, HeadShape, LoraShape
+from headswap.model.shape import BaseShape, Direction, HeadShape, LoraShape
+from headswap.registry import HEADS, HeadKind
 
 PAIR_HEAD = HeadShape(pooling="first", head_hidden="tanh", head_dropout=0.0)
 """As in BERT: a square layer with tanh on the first token's vector."""
@@ -53,7 +54,7 @@ class TextModel(nn.Module):
             self.head = LanguageModelHead(shape.base)
         else:
             assert shape.num_labels is not None
-            self.head = HEADS[shape.head](shape.base, shape.classifier, shape.num_labels)
+            self.head = HEADS.load(shape.head)(shape.base, shape.classifier, shape.num_labels)
         self.pair_head = ClassificationHead(shape.base, PAIR_HEAD, 2) if shape.pair_head else None
 
     @property

@@ -1,30 +1,27 @@
 """The causal objective: predicting the next token."""
 
-from collections.abc import Mapping
-
 import numpy as np
-from torch import Tensor
 
 from headswap.batches.batch import Batch, joined_batch
+from headswap.batches.config import MaskingSettings
 from headswap.batches.windows import Layout, Pieces, Rows
 from headswap.core.random_streams import Draws
 from headswap.model.shape import Direction
-from headswap.model.text_model import TextModel
-from headswap.objectives.objective import ScoreSums, token_loss_sum
+from headswap.objectives.objective import TokenObjective
 from headswap.tokens.store import TokenStore
 from headswap.tokens.tokenizer import Tokenizer
 
 
-class CausalObjective:
+class CausalObjective(TokenObjective):
     """Predicts each token from the tokens before it. Needs any text; the base can generate text."""
 
     direction: Direction = "causal"
-    losses: tuple[str, ...] = ("loss",)
     sides: tuple[str, ...] = ()
-    num_segments = 0
     is_likelihood = True
+    masks_tokens = False
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: Tokenizer, masking: MaskingSettings) -> None:
+        del masking  # no token is masked
         self.tokenizer = tokenizer
 
     def rows(self, store: TokenStore, documents: np.ndarray, *, max_length: int, layout: Layout) -> Rows:
@@ -42,11 +39,3 @@ class CausalObjective:
             target_value=pieces.next_ids,
             documents=pieces.documents,
         )
-
-    def loss_sum(self, model: TextModel, batch: Batch) -> Tensor:
-        """Cross entropy summed over all next tokens."""
-        return token_loss_sum(model, model.hidden(batch), batch)
-
-    def score_sums(self, model: TextModel, batch: Batch) -> Mapping[str, ScoreSums]:
-        """The summed loss and its number of targets."""
-        return {"loss": ScoreSums(self.loss_sum(model, batch).item(), batch.num_targets)}

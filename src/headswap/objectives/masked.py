@@ -5,10 +5,7 @@ Only the vectors of the masked tokens are projected to the vocabulary. batches/m
 Shapes: N tokens, T targets, B sequences, D hidden width.
 """
 
-from collections.abc import Mapping
-
 import numpy as np
-from torch import Tensor
 
 from headswap.batches.batch import Batch, joined_batch
 from headswap.batches.config import MaskingSettings
@@ -16,19 +13,17 @@ from headswap.batches.masking import CorpusTokens, Masker
 from headswap.batches.windows import Layout, Pieces, Rows
 from headswap.core.random_streams import Draws
 from headswap.model.shape import Direction
-from headswap.model.text_model import TextModel
-from headswap.objectives.objective import ScoreSums, token_loss_sum
+from headswap.objectives.objective import TokenObjective
 from headswap.tokens.store import TokenStore
 from headswap.tokens.tokenizer import Tokenizer
 
 
-class MaskedObjective:
+class MaskedObjective(TokenObjective):
     """Predicts masked tokens from both sides. Needs any text, and more of it than `causal`; the base can fill masks."""
 
     direction: Direction = "bidirectional"
-    losses: tuple[str, ...] = ("loss",)
-    num_segments = 0
     is_likelihood = False
+    masks_tokens = True
 
     def __init__(self, tokenizer: Tokenizer, masking: MaskingSettings) -> None:
         self.tokenizer, self.mask = tokenizer, Masker(tokenizer, masking)
@@ -60,11 +55,3 @@ class MaskedObjective:
             target_value=masked.target_value,
             documents=pieces.documents,
         )
-
-    def loss_sum(self, model: TextModel, batch: Batch) -> Tensor:
-        """Cross entropy summed over the masked tokens."""
-        return token_loss_sum(model, model.hidden(batch), batch)
-
-    def score_sums(self, model: TextModel, batch: Batch) -> Mapping[str, ScoreSums]:
-        """The summed loss and its number of targets."""
-        return {"loss": ScoreSums(self.loss_sum(model, batch).item(), batch.num_targets)}

@@ -2,7 +2,8 @@
 
 An objective makes a `Batch` and returns the *sum* of its losses over the batch's targets; the training loop divides by
 the step's number of targets over all micro-batches and processes. It also decides the attention direction and the head.
-registry.py lists the objectives of pre-training, supervised.py those of fine-tuning.
+A new objective of pre-training is a class in a file of its own and one line in `OBJECTIVES` (registry.py). The
+objectives of fine-tuning are in supervised.py.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,13 +14,16 @@ import numpy as np
 from torch import Tensor
 
 from headswap.batches.batch import Batch
+from headswap.batches.config import MaskingSettings
 from headswap.batches.windows import Layout
 from headswap.core.random_streams import Draws
 from headswap.kernels.chunked_loss import linear_cross_entropy_sum
 from headswap.model.heads import LanguageModelHead
 from headswap.model.shape import Direction
 from headswap.model.text_model import TextModel
+from headswap.registry import OBJECTIVES
 from headswap.tokens.store import TokenStore
+from headswap.tokens.tokenizer import Tokenizer
 
 
 class Objective(Protocol):
@@ -64,6 +68,10 @@ class PretrainingObjective(Objective, Protocol):
     """Number of segment embeddings that it needs."""
     is_likelihood: bool
     """Whether every token is predicted exactly once, so that the loss gives bits per byte."""
+    masks_tokens: bool
+    """Whether it reads the settings of masking and needs a tokenizer with `<mask>` and `<sep>`."""
+
+    def __init__(self, tokenizer: Tokenizer, masking: MaskingSettings) -> None: ...
 
     def rows(self, store: TokenStore, documents: np.ndarray, *, max_length: int, layout: Layout) -> RowSource:
         """The rows of some documents."""
@@ -73,6 +81,26 @@ class PretrainingObjective(Objective, Protocol):
 
     def score_sums(self, model: TextModel, batch: Batch) -> Mapping[str, ScoreSums]:
         """The scores reported on held-out text, by name."""
+
+
+class TokenObjective:
+    """What the objectives with one loss per predicted token share."""
+
+    losses: tuple[str, ...] = ("loss",)
+    num_segments = 0
+
+    def loss_sum(self, model: TextModel, batch: Batch) -> Tensor:
+        """Cross entropy summed over the tokens that have a target."""
+        return token_loss_sum(model, model.hidden(batch), batch)
+
+    def score_sums(self, model: TextModel, batch: Batch) -> Mapping[str, ScoreSums]:
+        """The summed loss and its number of targets."""
+        return {"loss": ScoreSums(self.loss_sum(model, batch).item(), batch.num_targets)}
+
+
+def make_objective(name: str, tokenizer: Tokenizer, masking: MaskingSettings) -> PretrainingObjective:
+    """The pre-training objective of this name."""
+    return OBJECTIVES.load(name)(tokenizer, masking)
 
 
 def token_loss_sum(model: TextModel, hidden_ND: Tensor, batch: Batch) -> Tensor:

@@ -4,6 +4,7 @@ Shapes: N tokens, T targets, B sequences, D hidden width.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -24,14 +25,16 @@ from headswap.tokens.tokenizer import Tokenizer
 
 
 class PairObjective(MaskedObjective):
-    """Predicts masked tokens, and whether two segments are consecutive. Needs documents of several sentences."""
+    """Predicts masked tokens and one label per pair of segments. Needs documents of several sentences."""
 
     num_segments = 2
+    kind: ClassVar[PairKind]
+    name: ClassVar[str]
+    """How its loss and its accuracy are named."""
 
-    def __init__(self, tokenizer: Tokenizer, masking: MaskingSettings, *, kind: PairKind) -> None:
+    def __init__(self, tokenizer: Tokenizer, masking: MaskingSettings) -> None:
         super().__init__(tokenizer, masking)
         assert tokenizer.sep_id is not None
-        self.kind, self.name = kind, "nsp" if kind == "next" else "sop"
         self.losses = ("loss", f"{self.name}_loss")
         self.sides = (*self.sides, "sentence_starts")
 
@@ -88,6 +91,18 @@ class PairObjective(MaskedObjective):
         logits_B2 = logits_B2 if logits_B2.dtype.itemsize >= 4 else logits_B2.float()
         sequences = slice(len(batch.pair_target_B))  # empty if a process has no rows in this step
         return F.cross_entropy(logits_B2[sequences], batch.pair_target_B, reduction="sum"), logits_B2
+
+
+class NextSentenceObjective(PairObjective):
+    """The label is whether the second segment follows the first."""
+
+    kind, name = "next", "nsp"
+
+
+class SentenceOrderObjective(PairObjective):
+    """The label is whether the two segments are in their original order."""
+
+    kind, name = "order", "sop"
 
 
 def _with_position(segment: Segment) -> tuple[np.ndarray, int, int, np.ndarray | None]:

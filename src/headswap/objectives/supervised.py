@@ -1,4 +1,4 @@
-"""Objectives with labels, for fine-tuning: one line per task in `SUPERVISED`.
+"""Objectives with labels, for fine-tuning; a task makes its own.
 
 Each returns the *sum* of its losses over the batch's targets, like the objectives of pre-training. Class weights
 average to one over the training set, so the sum of weighted losses is still divided by the number of targets.
@@ -90,12 +90,3 @@ def wide(logits: Tensor) -> Tensor:
 def like_logits(logits: Tensor, weights: Tensor | None) -> Tensor | None:
     """The weights with the device and dtype of the logits; the caller keeps them, so they are copied once."""
     return None if weights is None else weights.to(logits)
-
-
-SUPERVISED: dict[str, type] = {
-    "classify": ClassificationObjective,
-    "multilabel": MultiLabelObjective,
-    "regress": RegressionObjective,
-    "tag": ClassificationObjective,
-    "span": SpanObjective,
-}

@@ -8,10 +8,9 @@ from headswap.batches.config import MaskingSettings
 from headswap.core.settings import Recipe, Settings, check_exclusive
 from headswap.data.config import ReadSettings
 from headswap.model.shape import ModelSettings, Share
+from headswap.registry import ObjectiveName
 from headswap.tokens.config import TokenizerSettings
 from headswap.training.config import MachineSettings, Positive, Steps, TrainingSettings
-
-ObjectiveName = Literal["causal", "masked", "masked+nsp", "masked+sop"]
 
 
 class PretrainTraining(TrainingSettings):
@@ -20,14 +19,15 @@ class PretrainTraining(TrainingSettings):
     exclusive = ("max_steps", "num_train_epochs", "max_tokens", "max_minutes")
 
     objective: ObjectiveName = "causal"
-    """Pre-training objective. causal: predict the next token. masked: predict masked tokens from both sides.
-    masked+nsp: also predict whether the second segment follows the first (next sentence prediction). masked+sop: also
-    predict whether the two segments are in their original order (sentence order prediction)."""
+    """Pre-training objective. causal: predict the next token. masked: predict masked tokens from the text on both
+    sides. masked+nsp: masked, and predict whether the second of two segments follows the first in its document (next
+    sentence prediction). masked+sop: masked, and predict whether two neighbouring segments are in their original order
+    (sentence order prediction)."""
     layout: Literal["packed", "documents"] = "packed"
-    """How documents become rows: packed concatenates them and cuts windows of equal length; documents puts one document
-    in each row and truncates it at max_length, as in the lab."""
+    """How documents become sequences: packed concatenates the documents and cuts the result into windows of equal
+    length; documents makes one sequence per document and truncates it at max_length."""
     max_length: Annotated[int, Field(ge=2)] | None = None
-    """Maximum number of tokens per row. Default: the limit of the preset."""
+    """Maximum number of tokens per sequence. Default: the limit of the preset."""
     num_train_epochs: Positive | None = None
     """Number of passes over the corpus. Default: 1 if no other limit is given."""
     max_tokens: Steps | None = None
@@ -35,17 +35,22 @@ class PretrainTraining(TrainingSettings):
     max_minutes: Positive | None = None
     """Stop after about this many minutes. A short speed test before training converts them to a number of steps."""
     batch_size: Steps = 32
-    """Rows per optimizer step, summed over all micro-batches and processes."""
+    """Sequences of up to max_length tokens per optimizer step, summed over all micro-batches and processes."""
     lr_scheduler_type: Literal["linear", "cosine", "constant"] = "cosine"
     """Schedule after warm-up: linear or cosine decay to 0, or constant."""
     weight_decay: Annotated[float, Field(ge=0)] = 0.05
     """Weight decay of AdamW. Biases and norms are not decayed."""
     adam_beta2: Share = 0.98
-    """beta2 of AdamW: decay rate of the mean of the squared gradient."""
+    """beta2 of AdamW: decay rate of the running mean of the squared gradient."""
     held_out_fraction: Annotated[float, Field(ge=0, le=0.5)] = 0.01
-    """Fraction of the documents that is held out to compute the held-out loss; at most about 50,000 tokens."""
+    """Fraction of the documents that is not trained on, to compute the held-out loss; at most about 50,000 tokens."""
     eval_steps: Steps | None = None
-    """Compute the held-out loss and sample a text every N steps. Default: ten times per run."""
+    """Compute the held-out loss every N steps; a causal base also generates a short sample. Default: ten times per
+    run."""
+    learning_rate: Positive | None = None
+    """Peak learning rate. Default: depends on the width of the base."""
+    seed: Annotated[int, Field(ge=0)] = 42
+    """Seed of initialisation, data order, masking and dropout."""
 
     def check(self) -> None:
         """Check that at most one limit is given; a saved recipe may have max_steps beside max_minutes."""
@@ -78,14 +83,19 @@ class AdaptStart(Settings):
     base: str | None = None
     """Bundle or run folder of a pre-trained base, or an installed base (box:NAME)."""
     reference: str | None = None
-    """Corpus of the old domain. The loss on it is reported before and after, to show how much the base forgets."""
+    """Text like that on which the base was pre-trained. The loss on it before and after the run is reported; it shows
+    how much the base forgets."""
 
 
 class AdaptTraining(PretrainTraining):
     """Settings of continued pre-training."""
 
     objective: ObjectiveName | None = None  # type: ignore[assignment]
-    """Default: the objective of the base. Another objective is an error."""
+    """The objective of the base, which is also the default. Another objective is an error."""
+    max_length: Annotated[int, Field(ge=2)] | None = None
+    """Maximum number of tokens per sequence. Default: the limit of the base."""
+    learning_rate: Positive | None = None
+    """Peak learning rate. Default: half of the default for a new base of this width."""
 
 
 class AdaptRecipe(Recipe):

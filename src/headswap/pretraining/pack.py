@@ -29,7 +29,7 @@ from headswap.core.settings import load_recipe, read_toml
 from headswap.inference.evaluate import score_language_model
 from headswap.inference.language_model import held_out_metrics, scored_bytes
 from headswap.model.parameter_count import count_parameters
-from headswap.objectives.registry import make_objective
+from headswap.objectives.objective import make_objective
 from headswap.pretraining.config import PretrainRecipe
 from headswap.pretraining.corpus import split_documents
 from headswap.tokens.cache import cached_store

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -35,9 +35,8 @@ from headswap.tokens.cache import cached_store
 from headswap.tokens.store import TokenStore
 from headswap.training.checkpoint import Progress
 from headswap.training.compile import compile_layers, pays_off
-from headswap.training.observer import Observer
 from headswap.training.run_folder import RunFolder
-from headswap.training.runner import Context, Plan, run_steps, run_training
+from headswap.training.runner import Context, HowToRun, Plan, run_steps, run_training
 
 log = logging.getLogger("headswap")
 SAMPLE_TOKENS = 40
@@ -50,16 +49,14 @@ def pretrain(
     out: str | Path,
     config: str | Path | None = None,
     sections: Mapping[str, Settings | Mapping | None] | None = None,
-    overwrite: bool = False,
-    resume: bool = False,
-    observer: Observer | None = None,
+    **how: Unpack[HowToRun],
 ) -> RunFolder:
     """Pre-train a base with the settings of a recipe and of the given sections; return its run."""
     recipe = load_recipe(PretrainRecipe, Path(config) if config else None, sections)
     recipe.model.shape(
         vocab_size=1, max_length=recipe.training.max_length
     )  # an invalid shape is an error before any work
-    return _run(recipe, [recipe.tokenizer.tokenizer], new_base, out, overwrite, resume, observer)
+    return _run(recipe, [recipe.tokenizer.tokenizer], new_base, out, how)
 
 
 def adapt(
@@ -67,16 +64,14 @@ def adapt(
     out: str | Path,
     config: str | Path | None = None,
     sections: Mapping[str, Settings | Mapping | None] | None = None,
-    overwrite: bool = False,
-    resume: bool = False,
-    observer: Observer | None = None,
+    **how: Unpack[HowToRun],
 ) -> RunFolder:
     """Continue the pre-training of a base on a new corpus; return its run."""
     recipe = load_recipe(AdaptRecipe, Path(config) if config else None, sections)
     if recipe.model.base is None:
         raise SettingError("No base is given. Name the bundle or run folder of a pre-trained base.")
     reads = [recipe.model.base, recipe.model.reference]
-    return _run(recipe, reads, existing_base, out, overwrite, resume, observer)
+    return _run(recipe, reads, existing_base, out, how)
 
 
 def _run(
@@ -84,9 +79,7 @@ def _run(
     also_reads: Sequence[str | None],
     start: MakeStart,
     out: str | Path,
-    overwrite: bool,
-    resume: bool,
-    observer: Observer | None,
+    how: HowToRun,
 ) -> RunFolder:
     recipe.training.check()
     if not recipe.corpus.corpus:
@@ -98,9 +91,7 @@ def _run(
         lambda context: _Pretraining(recipe, start, context),
         out=out,
         reads=(*recipe.corpus.corpus, *also_reads),
-        overwrite=overwrite,
-        resume=resume,
-        observer=observer,
+        **how,
     )
 
 
@@ -270,13 +261,13 @@ class _Pretraining:
         held_out = f", {len(self.parts.held_out.documents):,} held out" if self.parts.held_out else ""
         cut = f", {rows.num_truncated:,} tokens cut off" if rows.num_truncated else ""
         log.info(
-            "Corpus: %s%s; %s tokens (with special tokens) in %s rows of at most %d tokens%s; vocabulary of %s tokens.",
+            "Corpus: %s%s; %s tokens (with special tokens) in %s sequences of at most %d%s; vocabulary of %s tokens.",
             counted(len(rows.documents), "training document"), held_out, f"{rows.num_tokens:,}", f"{len(rows):,}",
             self.parts.max_length, cut, f"{shape.vocab_size:,}",
         )  # fmt: skip
         log.info(
             "Pre-training %s of width %d (%s) for %s, batch size %d, on %s. "
-            "Losses to compare with: ln(vocabulary size) = %.3f, unigram entropy = %.3f.",
+            "For comparison: a uniform distribution has a loss of %.3f, token frequencies (unigram entropy) of %.3f.",
             counted(shape.num_hidden_layers, "layer"), shape.hidden_size, self.start.objective_name,
             counted(self.total_steps, "step"), training.batch_size, self.machine.describe(), *self.references.values(),
         )  # fmt: skip
@@ -284,7 +275,7 @@ class _Pretraining:
             log.info("%s tokens are not used: a chunk of a single sentence forms no pair.", f"{rows.num_left_out:,}")
         draws = Draws(training.seed, "mask", 0)
         for line in shown_inputs(self.objective.make_batch(rows.pieces_of([0], draws), draws), self.tokenizer):
-            log.info("Example row with its targets: %s", line)
+            log.info("Example sequence with its targets: %s", line)
         if self.processes.is_first:
             size = num_parameters(self.bundle.model)
             log_findings(corpus_findings(self.store, self.tokenizer, num_parameters=size), log)

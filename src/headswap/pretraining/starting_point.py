@@ -11,9 +11,9 @@ from headswap.bundle.bundle import Bundle
 from headswap.core.errors import InputError, SettingError
 from headswap.model.swap import checksum
 from headswap.model.text_model import ModelShape, TextModel, build_model
-from headswap.objectives.objective import PretrainingObjective
-from headswap.objectives.registry import make_objective
+from headswap.objectives.objective import PretrainingObjective, make_objective
 from headswap.pretraining.config import AdaptRecipe, PretrainRecipe
+from headswap.registry import OBJECTIVES
 from headswap.tokens.cache import cached_store, cached_tokenizer
 from headswap.tokens.config import check_untrained
 from headswap.tokens.store import TokenStore, is_store
@@ -61,16 +61,17 @@ def with_dropout(model: TextModel, dropout: float | None, *, seed: int) -> TextM
 def new_base(recipe: PretrainRecipe, sources: Sequence[str]) -> StartingPoint:
     """A base of a preset's shape for the vocabulary of the corpus."""
     name, masking = recipe.training.objective, recipe.masking
-    if name == "causal" and (given := masking.not_default(MaskingSettings.model_fields)):
+    kind = OBJECTIVES.load(name)
+    if not kind.masks_tokens and (given := masking.not_default(MaskingSettings.model_fields)):
         raise SettingError(
-            f"{', '.join(given)}: no effect with the causal objective, which masks no tokens. Use --objective masked."
+            f"{', '.join(given)}: no effect with the {name} objective, which masks no tokens. Use --objective masked."
         )
-    if "+" in name and recipe.training.layout == "documents":
+    if kind.num_segments and recipe.training.layout == "documents":
         raise SettingError(
             f"--layout documents cannot be used with --objective {name}, whose rows are pairs of segments. Remove it."
         )
     found = _tokenizer(recipe, sources)
-    tokenizer = found if name == "causal" else found.with_mask_and_sep()
+    tokenizer = found.with_mask_and_sep() if kind.masks_tokens else found
     objective = make_objective(name, tokenizer, masking)
     store = cached_store(sources, recipe.corpus, found, side=objective.sides)
     shape = recipe.model.shape(vocab_size=tokenizer.vocab_size, max_length=recipe.training.max_length)

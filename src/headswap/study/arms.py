@@ -16,9 +16,10 @@ from headswap.core.manifest import MANIFEST, manifest_problems
 from headswap.core.settings import Recipe, load_recipe, read_toml
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.pretraining.config import PretrainRecipe
+from headswap.registry import CLASSIFY_BASELINES
 from headswap.study.config import StudyRecipe
 
-BASELINES = ("majority", "tfidf")
+BASELINES = tuple(CLASSIFY_BASELINES)
 SCRATCH, BOX = "scratch", "box"
 Sections = dict[str, dict[str, Any]]
 
@@ -37,8 +38,7 @@ class Arm:
 
 
 NAMED: dict[str, tuple[str, Mapping[str, Any], Mapping[str, Any]]] = {
-    "majority": ("baseline", {}, {}),
-    "tfidf": ("baseline", {}, {}),
+    **dict.fromkeys(BASELINES, ("baseline", {}, {})),
     "scratch": (SCRATCH, {}, {}),
     "pretrained": ("base", {}, {}),
     "frozen": ("base", {}, {"trainable": "head"}),
@@ -50,8 +50,7 @@ NAMED: dict[str, tuple[str, Mapping[str, Any], Mapping[str, Any]]] = {
 }
 """Where an arm starts, and its changes to pre-training and to fine-tuning."""
 MEANING = {
-    "majority": "always the most frequent label",
-    "tfidf": "TF-IDF of word 1-2-grams, logistic regression",
+    **{name: CLASSIFY_BASELINES.load(name).meaning for name in BASELINES},
     "scratch": "random weights, all trained on the labels",
     "pretrained": "the pre-trained base, all weights fine-tuned",
     "frozen": "the pre-trained base, only the head fine-tuned",

@@ -4,7 +4,6 @@ import logging
 
 import numpy as np
 
-from headswap.baselines.classify import PROBABILITIES
 from headswap.core.errors import HeadswapError
 from headswap.core.files import read_json
 from headswap.core.settings import load_recipe
@@ -12,6 +11,7 @@ from headswap.data.records import pair_as_text
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.finetuning.prediction_file import Predictions
 from headswap.finetuning.splits import LabelledSplits, read_splits
+from headswap.registry import CLASSIFY_BASELINES
 from headswap.study.runs import ScoredRun, StudyRuns
 
 log = logging.getLogger("headswap")
@@ -35,10 +35,10 @@ def add_baselines(study: StudyRuns) -> StudyRuns:
             continue
         parts = ([*splits.train, *splits.validation], splits.test)
         train, test = ([pair_as_text(example) for example in part] for part in parts)
-        for name, score in PROBABILITIES.items():
+        for name in CLASSIFY_BASELINES:
             key = name, frozenset((example.source, example.line) for example in train)
             if key not in known:
-                known[key], _ = score(train, test, splits.labels, study.metric)
+                known[key], _ = CLASSIFY_BASELINES.load(name).fit(train, test, splits.labels, study.metric)
             predictions = Predictions(
                 known[key], run.predictions.targets, splits.labels, run.predictions.text_ids,
                 run.predictions.group_ids,
@@ -49,7 +49,7 @@ def add_baselines(study: StudyRuns) -> StudyRuns:
                 )
             )
     study.runs += found
-    study.arms = [*(name for name in PROBABILITIES if any(run.arm == name for run in found)), *study.arms]
+    study.arms = [*(name for name in CLASSIFY_BASELINES if any(run.arm == name for run in found)), *study.arms]
     return study
 
 

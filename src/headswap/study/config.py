@@ -6,7 +6,7 @@ from pydantic import Field, field_validator
 
 from headswap.batches.config import MaskingSettings
 from headswap.core.settings import Recipe, Settings
-from headswap.data.config import DocumentUnit, LabelledSettings
+from headswap.data.config import DocumentUnit, LabelledSettings, TaskName
 from headswap.finetuning.config import AdaptationSettings, FinetuneTraining, HeadSettings, StartSettings
 from headswap.model.shape import ModelSettings, Share
 from headswap.pretraining.config import PretrainTraining
@@ -22,30 +22,40 @@ class StudySettings(Settings):
     """What is compared, and how often it is run."""
 
     corpus: tuple[str, ...] = ()
-    """Unlabelled text for pre-training: files, folders, globs, a token store or named data sets."""
+    """Unlabelled text for pre-training: files, folders, glob patterns, a token store or named data sets."""
     documents: DocumentUnit = "auto"
-    """Unit of one corpus document in a plain text file: a line, a paragraph, the whole file, or auto."""
+    """How a plain text file of the corpus is split into documents: line (one document per line), paragraph (separated
+    by blank lines), file (the whole file is one document), or auto (paragraph if at least 10 % of the lines are blank,
+    otherwise line)."""
     corpus_text_column: str = "text"
-    """Name of the corpus column with the text."""
+    """Name of the column with the texts, for a corpus of .jsonl, .csv, .tsv or .parquet files."""
     arms: tuple[str, ...] = ("majority", "tfidf", "scratch", "pretrained")
-    """Models to compare: a name (also frozen, lora, gradual, masked, masked+nsp, box), an installed base (box:NAME),
-    a bundle folder, or a recipe."""
+    """Arms: the models to compare. majority (the most frequent label), tfidf (TF-IDF + logistic regression), scratch
+    (random weights), pretrained (the base, all weights fine-tuned), frozen (only its head), lora (LoRA adapters),
+    gradual (unfrozen layer by layer), masked and masked+nsp (bases with these objectives), box (the installed base
+    box:reviews-en), box:NAME (another installed base), a bundle or run folder of a base, or a recipe file."""
     budgets: tuple[str, ...] = ("100", "400", "1600", ALL)
-    """Numbers of labels, including those for model selection; all is the whole training set."""
+    """Budgets: the numbers of labelled examples that a run may use, or all. From 200 on, 20 % of them (at most 2,000)
+    are the validation set."""
     seeds: Count = 5
-    """Fine-tuning runs per arm and budget; each seed has its own labels, initialisation and order."""
+    """Number of runs per arm and budget. Each seed draws its own sample of labelled examples, which all arms share, and
+    has its own initialisation and data order."""
     base_seeds: Count = 1
-    """Pre-training runs per base; the seeds are distributed over them."""
+    """Number of bases that are pre-trained for each pre-trained arm, each with its own seed. The fine-tuning runs of
+    the arm are divided among them."""
     num_test: Annotated[int, Field(ge=2)] | None = None
-    """Number of test examples to score on, a fixed stratified sample; by default all."""
+    """Number of test examples that are scored: a fixed sample with the same share of each label. Default: all."""
     max_length: Annotated[int, Field(ge=2)] | None = None
-    """Maximum length in tokens, for pre-training and fine-tuning."""
+    """Maximum number of tokens per text, in pre-training and fine-tuning. Default: the limit of the preset."""
     metric: Literal["accuracy", "macro_f1"] = "accuracy"
-    """Metric that arms are compared by. It also chooses the epoch of every run and the strength of TF-IDF."""
+    """Metric by which the arms are compared. It also chooses the epoch of every run and the strength of TF-IDF."""
     on_leak: Literal["drop", "report", "stop"] = "drop"
-    """For test texts that are also in train, validation or corpus: drop them there, report them, or stop."""
+    """What to do with texts of train, validation or corpus that also occur in the test set: drop (remove them; the test
+    set is not changed), report (only count them), or stop. Texts of the validation set in train or corpus are treated
+    in the same way."""
     keep: Literal["bundles", "results"] = "bundles"
-    """What a finished fine-tuning run keeps: also its bundle, or only results and predictions."""
+    """What a finished fine-tuning run keeps: bundles (the model, the results and the predictions), or results (the
+    results and predictions only)."""
 
     @field_validator("corpus", mode="before")
     @classmethod
@@ -84,9 +94,28 @@ class StudySettings(Settings):
         return tuple(dict.fromkeys(value))
 
 
+class StudyData(LabelledSettings):
+    """The labelled sets of a study."""
+
+    train: str | None = None
+    """Labelled training set: a file (.jsonl, .csv, .tsv, .parquet, or plain text with its labels in label_file, see
+    --help-all), or a named data set such as movies."""
+    validation: str | None = None
+    """Labelled validation set, used to choose the best epoch. Default: part of the labels of each run (see
+    --budgets)."""
+    test: str | None = None
+    """Labelled test set, on which all runs are scored. Required, unless a named data set has one."""
+    task: TaskName | None = None
+    """Only classify: a study compares classifiers of single texts."""
+    num_train: Annotated[int, Field(ge=2)] | None = None
+    """Not used in a study, where --budgets sets the numbers of labels."""
+
+
 class StudyFinetune(FinetuneTraining):
     """Settings of every fine-tuning run of a study; the seed is set by the study."""
 
+    seed: Annotated[int, Field(ge=0)] = 42
+    """Not used in a study, which numbers its seeds itself (see --seeds)."""
     dropout: Share | None = StartSettings.model_fields["dropout"].default
     """Dropout on embeddings, attention and residual branches during fine-tuning."""
 
@@ -96,7 +125,7 @@ class StudyRecipe(Recipe):
 
     verb: Literal["study"] = "study"
     study: StudySettings = StudySettings()
-    data: LabelledSettings = LabelledSettings()
+    data: StudyData = StudyData()
     tokenizer: TokenizerSettings = TokenizerSettings()
     model: ModelSettings = ModelSettings()
     head: HeadSettings = HeadSettings()

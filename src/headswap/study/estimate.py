@@ -18,6 +18,7 @@ from headswap.defaults import finetuning_epochs
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.finetuning.splits import num_for_choosing
 from headswap.pretraining.config import PretrainRecipe
+from headswap.registry import CLASSIFY_BASELINES
 from headswap.study.plan import Job
 from headswap.study.prepare import Prepared
 
@@ -25,7 +26,6 @@ START_SECONDS = {"cpu": 4.0, "cuda": 12.0}
 OVERHEAD = {"cpu": 0.8e6, "cuda": 20e6}
 """Fixed cost of a step in parameters: the times of small models differ less than their sizes."""
 BASELINE_SECONDS = 3.0
-BASELINE_SECONDS_PER_TEXT = 4e-3
 BYTES_PER_PARAMETER = 4
 COPIES_WHILE_TRAINING = 5  # the bundle, a checkpoint with two moments, the best weights
 COPIES_KEPT = {"bundles": 1, "results": 0}
@@ -55,7 +55,7 @@ class Estimator:
             return 5.0 + self.prepared.corpus_bytes / 20e6
         if job.kind == "baseline":
             texts = (job.labels or 0) * 6 + self.prepared.num_rows["test"]
-            return BASELINE_SECONDS + (texts * BASELINE_SECONDS_PER_TEXT if job.arm == "tfidf" else 0.0)
+            return BASELINE_SECONDS + texts * CLASSIFY_BASELINES.load(job.arm or "").seconds_per_text
         if self.probe is None:
             return 60.0
         work = self._pretraining(job) if job.kind == "pretrain" else self._finetuning(job)
@@ -131,7 +131,9 @@ class Preflight:
         done = f" ({self.num_done} already done)" if self.num_done else ""
         memory = f", {_size(self.memory_bytes)} of memory" if self.memory_bytes else ""
         disk = f", {_size(self.disk_bytes)} of disk" if self.disk_bytes else ""
-        where, how = (f" on {self.device}", "estimated from a probe") if self.device else ("", "rough estimate")
+        where, how = (
+            (f" on {self.device}", "estimated from a short test run") if self.device else ("", "rough estimate")
+        )
         return f"{counted(self.num_jobs, 'job')}{done}; about {minutes(self.seconds)}{memory}{disk}{where} ({how})."
 
 

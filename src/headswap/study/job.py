@@ -118,17 +118,17 @@ def _baseline(folder: Path, job: Mapping[str, Any]) -> None:
     """Write the predictions of a baseline on the same rows, as a fine-tuning run does."""
     import numpy as np
 
-    from headswap.baselines.classify import PROBABILITIES
     from headswap.finetuning.config import FinetuneRecipe
     from headswap.finetuning.prediction_file import Predictions, group_ids, text_ids
     from headswap.finetuning.splits import read_splits
+    from headswap.registry import CLASSIFY_BASELINES
 
     start = time.perf_counter()
     recipe = load_recipe(FinetuneRecipe, None, job["sections"])
     splits = read_splits(recipe)
     train = [*splits.train, *splits.validation]  # no epoch is selected, so all labels are for training
     metric = splits.task.metric(recipe.training)
-    probabilities, chosen = PROBABILITIES[job["arm"]](train, splits.test, splits.labels, metric)
+    probabilities, chosen = CLASSIFY_BASELINES.load(job["arm"]).fit(train, splits.test, splits.labels, metric)
     numbers = {label: number for number, label in enumerate(splits.labels)}
     targets = np.array([numbers[example.label] for example in splits.test])
     ids = text_ids([example.text for example in splits.test])

@@ -20,6 +20,7 @@ from headswap.data.config import ReadSettings
 from headswap.defaults import values_behind_finetuning, values_behind_pretraining
 from headswap.finetuning.config import FinetuneRecipe, StartSettings
 from headswap.pretraining.config import PretrainRecipe
+from headswap.registry import OBJECTIVES
 from headswap.study.arms import SCRATCH, Arm, Sections
 from headswap.study.config import ALL, StudyRecipe
 from headswap.study.job_id import bundle_content, job_id, recipe_content
@@ -183,10 +184,11 @@ class _Planner:
             "machine": self.machine,
         }
         sections = _merged(sections, arm.pretrain)
-        if str(sections["training"].get("objective", "")).startswith("masked"):
+        recipe = load_recipe(PretrainRecipe, None, sections)
+        if OBJECTIVES.load(recipe.training.objective).masks_tokens:
             own = sections.get("masking", {})
             sections["masking"] = self.recipe.masking.model_dump(mode="json", exclude_unset=True) | own
-        recipe = load_recipe(PretrainRecipe, None, sections)
+            recipe = load_recipe(PretrainRecipe, None, sections)
         recipe.training.check()
         tokenizer = self._tokenizer_content(tokenizer_id)
         content = [recipe_content(recipe), self.prepared.digests["corpus"], self._reading(), tokenizer]

@@ -36,7 +36,7 @@ from headswap.study.row_files import (
     store_digest,
     write_rows,
 )
-from headswap.tasks.registry import chosen_task
+from headswap.tasks.choose import chosen_task
 from headswap.tokens.store import is_store
 
 log = logging.getLogger("headswap")
@@ -199,7 +199,7 @@ class _Preparation:
         corpus, corpus_content = self._corpus(drop["corpus"])
         dropped = {name: len(rows) for name, rows in drop.items() if rows}
         for name, num in dropped.items():
-            log.info("Removed %s from %s.", counted(num, "row"), name)
+            log.info("Removed %s from %s.", counted(num, "text"), name)
         return Prepared(
             train=paths["train"],
             validation=paths.get("validation"),
@@ -217,14 +217,9 @@ class _Preparation:
 
     def _read(self) -> dict[str, list[Example]]:
         data = self.recipe.data
-        files = {
-            "train": (data.train, data.label_file),
-            "validation": (data.validation, data.validation_label_file),
-            "test": (data.test, data.test_label_file),
-        }
         sets: dict[str, list[Example]] = {}
         collected = Collected()
-        for role, (source, label_file) in files.items():
+        for role, (source, label_file) in data.files.items():
             if source is not None:
                 with collected.trying():
                     sets[role] = read_labelled(
@@ -251,7 +246,7 @@ class _Preparation:
             )
             log.warning(self.notes[-1])
         pairs = [pair for pair in PAIRS if set(pair) <= set(texts)]
-        log.info("Checking for texts that are in more than one set: %s.", ", ".join(texts))
+        log.info("Searching for texts that occur in more than one of the sets %s.", ", ".join(texts))
         return find_overlap(texts, pairs=pairs)
 
     def _shared_groups(self, sets: dict[str, list[Example]], drop: dict[str, set[int]]) -> list[str]:
@@ -314,6 +309,7 @@ def _is_path(source: str) -> bool:
 
 
 def _overlap_sentence(found: Overlap) -> str:
-    near = f", plus {counted(len(found.near), 'near-duplicate')}" if found.near else ""
-    verb = "is" if len(found.exact) == 1 else "are"
-    return f"{counted(len(found.exact), 'text')} of {found.from_set} {verb} also in {found.to_set}{near}."
+    exact, near = len(found.exact), len(found.near)
+    verb = "occurs" if exact + near == 1 else "occur"
+    how = f"{exact:,} exactly, {near:,} nearly"
+    return f"{counted(exact + near, 'text')} of {found.from_set} also {verb} in {found.to_set} ({how})."

@@ -19,7 +19,7 @@ from headswap.finetuning.finetune import for_task
 from headswap.finetuning.splits import LabelledSplits
 from headswap.finetuning.starting_point import StartingPoint
 from headswap.inference.outputs import outputs_of
-from headswap.tasks.registry import DEFAULT_TASK
+from headswap.tasks.choose import named_task
 from headswap.training.device import Machine
 from headswap.training.distributed import Processes
 from headswap.training.gradients import LossModule
@@ -33,13 +33,13 @@ NUM_TEXTS = 128
 
 def measure(sections: Mapping[str, Any]) -> dict[str, Any]:
     """Seconds per step and per scored text, bytes per token, parameters and peak memory of one fine-tuning run."""
-    recipe, task = load_recipe(FinetuneRecipe, None, sections), DEFAULT_TASK
+    recipe, task = load_recipe(FinetuneRecipe, None, sections), named_task(None)
     recipe = for_task(recipe, task)
     assert recipe.data.train is not None
     examples = read_labelled(recipe.data.train, text_column="text", label_column="label")
     labels = tuple(sorted({example.label for example in examples}))
     some = examples[:: max(1, len(examples) // NUM_TEXTS)][:NUM_TEXTS]
-    start = StartingPoint.of(recipe, LabelledSplits(some, [], [], labels))
+    start = StartingPoint.of(recipe, LabelledSplits(some, [], [], labels, task))
     machine = Machine(recipe.machine)
     training = recipe.training.changed(learning_rate=1e-9)
     base = start.model.shape.base

@@ -109,7 +109,7 @@ def _probe(jobs: list[Job], executor: Executor, out: Path) -> dict[str, Any] | N
     probe = Job(name, "probe", "probe", str(out.resolve() / "logs" / name), chosen.sections)
     outcome = executor.run([probe], num_sharing_cores=executor.parallel)
     if outcome.failed:
-        log.warning("The probe failed, so there is no estimate of time, memory and disk.")
+        log.warning("The short test run failed, so there is no estimate of time, memory and disk.")
     if outcome.failed or outcome.was_stopped:
         return None
     return read_json(Path(probe.folder) / "result.json")

@@ -29,7 +29,7 @@ from headswap.study.folder import PLAN, RECIPE
 from headswap.study.job_outputs import damage, has_finished
 from headswap.study.results import Budget, MissingRun
 from headswap.study.study_files import CELL, read_plan, read_prepared
-from headswap.tasks.registry import named_task
+from headswap.tasks.choose import named_task
 from headswap.training.run_folder import METRICS, RunFolder, read_metrics
 
 FREE = {"training.seed", "data.num_train", "machine.threads", "machine.device"}

@@ -64,10 +64,7 @@ class ClassifyTask(TextTask):
 
     def objective(self, training: TaskSettings, encoded: EncodedSet, labels: Sequence[str]) -> ClassificationObjective:
         """Cross entropy with label smoothing and class weights as set."""
-        weights = None
-        if training.class_weight == "balanced":
-            weights = balanced_weights(np.concatenate([row.target_value for row in encoded.rows]), len(labels))
-        return ClassificationObjective(label_smoothing=training.label_smoothing_factor, class_weights=weights)
+        return cross_entropy(training, encoded, labels)
 
     def evaluate(
         self, outputs: Sequence[np.ndarray], encoded: EncodedSet, bundle: Bundle, *, is_final: bool = False
@@ -128,6 +125,14 @@ class ClassifyTask(TextTask):
             return []
         rows = [(label, *row) for label, row in zip(labels, metrics["confusion"], strict=True)]
         return [Table("Confusion", ("truth \\ predicted", *labels), rows)]
+
+
+def cross_entropy(training: TaskSettings, encoded: EncodedSet, labels: Sequence[str]) -> ClassificationObjective:
+    """Cross entropy of the rows' targets, with label smoothing and class weights as set."""
+    weights = None
+    if training.class_weight == "balanced":
+        weights = balanced_weights(np.concatenate([row.target_value for row in encoded.rows]), len(labels))
+    return ClassificationObjective(label_smoothing=training.label_smoothing_factor, class_weights=weights)
 
 
 def balanced_weights(targets: np.ndarray, num_labels: int) -> torch.Tensor:

@@ -1,6 +1,6 @@
 """Settings of fine-tuning that a task reads, and the names of metrics. Free of torch."""
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
@@ -8,10 +8,8 @@ from headswap.batches.config import Long
 from headswap.core.settings import Settings
 from headswap.model.shape import Count, Share
 
-MetricName = Literal[
-    "accuracy", "macro_f1", "micro_f1", "f1", "exact_match", "mse", "mae", "pearson", "spearman", "r2", "loss"
-]
 METRIC_TITLES = {
+    "accuracy": "accuracy",
     "macro_f1": "macro-F1",
     "micro_f1": "micro-F1",
     "f1": "F1",
@@ -21,30 +19,36 @@ METRIC_TITLES = {
     "pearson": "Pearson",
     "spearman": "Spearman",
     "r2": "R2",
+    "loss": "loss",
 }
-"""What metrics are called in tables, where that is not their name."""
+"""The metrics by which an epoch can be chosen, and what they are called in tables."""
+if TYPE_CHECKING:
+    MetricName = str
+else:
+    MetricName = Literal[tuple(METRIC_TITLES)]
 
 
 class TaskSettings(Settings):
     """How a task reads long inputs, weights its labels and chooses the best epoch."""
 
     long: Long | None = None
-    """What is done with texts longer than max_length: truncate keeps the beginning (default), head+tail takes a
-    quarter of max_length from the beginning and three quarters from the end, windows reads the whole text in
-    overlapping windows and averages their scores. The tasks tag and span always use windows."""
+    """What is done with texts longer than max_length. truncate: keep the beginning. head+tail: keep the beginning (a
+    quarter of max_length) and the end (three quarters). windows: read the whole text in overlapping windows and average
+    their scores. Default: truncate; the tasks tag and span always use windows."""
     doc_stride: Annotated[int, Field(ge=0)] | None = None
-    """Tokens that neighbouring windows share. Default: a quarter of a window."""
+    """Number of tokens that neighbouring windows share (--long windows). Default: a quarter of a window."""
     max_answer_length: Count = 30
-    """Longest answer in tokens (task span)."""
+    """Maximum number of tokens of an answer (task span)."""
     metric: MetricName | None = None
-    """The metric that counts: it chooses the best epoch on validation and the strength of the TF-IDF baseline. Default:
+    """Metric by which the best epoch is chosen on validation, and the strength of the TF-IDF baseline. Default:
     accuracy (classify), micro_f1 (multilabel), mse (regress), f1 (tag, span)."""
     metric_for_best_model: MetricName | None = None
-    """The validation metric by which the best epoch is chosen, if it is not --metric."""
+    """Validation metric by which the best epoch is chosen. Default: that of --metric."""
     label_smoothing_factor: Share = 0.0
-    """Share of each target that is spread evenly over all labels."""
+    """Share of the target probability that is spread evenly over all labels."""
     class_weight: Literal["none", "balanced"] = "none"
-    """balanced: every class has the same total weight in the loss, however rare it is."""
+    """Weights of the classes in the loss: none (all examples count the same), or balanced (all classes have the same
+    total weight, so examples of rare classes count more)."""
     calibrate: bool = False
     """Divide the scores of a classifier by a temperature that minimises the log loss on validation, so that its
     probabilities fit its accuracy. No prediction changes. Log loss and calibration error before and after are

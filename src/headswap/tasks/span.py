@@ -52,7 +52,6 @@ class SpanTask(Task):
 
     name = "span"
     head = "span"
-    is_per_token = True
     direction = "bidirectional"
     noun = "question"
     product = "question answerer"

@@ -25,7 +25,7 @@ from headswap.data.records import TaggedExample
 from headswap.data.tagged import CONLL_EXTENSIONS, OUTSIDE, check_tags, read_tagged, split_words, tag_names
 from headswap.metrics.entities import entities_of, tagging_metrics
 from headswap.objectives.supervised import ClassificationObjective
-from headswap.tasks.classify import balanced_weights
+from headswap.tasks.classify import cross_entropy
 from headswap.tasks.config import TaskSettings
 from headswap.tasks.inputs import InputColumns, InputForm
 from headswap.tasks.predictions import Entity, TagsPrediction
@@ -45,7 +45,6 @@ class TagTask(Task):
 
     name = "tag"
     head = "tag"
-    is_per_token = True
     direction = "bidirectional"
     noun = "sentence"
     product = "tagger"
@@ -109,10 +108,7 @@ class TagTask(Task):
 
     def objective(self, training: TaskSettings, encoded: EncodedSet, labels: Sequence[str]) -> ClassificationObjective:
         """Cross entropy with label smoothing and class weights as set."""
-        weights = None
-        if training.class_weight == "balanced":
-            weights = balanced_weights(np.concatenate([row.target_value for row in encoded.rows]), len(labels))
-        return ClassificationObjective(label_smoothing=training.label_smoothing_factor, class_weights=weights)
+        return cross_entropy(training, encoded, labels)
 
     def evaluate(
         self, outputs: Sequence[np.ndarray], encoded: EncodedSet, bundle: Bundle, *, is_final: bool = False

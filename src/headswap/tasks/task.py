@@ -2,8 +2,8 @@
 
 A task reads examples, lists the labels, turns examples into rows, chooses the objective and the head, computes metrics
 from the head's outputs, and turns outputs into predictions. It also declares what other rooms need: the columns it
-reads, the metrics in its tables, its inputs on the command line. Adding a task takes one class, one line in `TASKS`
-(registry.py) and its name in `TaskName` (data/config.py); baselines are optional (baselines/registry.py).
+reads, the metrics in its tables, its inputs on the command line. A new task is a class in a file of its own and one
+line in `TASKS` (registry.py); baselines are optional.
 """
 
 from abc import ABC, abstractmethod
@@ -16,13 +16,13 @@ import numpy as np
 from headswap.batches.labelled_rows import EncodedSet
 from headswap.bundle.bundle import Bundle
 from headswap.bundle.task_state import TaskState
-from headswap.bundle.uses import USES
 from headswap.core.errors import SettingError, listed
-from headswap.data.config import ColumnSettings, LabelledSettings, TaskName
+from headswap.data.config import ColumnSettings, LabelledSettings
 from headswap.data.groups import check_group_column
 from headswap.data.stratify import stratified_split
-from headswap.model.shape import Direction, HeadKind, Pooling
+from headswap.model.shape import Direction, Pooling
 from headswap.objectives.supervised import SupervisedObjective
+from headswap.registry import HEADS, TASKS, HeadKind, TaskName
 from headswap.tasks.config import TaskSettings
 from headswap.tasks.inputs import TEXTS, InputForm
 
@@ -46,8 +46,6 @@ class Task(ABC):
 
     name: ClassVar[TaskName]
     head: ClassVar[HeadKind]
-    is_per_token: ClassVar[bool] = False
-    """Whether the head scores every token; otherwise it scores the pooled sequence."""
     direction: ClassVar[Direction] = "causal"
     """Default attention direction of a base from scratch."""
     noun: ClassVar[str]
@@ -154,6 +152,11 @@ class Task(ABC):
 
     # Settings
 
+    @property
+    def is_per_token(self) -> bool:
+        """Whether the head scores every token; otherwise it scores the pooled sequence."""
+        return HEADS.load(self.head).is_per_token
+
     def resolve(self, training: AnyTaskSettings) -> AnyTaskSettings:
         """The settings with the defaults of the task; settings without effect are errors."""
         metric = self.metric(training)
@@ -204,11 +207,6 @@ class Task(ABC):
 
     # The command line
 
-    @property
-    def example_arguments(self) -> str:
-        """Arguments of an example of `headswap predict`, after the folder."""
-        return USES[self.head].arguments
-
     def input_form(self, state: TaskState) -> InputForm:
         """How inputs are given to `headswap predict`."""
         del state
@@ -235,9 +233,7 @@ class Task(ABC):
 
 def _reader_hint(unread: Sequence[str], columns: ColumnSettings) -> str:
     """Which task reads these columns, if it is one and it can be chosen; the task of a bundle cannot."""
-    from headswap.tasks.registry import TASKS  # which imports this file
-
-    readers = [name for name, task in TASKS.items() if set(unread) <= set(task.columns)]
+    readers = [name for name in TASKS if set(unread) <= set(TASKS.load(name).columns)]
     if len(readers) != 1 or not isinstance(columns, LabelledSettings):
         return ""
     return f" The task {readers[0]} does: pass --task {readers[0]}."

@@ -22,7 +22,7 @@ from headswap.data.config import ColumnSettings, LabelledSettings
 from headswap.data.labelled import one_file, read_labelled
 from headswap.data.open_text import extension_of
 from headswap.data.records import Example
-from headswap.model.shape import HeadKind
+from headswap.registry import HeadKind
 from headswap.tasks.inputs import TEXTS, InputColumns, InputForm, SecondInput
 from headswap.tasks.task import Task, length_of
 

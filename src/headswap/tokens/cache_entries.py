@@ -132,7 +132,7 @@ def remove_damaged(folder: Path, root: Path) -> None:
 def summary_of(path: Path, kind: Kind) -> str:
     """A short description of an entry."""
     if kind in ("stdin", "baselines"):
-        return "standard input" if kind == "stdin" else "majority and TF-IDF on one labelled set"
+        return "standard input" if kind == "stdin" else "baselines of one labelled set"
     try:
         if kind == "tokenizer":
             tokenizer = Tokenizer.load(path)

@@ -15,13 +15,13 @@ class TokenizerSettings(Settings):
 
     tokenizer: str | None = None
     """An existing tokenizer: a tokenizer.json, a bundle or run folder, an installed base (box:NAME), a token store, or
-    the lab's dict.txt. Default: a tokenizer is trained on the corpus."""
+    a dict.txt (sentencepiece pieces, one per line). Default: a new one is trained on the texts of the run."""
     kind: TokenizerKind = "bpe"
-    """Kind of tokenizer to train: bpe (byte-level BPE), unigram, wordpiece, or word (whole words)."""
+    """Kind of a new tokenizer: bpe (byte-level BPE), unigram, wordpiece, or word (whole words)."""
     vocab_size: Annotated[int, Field(ge=64)] | None = None
-    """Vocabulary size to train, including special tokens. Default: depends on the size of the corpus."""
+    """Vocabulary size of a new tokenizer, including special tokens. Default: depends on the amount of text."""
     lowercase: bool = False
-    """Whether the tokenizer converts all text to lower case."""
+    """Whether a new tokenizer converts all text to lower case."""
 
 
 def check_untrained(settings: TokenizerSettings, why: str) -> None:

@@ -268,7 +268,7 @@ def _find(path: Path) -> Path:
             return inside
     raise InputError(
         f"{path} contains no tokenizer: it has neither tokenizer.json nor bundle/tokenizer.json. "
-        "Give a tokenizer.json, a bundle, a run folder, a token store, or the lab's dict.txt."
+        "Give a tokenizer.json, a bundle, a run folder, a token store, or a dict.txt."
     )
 
 

@@ -22,15 +22,16 @@ class MachineSettings(Settings):
     device: DeviceName = "auto"
     """Device: auto uses a CUDA GPU if there is one, otherwise the CPU."""
     precision: PrecisionName = "auto"
-    """Number format of matrix multiplications. auto uses bf16 on GPUs that support it. On CPUs that support it, auto
-    uses bf16 for the training steps of bases of width 128 or more, and fp32 for evaluation. Otherwise auto is fp32."""
+    """Number format of matrix multiplications. auto means: on GPUs with bf16 support, bf16; on CPUs with bf16 support,
+    bf16 for the training steps of bases of width 128 or more, and fp32 for all else; otherwise fp32."""
     threads: Steps | None = None
-    """Number of CPU threads. Default: all cores. The same number of threads gives bit-identical results."""
+    """Number of CPU threads. Results are bit-identical only with the same number of threads. Default: one per core."""
     deterministic: bool = False
-    """Use only deterministic CUDA kernels: bit-identical results, but slower. CPU runs are always deterministic."""
+    """Use only deterministic CUDA kernels: results are bit-identical, but training is slower. CPU runs are always
+    deterministic."""
     fast: FastName = "auto"
-    """auto uses fast kernels and the compiler where they save time, and logs which; off uses neither. Results differ
-    only by rounding and, on a GPU, by the dropout drawn."""
+    """auto uses fast kernels and the compiler where they save time, and logs which; off uses neither. The results of
+    the two differ only by rounding and, on a GPU, by the random dropout masks."""
 
 
 class TrainingSettings(Settings):
@@ -41,10 +42,10 @@ class TrainingSettings(Settings):
     batch_size: Steps = 16
     """Sequences per optimizer step, summed over all micro-batches and processes."""
     gradient_accumulation_steps: Steps = 1
-    """Number of micro-batches into which each process splits its part of a batch. More need less memory; results differ
-    only by rounding and the dropout drawn."""
+    """Number of micro-batches into which each process splits its part of a batch. More micro-batches need less memory;
+    results differ only by rounding and by the random dropout masks."""
     learning_rate: Positive | None = None
-    """Peak learning rate. Default: chosen from the width of the base."""
+    """Peak learning rate. Default: depends on the width of the base and on how long it was pre-trained."""
     lr_scheduler_type: Literal["linear", "cosine", "constant"] = "linear"
     """Schedule after warm-up: linear or cosine decay to 0, or constant."""
     warmup_steps: Annotated[float, Field(ge=0)] = 0.06
@@ -52,24 +53,24 @@ class TrainingSettings(Settings):
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
     """Weight decay of AdamW. Biases and norms are not decayed."""
     adam_beta1: Share = 0.9
-    """beta1 of AdamW: decay rate of the mean of the gradient."""
+    """beta1 of AdamW: decay rate of the running mean of the gradient."""
     adam_beta2: Share = 0.999
-    """beta2 of AdamW: decay rate of the mean of the squared gradient."""
+    """beta2 of AdamW: decay rate of the running mean of the squared gradient."""
     adam_epsilon: Positive = 1e-8
     """epsilon of AdamW."""
     max_grad_norm: Positive | None = 1.0
     """Clip the gradient to at most this norm."""
     seed: Annotated[int, Field(ge=0)] = 42
-    """Seed of initialisation, data order, masking and dropout."""
+    """Seed of initialisation, data order and dropout."""
     save_steps: Steps | None = None
-    """Save a checkpoint every N steps. Default: at evaluations, if the last checkpoint is over a minute old."""
+    """Save a checkpoint every N steps. Default: after an evaluation, if the last checkpoint is over a minute old."""
     save_total_limit: Steps = 2
     """Number of checkpoints to keep; older ones are removed."""
     logging_steps: Steps = 10
     """Log the training loss every N steps."""
     on_nan: str = "stop"
-    """What to do when a loss or gradient is nan or inf: stop ends the run; skip:N skips at most N such steps and
-    records each of them. Such a step never changes a weight."""
+    """What to do in a step whose loss or gradient is nan or inf: stop (end the run), or skip:N (skip such steps and
+    record each of them; stop after more than N). Such a step never changes a weight."""
 
     @field_validator("on_nan")
     @classmethod

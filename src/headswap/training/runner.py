@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict
 
 import torch
 
@@ -104,15 +104,23 @@ class TrainingRecipe(Protocol):
     def training(self) -> TrainingSettings: ...
 
 
+class HowToRun(TypedDict, total=False):
+    """Arguments that every training verb passes to `run_training`."""
+
+    overwrite: bool
+    resume: bool
+    observer: Observer | None
+
+
 def run_training(
     recipe: TrainingRecipe,
     make: Callable[[Context], Training],
     *,
     out: str | Path,
     reads: Sequence[str | None],
-    overwrite: bool,
-    resume: bool,
-    observer: Observer | None,
+    overwrite: bool = False,
+    resume: bool = False,
+    observer: Observer | None = None,
 ) -> RunFolder:
     """Run a training verb and return its folder. If a finished run is resumed, only its inputs are compared."""
     machine = Machine(recipe.machine)

@@ -12,13 +12,13 @@ class SamplingSettings(Settings):
     """How the next token is chosen."""
 
     max_new_tokens: Annotated[int, Field(ge=1)] = 50
-    """Maximum number of tokens to generate; <eos> ends a text earlier."""
+    """Maximum number of tokens to generate. A text is shorter if the model generates <eos> before."""
     temperature: Annotated[float, Field(ge=0)] = 0.0
     """0 chooses the most probable token (greedy); higher values give more varied texts."""
     top_k: Annotated[int, Field(ge=1)] | None = None
-    """Sample from the k most probable tokens only."""
+    """Sample only from the k most probable tokens. Needs a temperature above 0."""
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
-    """Sample from the smallest set of tokens with at least this total probability."""
+    """Sample only from the most probable tokens whose total probability reaches p. Needs a temperature above 0."""
     seed: Annotated[int, Field(ge=0)] = 42
     """Random seed of sampling."""
 

@@ -1,4 +1,4 @@
-"""The table of tasks, and the task of a bundle, of a setting or of a training file."""
+"""The task of a name, of a bundle, or of a training file."""
 
 import logging
 from pathlib import Path
@@ -7,34 +7,23 @@ from typing import Any
 from headswap.bundle.bundle import Bundle
 from headswap.core.errors import InputError
 from headswap.data.columns import COLUMN_EXTENSIONS, Problems, read_rows
-from headswap.data.config import LabelledSettings, TaskName
+from headswap.data.config import LabelledSettings
 from headswap.data.labelled import one_file
 from headswap.data.named_sets import is_named
 from headswap.data.open_text import extension_of
 from headswap.data.questions import is_nested
 from headswap.data.tagged import CONLL_EXTENSIONS
-from headswap.tasks.classify import ClassifyTask
-from headswap.tasks.multilabel import MultiLabelTask
-from headswap.tasks.regress import RegressTask
-from headswap.tasks.span import SpanTask
-from headswap.tasks.tag import TagTask
+from headswap.registry import TASKS, TaskName
 from headswap.tasks.task import Task
 
 log = logging.getLogger("headswap")
-TASKS: dict[TaskName, Task] = {
-    "classify": ClassifyTask(),
-    "multilabel": MultiLabelTask(),
-    "regress": RegressTask(),
-    "tag": TagTask(),
-    "span": SpanTask(),
-}
-DEFAULT_TASK = TASKS["classify"]
+DEFAULT_TASK = "classify"
 """The task where none is given or recorded."""
 
 
 def named_task(name: TaskName | None) -> Task:
     """The task of a name; None means the default."""
-    return DEFAULT_TASK if name is None else TASKS[name]
+    return TASKS.load(name or DEFAULT_TASK)()
 
 
 def task_of(bundle: Bundle) -> Task:
@@ -44,20 +33,20 @@ def task_of(bundle: Bundle) -> Task:
             f"{bundle.path or 'This bundle'} is a language model without a classification head. "
             f"Fine-tune it first (headswap finetune --base ...), or use headswap {bundle.verb}."
         )
-    return TASKS[bundle.task.task]
+    return named_task(bundle.task.task)
 
 
 def chosen_task(data: LabelledSettings) -> Task:
     """The task that is set, or the one that the training file is for."""
     if data.task is not None:
-        return TASKS[data.task]
-    task, reason = detect_task(data)
-    if task is not DEFAULT_TASK:
-        log.info("The task is %s: %s. Override with --task.", task.name, reason)
-    return task
+        return named_task(data.task)
+    name, reason = detect_task(data)
+    if name != DEFAULT_TASK:
+        log.info("The task is %s: %s. Override with --task.", name, reason)
+    return named_task(name)
 
 
-def detect_task(data: LabelledSettings) -> tuple[Task, str]:
+def detect_task(data: LabelledSettings) -> tuple[TaskName, str]:
     """The task of a training file, and the reason. A number may be a class, so a regression is never detected."""
     assert data.train is not None
     default = DEFAULT_TASK, "it has one label per text"
@@ -65,9 +54,9 @@ def detect_task(data: LabelledSettings) -> tuple[Task, str]:
         return default
     path = one_file(data.train)
     if extension_of(path) in CONLL_EXTENSIONS:
-        return TASKS["tag"], f"{path} is a file of words and tags"
+        return "tag", f"{path} is a file of words and tags"
     if is_nested(path):
-        return TASKS["span"], f"{path} has the layout of SQuAD"
+        return "span", f"{path} has the layout of SQuAD"
     if extension_of(path) not in COLUMN_EXTENSIONS:
         return default
     row = _first_row(path, {"label_column": data.label_column})
@@ -78,9 +67,9 @@ def detect_task(data: LabelledSettings) -> tuple[Task, str]:
         }
         for name, wanted in columns.items():
             if _first_row(path, wanted) is not None:
-                return TASKS[name], f"{path} has the columns {' and '.join(wanted.values())}"
+                return name, f"{path} has the columns {' and '.join(wanted.values())}"
     if row and isinstance(row[0], list):
-        return TASKS["multilabel"], f"the labels of {path} are lists"
+        return "multilabel", f"the labels of {path} are lists"
     return default
 
 

@@ -1,13 +1,14 @@
-"""The table of baselines: a new one is a function and a line; the same examples are scored once."""
+"""The scores of a task's baselines: the same examples are scored once."""
 
-from collections.abc import Sequence
-from typing import Any, get_args
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from headswap.baselines.registry import BASELINES, task_baselines
-from headswap.data.config import TaskName
+from headswap.baselines import classify
+from headswap.baselines.scores import task_baselines
 from headswap.data.records import Example
+from headswap.registry import BASELINES, TASKS
 from headswap.tokens.cache_entries import clear_cache, list_cache
 from tiny import sentences
 
@@ -21,19 +22,15 @@ def labelled(*labels: str, text: str = "x") -> Example:
 
 
 def test_every_task_has_a_baseline_and_a_task_without_one_has_no_scores() -> None:
-    assert set(BASELINES) == set(get_args(TaskName))
+    assert set(BASELINES) == set(TASKS)
     assert task_baselines("toy", [], []) == {}
 
 
-def test_a_baseline_is_one_function_and_one_line_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    def shortest_text(train: Sequence[Example], test: Sequence[Example]) -> dict[str, Any]:
-        label = min(train, key=lambda example: len(example.text)).label
-        return {"accuracy": sum(example.label == label for example in test) / len(test), "num_examples": len(test)}
-
-    monkeypatch.setitem(BASELINES, "classify", {"shortest text": shortest_text})
-    test = [Example("x", label, "tests", 1) for label in ("a", "b", "a", "a")]
-    train = [Example("long", "b", "tests", 1), Example("x", "a", "tests", 1)]
-    assert task_baselines("classify", train, test) == {"shortest text": {"accuracy": 0.75, "num_examples": 4}}
+def test_a_baseline_that_is_not_in_the_cache_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    train = examples(20, 1)
+    first = task_baselines("classify", train, train)
+    monkeypatch.setitem(BASELINES["classify"], "again", BASELINES["classify"]["majority"])
+    assert task_baselines("classify", train, train) == first | {"again": first["majority"]}
 
 
 def test_the_same_texts_are_scored_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,7 +38,7 @@ def test_the_same_texts_are_scored_once(monkeypatch: pytest.MonkeyPatch) -> None
     first = task_baselines("classify", train, test)
     assert set(first) == {"majority", "tfidf"}
     calls: list[Any] = []
-    monkeypatch.setitem(BASELINES["classify"], "tfidf", lambda *sets: calls.append(sets) or {"accuracy": 0.0})
+    monkeypatch.setattr(classify, "tfidf_baseline", lambda *sets: calls.append(sets) or {"accuracy": 0.0})
     assert task_baselines("classify", train, test) == first
     assert not calls
     assert task_baselines("classify", train, test[:-1])["tfidf"] == {"accuracy": 0.0}, "other texts are other scores"
@@ -63,3 +60,12 @@ def test_cached_baselines_are_listed_and_cleared_with_the_cache() -> None:
     assert [entry.kind for entry in list_cache()] == ["baselines"]
     clear_cache()
     assert list_cache() == []
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[]", b"{", b'{"tfidf": 3}'])
+def test_damaged_baselines_in_the_cache_are_computed_again(tmp_path: Path, content: bytes) -> None:
+    train, test = examples(40, 1), examples(10, 2)
+    before = task_baselines("classify", train, test)
+    (file,) = (tmp_path / "cache" / "baselines").iterdir()
+    file.write_bytes(content)
+    assert task_baselines("classify", train, test) == before

@@ -1,0 +1,89 @@
+"""The tables of heads, pre-training objectives, tasks and baselines: a new one is one file and one line here.
+
+A line has the name that settings and flags use, and the module and the class or function that it stands for, which
+declares everything else that other rooms need to know. It is imported when it is used, so settings and help pages know
+the names without importing torch, and so do rooms below that of the class.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+
+if TYPE_CHECKING:
+    from headswap.baselines.classify import ClassifyBaseline
+    from headswap.baselines.scores import Baseline
+    from headswap.model.heads import TaskHead
+    from headswap.objectives.objective import PretrainingObjective
+    from headswap.tasks.task import Task
+
+T = TypeVar("T", covariant=True)
+
+
+class Registry(dict[str, str], Generic[T]):
+    """Names, and for each the module below `headswap` and the name in it: `model.heads:TokenHead`."""
+
+    def load(self, name: str) -> T:
+        """What a name stands for."""
+        module, _, attribute = self[name].partition(":")
+        return getattr(import_module(f"headswap.{module}"), attribute)
+
+
+HEADS: "Registry[type[TaskHead]]" = Registry(
+    {
+        "classify": "model.heads:ClassificationHead",
+        "tag": "model.heads:TokenHead",
+        "span": "model.heads:SpanHead",
+    }
+)
+OBJECTIVES: "Registry[type[PretrainingObjective]]" = Registry(
+    {
+        "causal": "objectives.causal:CausalObjective",
+        "masked": "objectives.masked:MaskedObjective",
+        "masked+nsp": "objectives.sentence_pairs:NextSentenceObjective",
+        "masked+sop": "objectives.sentence_pairs:SentenceOrderObjective",
+    }
+)
+TASKS: "Registry[type[Task]]" = Registry(
+    {
+        "classify": "tasks.classify:ClassifyTask",
+        "multilabel": "tasks.multilabel:MultiLabelTask",
+        "regress": "tasks.regress:RegressTask",
+        "tag": "tasks.tag:TagTask",
+        "span": "tasks.span:SpanTask",
+    }
+)
+CLASSIFY_BASELINES: "Registry[ClassifyBaseline]" = Registry(
+    {
+        "majority": "baselines.classify:majority_baseline",
+        "tfidf": "baselines.classify:tfidf_baseline",
+    }
+)
+"""These are also arms of a study."""
+BASELINES: "dict[str, Registry[Baseline]]" = {
+    "classify": CLASSIFY_BASELINES,
+    "multilabel": Registry(
+        {
+            "majority": "baselines.multilabel:most_frequent_labels",
+            "tfidf": "baselines.multilabel:tfidf_labels",
+        }
+    ),
+    "regress": Registry(
+        {
+            "mean": "baselines.regress:mean_value",
+            "tfidf": "baselines.regress:tfidf_ridge",
+        }
+    ),
+    "tag": Registry({"majority": "baselines.tag:most_frequent_tags"}),
+    "span": Registry({"nearest sentence": "baselines.span:nearest_sentence"}),
+}
+"""By task, then by the name in tables. Each is a function of train and test that returns the metrics on test."""
+
+if TYPE_CHECKING:
+    HeadKind = str
+    HeadName = str
+    ObjectiveName = str
+    TaskName = str
+else:  # settings accept the names above, and help pages and error messages list them
+    HeadKind = Literal[("lm", *HEADS)]
+    HeadName = Literal[("none", "lm", *HEADS)]
+    ObjectiveName = Literal[tuple(OBJECTIVES)]
+    TaskName = Literal[tuple(TASKS)]
