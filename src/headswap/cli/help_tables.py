@@ -25,7 +25,7 @@ COMMON: dict[str, tuple[str, ...]] = {
         "device", "precision", *RUN_OUTPUT,
     ),
     "finetune": (
-        "train", "validation", "test", "task", "text_column", "label_column", "label_file", "group_column", "num_train",
+        "train", "validation", "test", "task", "text_column", "label_column", "label_file", "num_train",
         "base", "num_train_epochs", "batch_size", "learning_rate", "max_length", "long", "metric", "seed",
         "pooling", "trainable", "preset",
         "device", "precision", *RUN_OUTPUT,
