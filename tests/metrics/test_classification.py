@@ -45,7 +45,7 @@ def test_macro_f1_has_one_definition_also_where_labels_do_not_occur() -> None:
     targets = np.array([labels.index(name) for name in truth])
     assert scores(probabilities, targets)["macro_f1"] == pytest.approx(expected)
     logits = torch.from_numpy(probabilities)
-    assert classification_metrics(logits, targets, labels)["macro_f1"] == pytest.approx(expected)
+    assert classification_metrics([logits], targets, labels)["macro_f1"] == pytest.approx(expected)
     train = [Example("x", label, "tests", 1) for label in ("a", "a", "b", "c", "d")]
     test = [Example("x", label, "tests", 1) for label in truth]
     constant = metrics.f1_score(truth, ["a"] * 5, average="macro", labels=labels, zero_division=0)

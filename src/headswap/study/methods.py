@@ -37,8 +37,8 @@ def methods(study: StudyRuns) -> list[str]:
     found = list(STATISTICS)
     if (groups := test_groups(study)) is not None:
         found.append(
-            f"The test texts belong to {int(groups.max()) + 1:,} groups. Intervals and tests are over seeds and groups, "
-            "because the texts of one group are not independent."
+            f"The test texts belong to {int(groups.max()) + 1:,} groups. Intervals and tests are over seeds and "
+            "groups, because the texts of one group are not independent."
         )
     if rates := _learning_rates(study):
         found.insert(0, f"Learning rates (given or default): {'; '.join(rates)}.")
