@@ -33,7 +33,7 @@ MANY = 10**8
         ("small", {"type_vocab_size": MANY}, "base.segment_embedding.weight is missing"),
         ("bert-base", {"type_vocab_size": MANY}, "type_vocab_size is 100,000,000, but .* has 2"),
         ("bert-base", {"max_position_embeddings": MANY}, "max_position_embeddings is 100,000,000, but .* has 40"),
-        ("small", {"num_labels": MANY}, "id2label does not name the 1000000000 labels"),
+        ("small", {"num_labels": MANY}, "id2label does not name the 100000000 labels"),
         ("small", {"num_attention_heads": MANY}, "num_attention_heads"),
         ("small", {"lora": {"rank": MANY, "alpha": 1.0}}, "lora_down is missing"),
     ],
