@@ -148,5 +148,5 @@ def test_a_new_baseline_is_one_file_and_one_line(copy: Copy, labelled: list[str]
     )  # fmt: skip
     report = (copy.folder / "study" / "report.md").read_text(encoding="utf-8")
     rows = [line for line in report.splitlines() if line.startswith("| shortest |")]
-    assert len(rows) == 1, report
+    assert len(rows) == 2, report  # the scores, and the confidence
     assert "the label of the shortest training text" in (copy.folder / "study" / "report.html").read_text("utf-8")

@@ -1,8 +1,13 @@
 """Baselines of classification, on a grammar whose words determine the label."""
 
+import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import f1_score, log_loss
+from sklearn.model_selection import StratifiedKFold, cross_val_predict, cross_val_score
 
 from headswap.baselines.classify import STRENGTHS, majority_baseline, tfidf_baseline
+from headswap.baselines.tfidf import tfidf_features
 from headswap.data.records import Example
 from tiny import sentences
 
@@ -40,3 +45,29 @@ def test_on_a_tie_the_first_label_is_the_majority() -> None:
 def test_one_example_per_class_is_enough() -> None:
     train = [Example("a fine film", "pos", "tests", 1), Example("a dull film", "neg", "tests", 2)]
     assert tfidf_baseline(train, train)["accuracy"] == 1
+
+
+def test_the_strength_is_chosen_by_the_metric() -> None:
+    """Of each C the metric of the held-out predictions is computed by hand; the best one is chosen."""
+    stream = np.random.default_rng(5)
+    words = [f"word{number}" for number in range(30)]
+    labels = ["rare"] * 12 + ["often"] * 108
+    train = [
+        Example(" ".join([*stream.choice(words, 6), *(["odd"] if label == "rare" and at % 2 else [])]), label, "x", at)
+        for at, label in enumerate(labels)
+    ]  # fmt: skip
+    features, _ = tfidf_features([one.text for one in train], ["x"])
+    found: dict[str, dict[float, float]] = {"accuracy": {}, "macro_f1": {}, "loss": {}}
+    folds = StratifiedKFold(5, shuffle=True, random_state=0)
+    for C in STRENGTHS:
+        model = LogisticRegression(C=C, solver="newton-cg", tol=1e-7, max_iter=1000)
+        found["accuracy"][C] = cross_val_score(model, features, labels, cv=folds).mean()
+        shares = cross_val_predict(model, features, labels, cv=folds, method="predict_proba")
+        guess = [["often", "rare"][number] for number in shares.argmax(axis=1)]
+        found["macro_f1"][C] = f1_score(labels, guess, average="macro", zero_division=0)
+        found["loss"][C] = -log_loss(labels, shares)
+    best = {metric: max(STRENGTHS, key=values.__getitem__) for metric, values in found.items()}
+    assert len(set(best.values())) > 1, "the metrics disagree"
+    for metric, C in best.items():
+        assert tfidf_baseline(train, train, metric=metric)["C"] == C
+    assert tfidf_baseline(train, train)["C"] == best["accuracy"]

@@ -1,7 +1,10 @@
 """Pairs of segments: cut at sentence boundaries, half of them original and half replaced or swapped."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier
 
 from headswap.batches.sentence_pairs import PairRows
 from headswap.core.errors import InputError
@@ -93,3 +96,45 @@ def test_a_corpus_without_sentence_pairs_is_an_error(documents: list[list[int]],
 
 def test_the_order_objective_works_with_one_document() -> None:
     assert len(rows_of([[7, 3, 4]], kind="order")) == 1
+
+
+def short_documents(random: np.random.Generator) -> list[list[int]]:
+    """Texts of 2 to 8 sentences; the typical sentence length differs between texts, as it does between authors."""
+    return [
+        (1 + random.poisson(random.uniform(3, 30), random.integers(2, 9))).tolist() for _ in range(1500)
+    ]  # fmt: skip
+
+
+def long_documents(random: np.random.Generator) -> list[list[int]]:
+    """Texts of many rows, so that most rows are full."""
+    return [(1 + random.geometric(0.07, random.integers(100, 300))).tolist() for _ in range(40)]
+
+
+@pytest.mark.parametrize("corpus", [short_documents, long_documents])
+def test_the_lengths_of_the_segments_do_not_tell_which_pairs_are_original(
+    corpus: Callable[[np.random.Generator], list[list[int]]],
+) -> None:
+    rows = rows_of(corpus(np.random.default_rng(3)), max_length=128)
+    pairs = [pair for step in range(6) for pair in rows.pieces_of(range(len(rows)), Draws(1, "mask", step))]
+    lengths = np.array([(len(pair.first.ids), len(pair.second.ids)) for pair in pairs])
+    features, answers = np.column_stack((lengths, lengths.sum(1))), np.array([pair.is_original for pair in pairs])
+    half = len(pairs) // 2
+    assert half > 2000
+    classifier = HistGradientBoostingClassifier(random_state=0).fit(features[:half], answers[:half])
+    assert classifier.score(features[half:], answers[half:]) <= 0.53
+
+
+def test_a_replaced_segment_ends_where_a_chunk_ends() -> None:
+    rows = rows_of(long_documents(np.random.default_rng(3)), max_length=128)
+    ends = set(rows._end.tolist())
+    for pair in rows.pieces_of(range(len(rows)), Draws(1, "mask", 0)):
+        assert int(rows.store.offsets[pair.second.document]) + pair.second.start + len(pair.second.ids) in ends
+
+
+def test_a_document_with_nearly_all_sentences_still_gets_segments_of_other_documents() -> None:
+    rows = rows_of([[5] * 5000, [7, 30], [40, 3]], max_length=64)
+    pairs = rows.pieces_of(range(len(rows)), Draws(1, "mask", 0))
+    replaced = [pair for pair in pairs if not pair.is_original]
+    assert len(replaced) > 100
+    assert all(pair.second.document != pair.first.document for pair in replaced)
+    assert all(len(pair.first.ids) + len(pair.second.ids) + 2 <= 64 for pair in pairs)

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
         ({"task": {"limit": 1}}, "limit is not a setting"),
         ({"task": {"task": "multilabel", "thresholds": [0.5]}}, "1 thresholds for 3 labels"),
         ({"task": "tag"}, "task is not an object"),
-        ({"task": {"max_length": 10**12}}, "task.max_length is 1,000,000,000,000, but the base reads at most 40"),
+        ({"task": {"max_length": 10**8}}, "task.max_length is 100,000,000, but the base reads at most 40"),
     ],
 )
 def test_a_wrong_config_is_refused_and_named(saved: Path, changes: dict, words: str) -> None:

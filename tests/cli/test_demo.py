@@ -45,6 +45,7 @@ def test_with_the_installed_base_the_demo_has_one_more_arm(
     box.offer("reviews-en", str(folder))
     assert run(["demo"]) == 0
     assert asked[0]["study"]["arms"] == (*LIVE, "box")
+    assert asked[0]["study"]["primary_arm"] == "box"
     (folder / "README.md").write_text("mine")
     assert run(["demo", "--quiet"]) == 0
     assert asked[1]["study"]["arms"] == LIVE, "one that is damaged is not used"

@@ -1,5 +1,6 @@
 """Errors and warnings of prediction."""
 
+import json
 import logging
 import shutil
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import headswap as hs
-from headswap.core.errors import InputError, RunError
+from headswap.core.errors import InputError, RunError, SettingError
 from headswap.inference import predict as predicting
 from headswap.inference.predict import predict_stream, predict_texts
 from tiny import sentences
@@ -84,3 +85,48 @@ def test_a_stream_is_scored_before_it_ends(tiny_classifier: hs.Run, monkeypatch:
     next(stream)
     assert len(read) == 2
     assert len(list(stream)) == 5
+
+
+def test_texts_below_the_limit_are_not_answered(tiny_classifier: hs.Run) -> None:
+    model, texts = tiny_classifier.model, ["the film was superb .", "the the the", "film"]
+    highest = sorted(model.predict_proba(texts).max(axis=1).tolist())
+    limit = (highest[0] + highest[1]) / 2
+    plain, found = model.predictions(texts), model.predictions(texts, abstain_below=limit)
+    assert [one.abstained for one in found].count(True) == 1
+    for before, after in zip(plain, found, strict=True):
+        assert after.scores == before.scores
+        if after.abstained:
+            assert after.short is None
+            assert after.as_json() == {"label": None, "abstained": True, "scores": before.scores}
+            assert after.as_line() == f"(abstained)\t{max(before.scores.values()):.4f}"
+        else:
+            assert (after.short, after.as_json(), after.as_line()) == (
+                before.short,
+                before.as_json(),
+                before.as_line(),
+            )
+    assert model.predict(texts, abstain_below=limit).count(None) == 1
+
+
+def test_evaluation_reports_coverage_and_accuracy_of_the_answered_texts(
+    tiny_classifier: hs.Run, tiny_runs: Path
+) -> None:
+    model = tiny_classifier.model
+    rows = [json.loads(line) for line in (tiny_runs / "test.jsonl").read_text().splitlines()]
+    found = model.evaluate(tiny_runs / "test.jsonl", abstain_below=0.99)
+    answers = model.predict([row["text"] for row in rows], abstain_below=0.99)
+    right = [answer == row["label"] for answer, row in zip(answers, rows, strict=True) if answer is not None]
+    assert found["abstention"] == {
+        "below": 0.99,
+        "coverage": len(right) / len(rows),
+        "accuracy": sum(right) / len(right),
+        "num_abstained": answers.count(None),
+    }
+    assert found["accuracy"] == tiny_classifier.result["test"]["accuracy"], "of all texts"
+    assert "abstention" not in model.evaluate(tiny_runs / "test.jsonl")
+
+
+@pytest.mark.parametrize("limit", [0.0, -1.0, 1.5, float("nan")])
+def test_a_limit_that_is_no_probability_is_an_error(tiny_classifier: hs.Run, limit: float) -> None:
+    with pytest.raises(SettingError, match="but it is a probability above 0 and at most 1"):
+        tiny_classifier.model.predict(["a film"], abstain_below=limit)

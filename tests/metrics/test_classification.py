@@ -7,6 +7,8 @@ import pytest
 import torch
 from sklearn import metrics
 
+from headswap.baselines.classify import majority_baseline
+from headswap.data.records import Example
 from headswap.metrics.classification import (
     calibration,
     classification_metrics,
@@ -34,6 +36,22 @@ def test_confusion_and_f1_equal_scikit_learns() -> None:
     assert found["loss"] == pytest.approx(metrics.log_loss(targets, probabilities))
 
 
+def test_macro_f1_has_one_definition_also_where_labels_do_not_occur() -> None:
+    """The mean over all labels of train: the same number from probabilities, from logits, and of a baseline."""
+    labels = ["a", "b", "c", "d"]
+    truth, guess = ["a", "a", "b", "b", "a"], ["a", "b", "b", "c", "a"]  # d occurs nowhere, c is only predicted
+    expected = metrics.f1_score(truth, guess, average="macro", labels=labels, zero_division=0)
+    probabilities = np.eye(4)[[labels.index(name) for name in guess]]
+    targets = np.array([labels.index(name) for name in truth])
+    assert scores(probabilities, targets)["macro_f1"] == pytest.approx(expected)
+    logits = torch.from_numpy(probabilities)
+    assert classification_metrics([logits], targets, labels)["macro_f1"] == pytest.approx(expected)
+    train = [Example("x", label, "tests", 1) for label in ("a", "a", "b", "c", "d")]
+    test = [Example("x", label, "tests", 1) for label in truth]
+    constant = metrics.f1_score(truth, ["a"] * 5, average="macro", labels=labels, zero_division=0)
+    assert majority_baseline(train, test)["macro_f1"] == pytest.approx(constant)
+
+
 def test_a_label_that_never_occurs_and_is_never_predicted_has_no_f1() -> None:
     found = f1_scores(np.array([0, 0, 0, 1, 1, 1, 1, 1]), np.array([0, 0, 0, 0, 1, 1, 1, 1]), 3)
     assert np.isnan(found[2])
@@ -49,6 +67,21 @@ def test_calibration_of_a_known_case() -> None:
     assert [(b["confidence"], b["accuracy"], b["share"]) for b in found["bins"]] == [
         (pytest.approx(0.65), 0.5, 0.5), (pytest.approx(0.95), 0.8, 0.5),
     ]  # fmt: skip
+
+
+def test_calibration_has_fifteen_bins_of_equal_numbers_and_never_separates_equal_confidences() -> None:
+    confidence = np.linspace(0.5, 1, 150)
+    probabilities = np.stack([confidence, 1 - confidence], axis=1)
+    targets = np.random.default_rng(0).integers(0, 2, 150)
+    found = calibration(probabilities, targets)
+    assert [one["share"] for one in found["bins"]] == [pytest.approx(1 / 15)] * 15
+    by_hand = [
+        abs(confidence[at : at + 10].mean() - (targets[at : at + 10] == 0).mean()) / 15 for at in range(0, 150, 10)
+    ]  # fmt: skip
+    assert found["ece"] == pytest.approx(sum(by_hand))
+    constant = calibration(np.array([[0.6, 0.4]] * 100), np.array([0, 1] * 50))
+    assert len(constant["bins"]) == 1
+    assert constant["ece"] == pytest.approx(0.1)
 
 
 def test_certain_and_right_predictions_have_no_calibration_error() -> None:

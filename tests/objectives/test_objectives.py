@@ -21,7 +21,8 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 @pytest.fixture(scope="module", params=list(OBJECTIVES))
 def base(request: pytest.FixtureRequest, stories: Path) -> Any:
     """One base per objective."""
-    settings = {**STORY_SETTINGS, "max_steps": 250, "vocab_size": 280, "held_out_fraction": 0.2}
+    steps = 400 if request.param == "masked+nsp" else 250
+    settings = {**STORY_SETTINGS, "max_steps": steps, "vocab_size": 280, "held_out_fraction": 0.2}
     unit = {} if request.param == "causal" else {"mask_unit": "word"}
     out = stories / request.param
     return hs.pretrain(stories / "corpus.txt", out=out, objective=request.param, learning_rate=5e-3, **settings, **unit)

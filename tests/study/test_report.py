@@ -139,8 +139,8 @@ def test_a_strange_name_of_an_arm_is_text_in_every_file(study_copy: Path) -> Non
     assert "<b>" not in text
     assert name in json.loads((study_copy / "results.json").read_text(encoding="utf-8"))["arms"], "JSON is exact"
     rows = [line for line in text.splitlines() if line.startswith(r'| =a\|b, &lt;b&gt;"c" {{ d }} $_$ e')]
-    assert [line.replace(r"\|", "").count("|") for line in rows] == [4] + [8] * (len(rows) - 1)
-    assert len(rows) == 1 + 2 * 2, "the table, and two references at two budgets"
+    assert [line.replace(r"\|", "").count("|") for line in rows] == [4] + [8] * 4 + [11] * 2
+    assert len(rows) == 1 + 2 * 2 + 2, "the table, two references at two budgets, and the confidence at each"
 
 
 def test_a_figure_that_cannot_be_drawn_costs_no_number(study_copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:

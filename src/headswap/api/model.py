@@ -61,17 +61,18 @@ class Model:
         """A model with other label names and the same weights: `{"neg": "negative"}`. `save` writes it as a bundle."""
         return Model(replace(self.bundle, labels=renamed_labels(self.bundle, names)))
 
-    def predict(self, texts: Sequence[Any]) -> list[Any]:
+    def predict(self, texts: Sequence[Any], *, abstain_below: float | None = None) -> list[Any]:
         """One prediction per input, by task: a label, labels, a value, the tags of its words, or the answer's text.
 
         An input is a text; a pair of texts where the model reads pairs; a text or a list of words for a tagger; a pair
-        (question, context) for a question answerer.
+        (question, context) for a question answerer. A classifier returns None for a text whose highest probability is
+        below `abstain_below`.
         """
-        return [prediction.short for prediction in self.predictions(texts)]
+        return [prediction.short for prediction in self.predictions(texts, abstain_below=abstain_below)]
 
-    def predictions(self, texts: Sequence[Any]) -> list[Prediction]:
+    def predictions(self, texts: Sequence[Any], *, abstain_below: float | None = None) -> list[Prediction]:
         """One prediction per input, with scores."""
-        return predict_texts(self.bundle, as_inputs(texts))
+        return predict_texts(self.bundle, as_inputs(texts), abstain_below=abstain_below)
 
     def predict_proba(self, texts: Sequence[Any]) -> np.ndarray:
         """The probability of every label (columns, in the order of `labels`) for every text (rows)."""
@@ -112,11 +113,18 @@ class Model:
         return embed_texts(self.bundle, as_inputs(texts), pooling=pooling)
 
     def evaluate(
-        self, data: PathName | Rows, *, label_file: str | None = None, max_length: int | None = None, **columns: Any
+        self,
+        data: PathName | Rows,
+        *,
+        label_file: str | None = None,
+        max_length: int | None = None,
+        abstain_below: float | None = None,
+        **columns: Any,
     ) -> dict[str, Any]:
         """Every metric on a labelled set (a file or rows in memory), or the loss of a language model on a corpus.
 
-        Column names are those of `headswap evaluate`: text_column, label_column, ...
+        Column names are those of `headswap evaluate`: text_column, label_column, ... With `abstain_below` the entry
+        `abstention` has the coverage and the accuracy of the texts that a classifier then answers.
         """
         machine = Machine(MachineSettings(device="cpu" if self.bundle.model.device.type == "cpu" else "cuda"))
         names = validate(ColumnSettings, columns)
@@ -127,7 +135,7 @@ class Model:
             )  # fmt: skip
         return score_task(
             self.bundle, as_labelled(data), columns=names, label_file=label_file, max_length=max_length,
-            autocast=machine.scoring(),
+            autocast=machine.scoring(), abstain_below=abstain_below,
         )  # fmt: skip
 
     def save(self, folder: str | Path) -> None:

@@ -124,6 +124,7 @@ class ColumnOptions(TypedDict, total=False):
 class LabelledOptions(TypedDict, total=False):
     """Settings of `LabelledSettings` that several functions have."""
 
+    group_column: str | None
     task: Literal["classify", "multilabel", "regress", "tag", "span"] | None
     label_file: PathName | None
     validation_label_file: PathName | None
@@ -203,6 +204,12 @@ class FinetuneOptions(
     long: Literal["truncate", "head+tail", "windows"] | None
     doc_stride: int | None
     max_answer_length: int
+    metric: (
+        Literal[
+            "accuracy", "macro_f1", "micro_f1", "f1", "exact_match", "mse", "mae", "pearson", "spearman", "r2", "loss"
+        ]
+        | None
+    )
     metric_for_best_model: (
         Literal[
             "accuracy", "macro_f1", "micro_f1", "f1", "exact_match", "mse", "mae", "pearson", "spearman", "r2", "loss"
@@ -211,6 +218,7 @@ class FinetuneOptions(
     )
     label_smoothing_factor: float
     class_weight: Literal["none", "balanced"]
+    calibrate: bool
     max_length: int | None
     num_train_epochs: float | None
     early_stopping_patience: int | None

@@ -5,6 +5,7 @@ A new baseline is a function in a file of its own and one line in `BASELINES` (r
 
 import hashlib
 from collections.abc import Callable, Sequence
+from inspect import signature
 from typing import Any
 
 from headswap.baselines.classify import VERSION as CLASSIFY_VERSION
@@ -14,25 +15,32 @@ from headswap.core.files import read_json, write_json
 from headswap.data.content_hash import cache_folder
 from headswap.registry import BASELINES
 
-VERSION = 1
-Baseline = Callable[[Sequence[Any], Sequence[Any]], dict[str, Any]]
-CACHE_KEYS = {"classify": f"baselines {CLASSIFY_VERSION}"}
+VERSION = 2
+Baseline = Callable[..., dict[str, Any]]
+CACHE_KEYS = {"classify": f"baselines {CLASSIFY_VERSION}, macro-F1 over all labels"}
 """The key of a task in the cache, where it is not `baselines TASK VERSION`."""
 
 
-def task_baselines(task: str, train: Sequence[Any], test: Sequence[Any]) -> dict[str, Any]:
+def task_baselines(
+    task: str, train: Sequence[Any], test: Sequence[Any], *, metric: str | None = None
+) -> dict[str, Any]:
     """The scores of a task's baselines; for the same examples they are computed once and then read from the cache.
 
-    A baseline that is too large to be fitted has the entry `not_fitted` with the reason instead of scores.
+    A baseline with the argument `metric` chooses its settings by this metric, by default by its own. A baseline that is
+    too large to be fitted has the entry `not_fitted` with the reason instead of scores.
     """
     baselines = BASELINES.get(task)
     if not baselines:
         return {}
     digest = hashlib.sha256(CACHE_KEYS.get(task, f"baselines {task} {VERSION}").encode())
+    functions = {name: baselines.load(name) for name in baselines}
+    tuned = {name for name, score in functions.items() if metric not in (None, _default_metric(score) or metric)}
+    digest.update(f"metric {metric}".encode() if tuned else b"")
     for examples in (train, test):
         digest.update(b"\x00set\x00")
         for example in examples:
-            digest.update(f"{joined_text(example)}\x1f{example.label}\x1e".encode())
+            group = getattr(example, "group", None)
+            digest.update(f"{joined_text(example)}\x1f{example.label}\x1e{group or ''}".encode())
     file = cache_folder() / "baselines" / f"{digest.hexdigest()[:32]}.json"
     try:
         kept = read_json(file) if file.exists() else {}
@@ -43,13 +51,22 @@ def task_baselines(task: str, train: Sequence[Any], test: Sequence[Any]) -> dict
         or set(kept) != set(baselines)
         or not all(isinstance(one, dict) for one in kept.values())
     ):
-        kept = {name: _scores(baselines.load(name), train, test) for name in baselines}
+        kept = {
+            name: _scores(score, train, test, **({"metric": metric} if name in tuned else {}))
+            for name, score in functions.items()
+        }
         write_json(file, kept)
     return kept
 
 
-def _scores(baseline: Baseline, train: Sequence[Any], test: Sequence[Any]) -> dict[str, Any]:
+def _scores(baseline: Baseline, train: Sequence[Any], test: Sequence[Any], **more: Any) -> dict[str, Any]:
     try:
-        return baseline(train, test)
+        return baseline(train, test, **more)
     except TooManyClassesError as problem:
         return {"not_fitted": str(problem)}
+
+
+def _default_metric(score: Baseline) -> str | None:
+    """The metric by which a baseline chooses its settings if none is given; None if it has no such argument."""
+    argument = signature(score).parameters.get("metric")
+    return None if argument is None else argument.default

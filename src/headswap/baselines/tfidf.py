@@ -37,6 +37,21 @@ def joined_text(example: Labelled) -> str:
     return whole_text(example, separator="\n")
 
 
+def groups_of(train: Sequence[Any]) -> list[str] | None:
+    """The group of each example, which cross-validation must not separate; None if they have none."""
+    groups = [example.group for example in train if getattr(example, "group", None) is not None]
+    return groups if groups and len(groups) == len(train) else None
+
+
+def folds_without_strata(size: int, groups: Sequence[str] | None) -> list[tuple[np.ndarray, np.ndarray]]:
+    """(training, held-out) rows of each fold; a group is on one side of a fold if there are at least two groups."""
+    from sklearn.model_selection import GroupKFold, KFold
+
+    if groups is None or len(set(groups)) < 2:
+        return list(KFold(min(MAX_FOLDS, size), shuffle=True, random_state=0).split(np.zeros(size)))
+    return list(GroupKFold(min(MAX_FOLDS, len(set(groups)))).split(np.zeros(size), groups=groups))
+
+
 def tfidf_features(train: Sequence[str], test: Sequence[str]) -> tuple[Any, Any]:
     """TF-IDF of words and word pairs for the texts of train and test, fitted on train; rotated where train is small."""
     from sklearn.feature_extraction.text import TfidfVectorizer

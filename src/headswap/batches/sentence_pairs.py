@@ -2,8 +2,10 @@
 
 A document is cut at sentence ends into chunks that fit a row; a chunk with a sentence boundary inside is a row. At
 every step the row is split at one of its boundaries into the first segment, `<sep>`, and the second segment. For half
-of the rows the second segment is replaced by one from another document (`next`) or the two are swapped (`order`). All
-of this is a function of the row and the step. Chunks of a single sentence give no pair; their tokens are counted.
+of the rows the second segment is replaced by one from another document (`next`) or the two are swapped (`order`). A
+replacement is drawn among the second segments that have the length of the replaced one, so that lengths do not tell
+which pairs are original. All of this is a function of the row and the step. Chunks of a single sentence give no pair;
+their tokens are counted.
 """
 
 from collections.abc import Sequence
@@ -17,6 +19,10 @@ from headswap.core.random_streams import Draws
 from headswap.tokens.store import TokenStore
 
 PairKind = Literal["next", "order"]
+LEAST_CHOICE = 16
+"""If fewer second segments have a length, those with the nearest lengths are also candidates."""
+ATTEMPTS = 8
+"""Draws until a segment of another document is found; more are needed only if one document has most of the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +60,8 @@ class PairRows:
         self._word_starts = store.side("word_starts") if with_words else None
         self._sentences = np.flatnonzero(store.side("sentence_starts"))
         self._find_chunks()
+        if kind == "next":
+            self._sort_by_length()
         self.num_truncated = 0
 
     def _find_chunks(self) -> None:
@@ -82,6 +90,17 @@ class PairRows:
         self.num_tokens = int((self._end - self._start + 2).sum())
         self._check()
 
+    def _sort_by_length(self) -> None:
+        """Sort all second segments by their length: one number per sentence of the corpus."""
+        last = np.searchsorted(self._sentences, self._end)
+        counts = last - self._boundary
+        before = np.cumsum(counts) - counts
+        sentences = np.arange(counts.sum()) + np.repeat(self._boundary - before, counts)
+        lengths = np.repeat(self._end, counts) - self._sentences[sentences]
+        self._by_length = sentences[np.argsort(lengths, kind="stable")]
+        per_length = np.bincount(lengths, minlength=self.max_length)
+        self._first_of_length = np.concatenate(([0], np.cumsum(per_length)))
+
     def _check(self) -> None:
         """Raise if the corpus has no pairs, or no negative ones."""
         where = self.store.folder or "the corpus"
@@ -104,23 +123,44 @@ class PairRows:
         """The pairs of some rows, in their order, at the step of `draws`."""
         numbers = np.asarray(rows, dtype=np.int64)
         splits, coins = draws.uniform("split", numbers), draws.uniform("pair", numbers)
-        others, other_splits = draws.uniform("other", numbers), draws.uniform("other split", numbers)
+        if self.kind == "order":
+            shares = np.zeros((len(numbers), 0))
+        else:
+            shares = np.stack([draws.uniform("other", numbers, attempt) for attempt in range(ATTEMPTS)], axis=1)
         return [
-            self._pair(int(row), split, coin < 0.5, other, other_split)
-            for row, split, coin, other, other_split in zip(numbers, splits, coins, others, other_splits, strict=True)
+            self._pair(int(row), split, coin < 0.5, share)
+            for row, split, coin, share in zip(numbers, splits, coins, shares, strict=True)
         ]
 
-    def _pair(self, row: int, split: float, is_original: bool, other: float, other_split: float) -> Pair:
+    def _pair(self, row: int, split: float, is_original: bool, shares: np.ndarray) -> Pair:
         document, end = int(self._document[row]), int(self._end[row])
         middle = self._boundary_of(row, split)
         first = self._segment(document, int(self._start[row]), middle)
         if is_original or self.kind == "order":
             second = self._segment(document, middle, end)
             return Pair(first, second, is_original) if is_original else Pair(second, first, is_original)
-        other_row = self._other_row(row, other)
-        begin = self._boundary_of(other_row, other_split)
-        stop = min(int(self._end[other_row]), begin + self._room - len(first.ids))
-        return Pair(first, self._segment(int(self._document[other_row]), begin, stop), is_original)
+        return Pair(first, self._replacement(row, end - middle, self._room - len(first.ids), shares), is_original)
+
+    def _replacement(self, row: int, length: int, most: int, shares: np.ndarray) -> Segment:
+        """A second segment of another document, with this length or the nearest lengths, of at most `most` tokens."""
+        low, high = self._first_of_length[length], self._first_of_length[length + 1]
+        if high - low < LEAST_CHOICE:
+            high = min((low + high + LEAST_CHOICE) // 2, self._first_of_length[most + 1])
+            low = max(0, high - LEAST_CHOICE)
+        for share in shares:
+            begin = int(self._sentences[self._by_length[low + int(share * (high - low))]])
+            other_row = int(np.searchsorted(self._start, begin, side="right")) - 1
+            if self._document[other_row] != self._document[row]:
+                return self._segment(int(self._document[other_row]), begin, int(self._end[other_row]))
+        return self._of_another_document(row, length, most, shares[0])
+
+    def _of_another_document(self, row: int, length: int, most: int, share: float) -> Segment:
+        """The second segment nearest in length in a row of another document, cut if it is longer than `most`."""
+        other_row = self._other_row(row, share)
+        end = int(self._end[other_row])
+        sentences = self._sentences[self._boundary[other_row] : np.searchsorted(self._sentences, end)]
+        begin = int(sentences[np.abs(end - sentences - length).argmin()])
+        return self._segment(int(self._document[other_row]), begin, min(end, begin + most))
 
     def _boundary_of(self, row: int, share: float) -> int:
         """One of the sentence boundaries inside a row, chosen by a number in [0, 1)."""

@@ -29,6 +29,8 @@ class TaskState(Settings):
     """Whether some questions of the training set have no answer, so that an empty answer may be predicted."""
     thresholds: tuple[float, ...] = ()
     """The probability from which each label is predicted, in a multi-label task; 0.5 if absent."""
+    temperature: Annotated[float, Field(gt=0)] = 1.0
+    """What the scores of a classifier are divided by before they become probabilities; fitted on validation."""
     target_mean: float = 0.0
     """Mean of the training targets of a regression; the head predicts standardised values."""
     target_std: Annotated[float, Field(gt=0)] = 1.0

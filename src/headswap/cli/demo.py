@@ -49,8 +49,10 @@ def demo(
     """
     from headswap.cli.study import run_study_verb
 
+    installed = _installed_arm(quiet=flags.quiet)
+    primary = {"primary_arm": installed[0]} if installed else {}  # one minute of pre-training gains too little to show
     sections = DEMO | {
-        "study": DEMO["study"] | {"seeds": seeds, "arms": (*ARMS, *_installed_arm(quiet=flags.quiet))},
+        "study": DEMO["study"] | {"seeds": seeds, "arms": (*ARMS, *installed), **primary},
         "pretrain": DEMO["pretrain"] | {"max_minutes": minutes},
     }
     more = StudyFlags(json=flags.json, quiet=flags.quiet, overwrite=overwrite, jobs=jobs)

@@ -132,6 +132,7 @@ def _check_texts(
 ) -> dict[str, Any]:
     from headswap.data.doctor import examine_data
     from headswap.data.documents import read_documents
+    from headswap.data.groups import group_findings
     from headswap.tokens.tokenizer import Tokenizer
 
     loaded = Tokenizer.load(tokenizer) if tokenizer else None
@@ -145,6 +146,8 @@ def _check_texts(
         texts, labelled, tokenizer=loaded, max_length=max_length or limit,
         num_parameters=parameters if corpus else None, labels_of=task.labels, check=task.check,
     )  # fmt: skip
+    sets = {role: found for role, found in labelled.items() if isinstance(found, list)}
+    diagnosis.findings += group_findings(sets) if data.group_column is not None else []
     return diagnosis.as_json() | {"max_length": max_length or limit}
 
 

@@ -16,6 +16,7 @@ def evaluate(
     label_file: str | None = None,
     documents: DocumentUnit | None = None,
     max_length: int | None = None,
+    abstain_below: float | None = None,
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
     machine: Annotated[MachineSettings | None, Machine] = None,
 ) -> None:
@@ -38,6 +39,9 @@ def evaluate(
         one document), or auto (paragraph if at least 10 % of the lines are blank, otherwise line). [default: auto]
     max_length
         Maximum number of tokens per text. [default: the limit of the model]
+    abstain_below
+        Also report coverage and accuracy if texts whose highest probability is below this number are not answered
+        (classifiers). [default: answer all]
     """
     from headswap.bundle.bundle import Bundle
     from headswap.cli.display import print_json, start_messages
@@ -52,7 +56,7 @@ def evaluate(
     columns = columns or ColumnSettings()
     if loaded.model.shape.head == "lm":
         given = {name.replace("_", "-"): True for name in columns.model_fields_set if name != "text_column"}
-        _refuse("a language model", {**given, "label-file": label_file})
+        _refuse("a language model", {**given, "label-file": label_file, "abstain-below": abstain_below})
         metrics = score_language_model(
             loaded, data, text_column=columns.text_column, documents=documents or "auto", max_length=max_length,
             autocast=computer.scoring(),
@@ -61,8 +65,9 @@ def evaluate(
         task = task_of(loaded)
         _refuse(f"a {task.product}", {"documents": documents})
         metrics = score_task(
-            loaded, data, columns=columns, label_file=label_file, max_length=max_length, autocast=computer.scoring()
-        )
+            loaded, data, columns=columns, label_file=label_file, max_length=max_length, autocast=computer.scoring(),
+            abstain_below=abstain_below,
+        )  # fmt: skip
     if flags.json:
         print_json(metrics)
     elif loaded.model.shape.head == "lm":

@@ -26,7 +26,7 @@ COMMON: dict[str, tuple[str, ...]] = {
     ),
     "finetune": (
         "train", "validation", "test", "task", "text_column", "label_column", "label_file", "num_train",
-        "base", "num_train_epochs", "batch_size", "learning_rate", "max_length", "long", "seed",
+        "base", "num_train_epochs", "batch_size", "learning_rate", "max_length", "long", "metric", "seed",
         "pooling", "trainable", "preset",
         "device", "precision", *RUN_OUTPUT,
     ),
@@ -37,7 +37,10 @@ COMMON: dict[str, tuple[str, ...]] = {
         "vocab_size", "preset", "device",
         "out", "config", "jobs", "max_minutes", "no_texts", "overwrite", "json", "quiet",
     ),
-    "evaluate": ("text_column", "label_column", "label_file", "documents", "max_length", "device", "json", "quiet"),
+    "evaluate": (
+        "text_column", "label_column", "label_file", "documents", "max_length", "abstain_below", "device", "json",
+        "quiet",
+    ),
     "doctor": (
         "corpus", "train", "validation", "test", "task", "text_column", "label_column", "label_file", "documents",
         "max_length",
@@ -65,7 +68,7 @@ GROUPS: dict[str, str] = {
     **dict.fromkeys(("tokenizer", "kind", "vocab_size", "lowercase", "side"), "Tokenizer"),
     **dict.fromkeys(("head", "num_labels", "preset", "pooling"), "Model"),
     **dict.fromkeys(("device", "fast", "precision"), "Machine"),
-    **dict.fromkeys(("out", "overwrite", "jobs", "no_texts", "all", "top_k"), "Output"),
+    **dict.fromkeys(("out", "overwrite", "jobs", "no_texts", "all", "top_k", "abstain_below"), "Output"),
 }  # fmt: skip
 """The group of a flag that belongs to no section of settings, and of the few that are shown outside of theirs."""
 OUTSIDE_THEIR_SECTION = ("base", "corpus", "corpus_text_column", "documents", "jobs")

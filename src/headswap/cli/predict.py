@@ -19,6 +19,7 @@ def predict(
     tokens_column: str | None = None,
     question_column: str | None = None,
     context_column: str | None = None,
+    abstain_below: float | None = None,
     precision: Literal["fp32", "bf16"] = "fp32",
     device: Annotated[DeviceName, Device] = "auto",
     fast: Annotated[FastName, Fast] = "auto",
@@ -58,6 +59,9 @@ def predict(
         Name of the column with the questions. [default: question]
     context_column
         Name of the column with the texts that contain the answers. [default: context]
+    abstain_below
+        Do not answer texts whose highest probability is below this number (classifiers): the label is (abstained),
+        with --json null. [default: answer all]
     precision
         Number format of matrix multiplications. bf16 is faster on some CPUs. With bf16 the first texts are also
         computed in fp32, and the difference is printed on standard error.
@@ -75,7 +79,7 @@ def predict(
     columns = InputColumns(text_column, text_pair_column, tokens_column, question_column, context_column)
     second = {"text-pair": text_pair, "question": question}
     inputs = inputs_to_read(loaded.task, text, file, columns, second)
-    for prediction in predict_stream(loaded, inputs, precision=precision):
+    for prediction in predict_stream(loaded, inputs, precision=precision, abstain_below=abstain_below):
         if flags.json:
             print_json(prediction.as_json())
         else:

@@ -37,7 +37,11 @@ def print_evaluation(task: "Task", metrics: dict[str, Any]) -> None:
         ("loss", metrics["loss"]),
         ("share of tokens cut off", metrics["truncated_share"]),
     ]
+    if found := metrics.get("abstention"):
+        accuracy = _shown(found["accuracy"], 4)
+        further += [(f"coverage, abstaining below {found['below']:g}", found["coverage"])]
     rows += [(name, f"{value:.4f}", "") for name, value in further]
+    rows += [("accuracy of the answered texts", accuracy, "")] if found else []
     print_table(f"{metrics['num_examples']:,} {task.noun}s", ("measure", "value", INTERVAL), rows)
     _print_details(task, metrics)
 

@@ -108,13 +108,14 @@ def print_results(results: dict[str, Any], *, out: Path | None) -> None:
 
 
 def _cell(cell: dict[str, Any] | None) -> str:
-    """Mean and interval; with fewer than 3 seeds the interval is over test texts only."""
+    """Mean and interval; with fewer than 3 seeds the interval is over test texts only. The median, if runs collapse."""
     if cell is None:
         return "not run"
+    median = f", median {cell['median']:.3f}" if cell["median"] is not None else ""
     if cell["low"] is None:
-        return f"{cell['mean']:.3f}"
+        return f"{cell['mean']:.3f}{median}"
     note = "texts only: " if cell["over"] == "texts" else ""
-    return f"{cell['mean']:.3f} ({note}{cell['low']:.3f} to {cell['high']:.3f})"
+    return f"{cell['mean']:.3f} ({note}{cell['low']:.3f} to {cell['high']:.3f}){median}"
 
 
 def _curves(results: dict[str, Any]) -> tuple[str, dict[str, str]]:

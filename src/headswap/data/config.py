@@ -61,6 +61,9 @@ class LabelledSettings(ColumnSettings):
     is no validation set."""
     test: str | None = None
     """Labelled test set, scored once after training. Default: the test set of a named data set, otherwise none."""
+    group_column: str | None = None
+    """Name of the column with the author, patient or thread of each text (tasks classify, multilabel and regress).
+    Texts of one group stay on one side of a split, and a group in two sets counts as overlap. Default: none."""
     task: TaskName | None = None
     """What the model predicts: classify (one label per text), multilabel (any number of labels per text), regress (one
     number per text), tag (one tag per word), span (the part of a text that answers a question). Default: tag if the

@@ -86,22 +86,28 @@ def read_labelled(
     label_column: str,
     label_file: str | None = None,
     text_pair_column: str | None = None,
+    group_column: str | None = None,
     parse: Callable[[Any], Parsed] = one_label,
 ) -> list[Example]:
     """All examples of a labelled set, in order. Blank and invalid ones are errors with file and line."""
     wanted = {"text_column": text_column, "label_column": label_column}
     if text_pair_column is not None:
         wanted["text_pair_column"] = text_pair_column
+    if group_column is not None:
+        wanted["group_column"] = group_column
+    has_group = group_column is not None
     if is_named(source):
         if label_file:
             raise InputError(f"{source} is a named data set and has labels. Leave out --label-file {label_file}.")
-        if parse is one_label and text_pair_column is None:
+        if has_group and not source.startswith(PREFIX):
+            raise SettingError(f"{source} is a named data set without groups. Leave --group-column out.")
+        if parse is one_label and text_pair_column is None and not has_group:
             return read_named_examples(source, text_column=text_column, label_column=label_column)
         if not source.startswith(PREFIX):
             raise SettingError(
                 f"{source} has one text and one label per row. Use --task classify without text_pair_column."
             )
-        examples = list(_examples(hub_rows(source, wanted), source, "row", Problems(), parse))
+        examples = list(_examples(hub_rows(source, wanted), source, "row", Problems(), parse, has_group))
     else:
         path = one_file(source)
         has_columns = extension_of(path) in COLUMN_EXTENSIONS
@@ -118,10 +124,14 @@ def read_labelled(
                 raise SettingError(
                     f"text_pair_column is given, but {path} has no columns. Pairs need a file with columns."
                 )
+            if has_group:
+                raise SettingError(
+                    f"group_column is given, but {path} has no columns. Groups need a file with columns."
+                )
             examples = list(_paired_lines(path, one_file(label_file), parse))
         else:
             problems = Problems()
-            examples = list(_examples(read_rows(path, wanted, problems), str(path), "line", problems, parse))
+            examples = list(_examples(read_rows(path, wanted, problems), str(path), "line", problems, parse, has_group))
     if not examples:
         raise InputError(f"{source} is empty: it contains no example.")
     return examples
@@ -171,11 +181,19 @@ def one_file(source: str) -> Path:
 
 
 def _examples(
-    rows: Iterable[Row], source: str, unit: str, problems: Problems, parse: Callable[[Any], Parsed]
+    rows: Iterable[Row],
+    source: str,
+    unit: str,
+    problems: Problems,
+    parse: Callable[[Any], Parsed],
+    has_group: bool = False,
 ) -> Iterator[Example]:
     for line, (text, value, *pair) in rows:
         where = f"{source}, {unit} {line}"
+        group = label_of(given := pair.pop()) if has_group else None
         sentence = _text_problem(text, *pair)
+        if has_group and group is None:
+            sentence = sentence or f"the group is {_label_problem(given)}"
         try:
             parsed = parse(value)
         except UnusableError as problem:
@@ -183,7 +201,8 @@ def _examples(
         if sentence:
             problems.add(f"{where}: {sentence}.")
         else:
-            yield Example(text, parsed.label, source, line, pair[0] if pair else None, parsed.labels, parsed.value)
+            second = pair[0] if pair else None
+            yield Example(text, parsed.label, source, line, second, parsed.labels, parsed.value, group)
     problems.raise_found()
 
 

@@ -60,6 +60,8 @@ class Example:
     """The labels of a multi-label text, sorted; may be empty."""
     value: float = 0.0
     """The target of a regression."""
+    group: str | None = None
+    """The author, patient or thread of the text, where a group column is read."""
 
 
 @dataclass(frozen=True, slots=True)

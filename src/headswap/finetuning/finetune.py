@@ -20,6 +20,7 @@ from headswap.core.local_paths import shared_name
 from headswap.core.settings import Settings, load_recipe
 from headswap.data.checks import findings_of, log_findings
 from headswap.defaults import FinetuningFacts, resolve_finetuning, resolve_start
+from headswap.finetuning.calibration import calibration_sentence, check_can_calibrate
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.finetuning.layer_rates import count, freeze, group_rates, report_trainable
 from headswap.finetuning.prediction_file import predictions_of
@@ -83,6 +84,8 @@ class _Finetuning:
         self.splits = read_splits(recipe)
         self.task = self.splits.task
         self.recipe = for_task(recipe, self.task)
+        check_can_calibrate(self.recipe, self.splits)
+        self.calibration: dict[str, Any] = {}
         self.start = StartingPoint.of(self.recipe, self.splits)
         self.latest: dict[str, Any] = {}
 
@@ -179,7 +182,10 @@ class _Finetuning:
         if progress.best_step is not None:
             load_weights_in_place(bundle.model, best_folder(self.run.path / "checkpoints", progress))
         if len(self.validation):
-            bundle = self.task.choose_thresholds(self._outputs(bundle, self.validation), self.validation, bundle)
+            outputs = self._outputs(bundle, self.validation)
+            bundle = self.task.choose_thresholds(outputs, self.validation, bundle)
+            if self.recipe.training.calibrate:
+                bundle, self.calibration["validation"] = self.task.calibrated(outputs, self.validation, bundle)
         best_step = progress.best_step or progress.step
         best_epoch = next(line["epoch"] for line in reversed(progress.history) if line["step"] == best_step)
         if progress.best_step is not None:
@@ -194,6 +200,9 @@ class _Finetuning:
                     result |= self._baselines(labelled)
             elif self.latest:
                 self.task.warn_of_problems(self.latest, role="validation" if len(self.validation) else "train")
+            if self.calibration:
+                result["calibration"] = {"temperature": bundle.task.temperature, **self.calibration}
+                log.info(calibration_sentence(result["calibration"]))
             bundle.save(self.run.path / "bundle")
             checked = self.validation if len(self.validation) else self.train
             result["reload_check"] = check_reload(reader, bundle, self.run.path / "bundle", checked.rows)
@@ -202,7 +211,8 @@ class _Finetuning:
 
     def _baselines(self, labelled: Sequence[Any]) -> dict[str, Any]:
         """The scores of the baselines; the reason for each that is too large to be fitted is logged and kept."""
-        found = task_baselines(self.task.name, labelled, self.splits.test)
+        metric = self.task.metric(self.recipe.training)
+        found = task_baselines(self.task.name, labelled, self.splits.test, metric=metric)
         skipped = {name: scores["not_fitted"] for name, scores in found.items() if "not_fitted" in scores}
         for reason in skipped.values():
             log.warning("%s", reason)
@@ -214,6 +224,7 @@ class _Finetuning:
         return {
             "verb": "finetune",
             "task": self.task.name,
+            "metric": self.task.metric(self.recipe.training),
             "base": shared_name(str(self.recipe.model.base)),
             "num_train": len(self.train),
             "num_validation": len(self.validation),
@@ -257,6 +268,8 @@ class _Finetuning:
         metrics = self.task.evaluate(outputs, test, bundle, is_final=True)
         self.task.warn_of_problems(metrics, role="test")
         self._log_encoding("test", test)
+        if self.calibration:
+            self.calibration["test"] = self.task.effect_of_temperature(outputs, test, bundle)
         if self.task.keeps_predictions:
             answers = self.task.predictions(outputs, test, bundle)
             predictions_of(answers, self.splits.test, bundle.labels).save(self.run.path)

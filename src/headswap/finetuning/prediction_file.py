@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +29,8 @@ class Predictions:
     targets: np.ndarray
     labels: tuple[str, ...]
     text_ids: np.ndarray
+    group_ids: np.ndarray | None = None
+    """One id per text for its author, patient or thread, if a group column is read; equal in one group."""
 
     @property
     def is_right(self) -> np.ndarray:
@@ -37,13 +40,15 @@ class Predictions:
     def save(self, folder: Path) -> None:
         """Write `predictions.npz` into a run folder."""
         with atomic_file(folder / FILE) as temporary, temporary.open("wb") as file:
-            np.savez_compressed(
-                file,
-                probabilities=self.probabilities.astype(np.float32, copy=False),
-                targets=self.targets.astype(np.int32),
-                labels=np.array(self.labels, dtype=np.str_),
-                text_ids=self.text_ids,
-            )
+            arrays: dict[str, Any] = {
+                "probabilities": self.probabilities.astype(np.float32, copy=False),
+                "targets": self.targets.astype(np.int32),
+                "labels": np.array(self.labels, dtype=np.str_),
+                "text_ids": self.text_ids,
+            }
+            if self.group_ids is not None:
+                arrays["group_ids"] = self.group_ids
+            np.savez_compressed(file, **arrays)
 
     @classmethod
     def load(cls, folder: Path) -> "Predictions":
@@ -52,7 +57,8 @@ class Predictions:
         try:
             with np.load(file, allow_pickle=False) as arrays:
                 labels = tuple(str(label) for label in arrays["labels"])
-                found = cls(arrays["probabilities"], arrays["targets"], labels, arrays["text_ids"])
+                groups = arrays.get("group_ids")
+                found = cls(arrays["probabilities"], arrays["targets"], labels, arrays["text_ids"], groups)
             found.check()
             return found
         except FileNotFoundError:
@@ -69,6 +75,8 @@ class Predictions:
             names = ("probabilities", "targets", "text_ids")
             found = ", ".join(f"{name} {shape}" for name, shape in zip(names, shapes, strict=True))
             raise ValueError(f"the arrays have the shapes {found} with {num_labels} labels")
+        if self.group_ids is not None and self.group_ids.shape != (num_texts,):
+            raise ValueError(f"group_ids have the shape {self.group_ids.shape} for {num_texts} texts")
         if self.targets.dtype.kind not in "iu" or not ((self.targets >= 0) & (self.targets < num_labels)).all():
             raise ValueError(f"targets must be numbers of the {num_labels} labels")
         if self.probabilities.dtype.kind != "f" or not np.isfinite(self.probabilities).all():
@@ -82,7 +90,14 @@ def predictions_of(
     numbers = numbered(labels)
     probabilities = np.stack([answer.scores.row for answer in answers])
     targets = np.array([numbers[example.label] for example in examples])
-    return Predictions(probabilities, targets, tuple(labels), text_ids([whole_text(example) for example in examples]))
+    ids = text_ids([whole_text(example) for example in examples])
+    return Predictions(probabilities, targets, tuple(labels), ids, group_ids(examples))
+
+
+def group_ids(examples: Sequence[Example]) -> np.ndarray | None:
+    """A 64-bit id for the group of each example, from which its name cannot be read; None without groups."""
+    groups = [example.group for example in examples if example.group is not None]
+    return text_ids(groups) if groups and len(groups) == len(examples) else None
 
 
 def text_ids(texts: Sequence[str]) -> np.ndarray:

@@ -1,8 +1,8 @@
 """Read and check the labelled sets of a fine-tuning run.
 
 The label list comes from the training set alone, the best epoch is selected on the validation set, and the test set is
-scored once. Without a validation set a stratified fifth of the training set is held out, at most 2,000 examples. Below
-200 training examples nothing is held out and the last epoch is kept.
+scored once. Without a validation set a stratified fifth of the training set is held out, at most 2,000 examples; with
+groups, about a fifth in whole groups. Below 200 training examples nothing is held out and the last epoch is kept.
 """
 
 import hashlib
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headswap.core.errors import Collected, SettingError, counted
+from headswap.data.groups import check_groups, grouped_split, shared_group_sentences
 from headswap.data.named_sets import is_named, named_splits
 from headswap.data.records import Labelled, whole_text
 from headswap.data.stratify import stratified_subset
@@ -43,6 +44,10 @@ class LabelledSplits:
             if num := sum(whole_text(example) in known[other] for example in sets[role]):
                 texts, verb = counted(num, f"{role} text"), "is" if num == 1 else "are"
                 log.warning("%s %s also in the %s set, so the scores on them are too high.", texts, verb, other)
+
+        if any(getattr(example, "group", None) is not None for example in self.train):
+            for (_, scored), sentence in shared_group_sentences(sets).items():
+                log.warning("%s, so the scores on %s are too good.", sentence, scored)
 
     def checksums(self) -> dict[str, str]:
         """Checksums of the texts and labels of each set."""
@@ -77,6 +82,8 @@ def read_splits(recipe: FinetuneRecipe) -> LabelledSplits:
         if source is not None:
             with collected.trying():
                 sets[role] = task.read(source, data, label_file)
+                if data.group_column is not None:
+                    check_groups(sets[role])
     if collected.problems and not sets["train"]:
         collected.raise_found()
     train = sets["train"]
@@ -96,7 +103,11 @@ def read_splits(recipe: FinetuneRecipe) -> LabelledSplits:
     collected.raise_found()
     validation = sets["validation"]
     if data.validation is None and (num_held_out := num_for_choosing(len(train))):
-        rest, held_out = task.hold_out(train, num_held_out / len(train), seed)
+        share = num_held_out / len(train)
+        if data.group_column is None:
+            rest, held_out = task.hold_out(train, share, seed)
+        else:
+            rest, held_out = grouped_split(train, share, seed, strata=task.strata(train))
         train, validation = [train[index] for index in rest], [train[index] for index in held_out]
     return LabelledSplits(train, validation, sets["test"], labels, task)
 

@@ -9,7 +9,8 @@ import numpy as np
 from headswap.bundle.bundle import Bundle
 from headswap.core.errors import SettingError
 from headswap.data.config import ColumnSettings, DocumentUnit, ReadSettings
-from headswap.inference.language_model import held_out_metrics
+from headswap.inference.abstain import abstention_metrics, check_limit
+from headswap.inference.language_model import held_out_metrics, scored_bytes
 from headswap.inference.outputs import outputs_of
 from headswap.objectives.objective import make_objective
 from headswap.tasks.choose import task_of
@@ -27,9 +28,14 @@ def score_task(
     label_file: str | None,
     max_length: int | None,
     autocast: AbstractContextManager,
+    abstain_below: float | None = None,
 ) -> dict[str, Any]:
-    """All metrics of the bundle's task on a labelled set; a label that is not in the bundle is an error."""
+    """All metrics of the bundle's task on a labelled set; a label that is not in the bundle is an error.
+
+    With `abstain_below` also the coverage and the accuracy of the texts that a classifier then answers.
+    """
     task = task_of(bundle)
+    check_limit(bundle, abstain_below)
     task.check_columns(columns)
     if bundle.task.reads_pairs != (columns.text_pair_column is not None):
         raise SettingError(
@@ -45,6 +51,9 @@ def score_task(
     outputs = outputs_of(bundle.model, encoded.rows, autocast=autocast)
     metrics = task.evaluate(outputs, encoded, bundle, is_final=True)
     task.warn_of_problems(metrics, role=data)
+    if abstain_below is not None:
+        answers, truth = task.predictions(outputs, encoded, bundle), [example.label for example in examples]
+        metrics["abstention"] = abstention_metrics(answers, truth, bundle.labels, abstain_below)
     for note in encoded.notes:
         log.info("%s: %s.", data, note)
     return metrics | {"truncated_share": encoded.truncated_share}
@@ -65,7 +74,7 @@ def score_language_model(
     objective = make_objective(bundle.objective, bundle.tokenizer, bundle.masking)
     store = cached_store([data], settings, bundle.tokenizer, side=objective.sides)
     rows = objective.rows(store, np.arange(store.num_documents), max_length=length, layout="packed")
-    num_bytes = int(store.byte_counts.sum())
+    num_bytes = scored_bytes(rows, bundle.tokenizer)
     metrics = held_out_metrics(bundle.model, objective, rows, num_bytes=num_bytes, autocast=autocast)
     return {**metrics, "num_tokens": rows.num_tokens, "num_documents": store.num_documents, "num_bytes": num_bytes}
 

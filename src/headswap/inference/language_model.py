@@ -10,6 +10,7 @@ from headswap.core.random_streams import Draws
 from headswap.inference.outputs import TOKENS_PER_BATCH
 from headswap.model.text_model import TextModel
 from headswap.objectives.objective import PretrainingObjective, RowSource
+from headswap.tokens.tokenizer import Tokenizer
 
 
 @torch.no_grad()
@@ -23,7 +24,8 @@ def held_out_metrics(
 ) -> dict[str, float]:
     """Mean losses per target over all rows, and perplexity; the masks are the same at every call.
 
-    Bits per byte are computed only if every token is predicted, which is not the case with a masked objective.
+    Bits per byte are computed only if every token is predicted, which is not the case with a masked objective;
+    `num_bytes` is what `scored_bytes` counts.
     """
     was_training = model.training
     model.eval()
@@ -47,3 +49,22 @@ def held_out_metrics(
     if objective.is_likelihood:
         metrics["bits_per_byte"] = totals["loss"] / (math.log(2) * num_bytes)
     return metrics
+
+
+def scored_bytes(rows: RowSource, tokenizer: Tokenizer) -> int:
+    """UTF-8 bytes of the text in the rows: of the documents, less the tokens that were cut off.
+
+    The bytes of a truncated document are divided in the proportion of the bytes of its kept and of all its tokens. This
+    is exact for a byte-level tokenizer that does not change the text, and allows for one that does (lower case).
+    """
+    store = rows.store
+    if not rows.num_truncated:
+        return int(store.byte_counts[rows.documents].sum())
+    total = 0
+    for document in rows.documents:
+        ids, num_bytes = store.document(int(document)), int(store.byte_counts[document])
+        kept = ids[: rows.max_length - 1]  # the input <sos> uses one position
+        if len(kept) < len(ids):
+            num_bytes = round(num_bytes * tokenizer.bytes_of_ids(kept) / max(1, tokenizer.bytes_of_ids(ids)))
+        total += num_bytes
+    return total

@@ -15,6 +15,7 @@ from headswap.batches.labelled_rows import EncodedSet, Note
 from headswap.bundle.bundle import Bundle
 from headswap.core.errors import InputError, counted
 from headswap.data.records import whole_text
+from headswap.inference.abstain import check_limit, with_abstentions
 from headswap.inference.outputs import outputs_of
 from headswap.tasks.choose import task_of
 from headswap.tasks.predictions import Prediction
@@ -28,30 +29,42 @@ Precision = Literal["fp32", "bf16"]
 
 
 def predict_texts(
-    bundle: Bundle, texts: Sequence[Any], *, max_length: int | None = None, precision: Precision = "fp32"
+    bundle: Bundle,
+    texts: Sequence[Any],
+    *,
+    max_length: int | None = None,
+    precision: Precision = "fp32",
+    abstain_below: float | None = None,
 ) -> list[Prediction]:
     """One prediction per input; the inputs are texts, pairs, sentences or questions, as the task reads them.
 
-    With bf16 the change of the outputs is measured on the first inputs and logged.
+    A classifier does not answer texts whose highest probability is below `abstain_below`. With bf16 the change of
+    the outputs is measured on the first inputs and logged.
     """
     task = task_of(bundle)
+    check_limit(bundle, abstain_below)
     if isinstance(texts, str):
         raise InputError("predict takes a list of texts, not one string. Put it in a list: [text].")
     if max_length is not None:
         bundle = with_state(bundle, max_length=max_length)
-    return list(_predictions(bundle, task.inputs(texts, bundle), precision))
+    return list(_predictions(bundle, task.inputs(texts, bundle), precision, abstain_below))
 
 
-def predict_stream(bundle: Bundle, inputs: Iterable[Any], *, precision: Precision = "fp32") -> Iterator[Prediction]:
+def predict_stream(
+    bundle: Bundle, inputs: Iterable[Any], *, precision: Precision = "fp32", abstain_below: float | None = None
+) -> Iterator[Prediction]:
     """The same for inputs that may be read while they are scored; then the caller has checked that none is blank."""
     if isinstance(inputs, Sequence):
-        return iter(predict_texts(bundle, inputs, precision=precision))
+        return iter(predict_texts(bundle, inputs, precision=precision, abstain_below=abstain_below))
     task = task_of(bundle)
+    check_limit(bundle, abstain_below)
     examples = (example for given in inputs for example in task.inputs([given], bundle))
-    return _predictions(bundle, examples, precision)
+    return _predictions(bundle, examples, precision, abstain_below)
 
 
-def _predictions(bundle: Bundle, examples: Iterable[Any], precision: Precision) -> Iterator[Prediction]:
+def _predictions(
+    bundle: Bundle, examples: Iterable[Any], precision: Precision, abstain_below: float | None
+) -> Iterator[Prediction]:
     task, summary, is_first = task_of(bundle), _Summary(), True
     half = torch.autocast(bundle.model.device.type, dtype=torch.bfloat16) if precision == "bf16" else None
     for chunk in _chunks(examples):
@@ -61,7 +74,7 @@ def _predictions(bundle: Bundle, examples: Iterable[Any], precision: Precision) 
             log_bf16_difference(outputs, outputs_of(bundle.model, encoded.rows[:NUM_COMPARED]))
         is_first = False
         summary.add(encoded)
-        yield from task.predictions(outputs, encoded, bundle)
+        yield from with_abstentions(task.predictions(outputs, encoded, bundle), abstain_below)
     summary.log(length_of(bundle))
 
 

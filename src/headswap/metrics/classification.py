@@ -1,4 +1,8 @@
-"""Metrics of classification: accuracy, F1, confusion matrix, calibration.
+"""Metrics of classification: accuracy, F1, confusion matrix, log loss, calibration.
+
+Macro-F1 is the mean of F1 over all labels of the training set, also over those that a test set does not have; F1 is 0
+where a label neither occurs nor is predicted. It equals scikit-learn's
+`f1_score(average="macro", labels=labels, zero_division=0)`.
 
 With many classes a confusion matrix does not fit into a result: 5,000 classes have 25 million cells. Above
 `MOST_CLASSES_OF_CONFUSION` classes a result has the most frequent confusions instead, and no matrix is computed.
@@ -7,6 +11,7 @@ With many classes a confusion matrix does not fit into a result: 5,000 classes h
 import logging
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,7 +22,7 @@ from headswap.metrics.intervals import f1_of_counts
 
 log = logging.getLogger("headswap")
 
-NUM_BINS = 10
+NUM_BINS = 15
 MOST_CLASSES_OF_CONFUSION = 300
 NUM_LARGEST_CONFUSIONS = 50
 
@@ -39,37 +44,52 @@ def largest_confusions(predicted: np.ndarray, targets: np.ndarray, labels: Seque
 
 def f1_scores(predicted: np.ndarray, targets: np.ndarray, num_labels: int) -> np.ndarray:
     """F1 of every label; nan where a label neither occurs nor is predicted."""
-    columns = (targets[predicted == targets], predicted, targets)
-    counts = np.stack([np.bincount(column, minlength=num_labels) for column in columns], axis=1)
+    counts = _counts(predicted, targets, num_labels)
     return np.where(counts[:, 1] + counts[:, 2] > 0, f1_of_counts(counts), np.nan)
 
 
+def macro_f1(predicted: np.ndarray, targets: np.ndarray, num_labels: int) -> float:
+    """The mean of F1 over all labels; 0 for a label that neither occurs nor is predicted."""
+    return float(f1_of_counts(_counts(predicted, targets, num_labels)).mean())
+
+
+def _counts(predicted: np.ndarray, targets: np.ndarray, num_labels: int) -> np.ndarray:
+    """Per label: correct, predicted, true."""
+    columns = (targets[predicted == targets], predicted, targets)
+    return np.stack([np.bincount(column, minlength=num_labels) for column in columns], axis=1)
+
+
+def log_loss(probabilities: np.ndarray, targets: np.ndarray) -> float:
+    """The mean of -ln(probability of the true label); probabilities below 1e-12 count as 1e-12."""
+    return float(-np.log(np.clip(probabilities[np.arange(len(targets)), targets], 1e-12, 1.0)).mean())
+
+
 def calibration(probabilities: np.ndarray, targets: np.ndarray) -> dict[str, Any]:
-    """Expected calibration error over ten bins of equal width, and the bins: confidence, accuracy, share of texts."""
+    """Expected calibration error (ECE) and its bins: mean confidence, accuracy, share of the texts.
+
+    The texts are sorted by confidence, the probability of the predicted label, and divided into 15 bins of equal
+    numbers of texts. Texts of equal confidence are in one bin, so there can be fewer bins. ECE is the mean of
+    |confidence - accuracy| over the bins, weighted by their numbers of texts.
+    """
     confidence = probabilities.max(axis=1)
-    is_right = probabilities.argmax(axis=1) == targets
-    bin_of_text = np.minimum((confidence * NUM_BINS).astype(int), NUM_BINS - 1)
+    order = np.argsort(confidence, kind="stable")
+    ranked, is_right = confidence[order], (probabilities.argmax(axis=1) == targets)[order]
+    ends = np.arange(1, NUM_BINS + 1) * len(ranked) // NUM_BINS
+    ends = np.unique(np.searchsorted(ranked, ranked[ends[ends > 0] - 1], side="right"))
     bins = []
-    error = 0.0
-    for number in range(NUM_BINS):
-        is_inside = bin_of_text == number
-        if not is_inside.any():
-            continue
-        share = float(is_inside.mean())
-        mean_confidence, accuracy = float(confidence[is_inside].mean()), float(is_right[is_inside].mean())
-        error += share * abs(mean_confidence - accuracy)
-        bins.append({"confidence": mean_confidence, "accuracy": accuracy, "share": share})
-    return {"ece": error, "bins": bins}
+    for start, end in pairwise([0, *ends.tolist()]):
+        mean, accuracy = float(ranked[start:end].mean()), float(is_right[start:end].mean())
+        bins.append({"confidence": mean, "accuracy": accuracy, "share": (end - start) / len(ranked)})
+    return {"ece": sum(one["share"] * abs(one["confidence"] - one["accuracy"]) for one in bins), "bins": bins}
 
 
 def scores(probabilities: np.ndarray, targets: np.ndarray) -> dict[str, float]:
     """Accuracy, macro-F1, log loss and calibration error of one run, from saved probabilities."""
-    truth = np.clip(probabilities[np.arange(len(targets)), targets], 1e-12, 1.0)
     predicted = probabilities.argmax(axis=1)
     return {
         "accuracy": float((predicted == targets).mean()),
-        "macro_f1": float(np.nanmean(f1_scores(predicted, targets, probabilities.shape[1]))),
-        "loss": float(-np.log(truth).mean()),
+        "macro_f1": macro_f1(predicted, targets, probabilities.shape[1]),
+        "loss": log_loss(probabilities, targets),
         "ece": calibration(probabilities, targets)["ece"],
     }
 
@@ -89,7 +109,7 @@ def classification_metrics(chunks: Iterable[Tensor], targets: np.ndarray, labels
     return {
         "loss": loss,
         "accuracy": float((predicted == targets).sum() / len(targets)),
-        "macro_f1": float(np.mean(list(f1.values()))),
+        "macro_f1": macro_f1(predicted, targets, len(labels)),
         "f1": f1,
         "majority_share": float(num_true.max() / len(targets)),
         **_confusions(predicted, targets, labels),

@@ -54,7 +54,10 @@ def count_sentence(truth: Sequence[str], predicted: Sequence[str], *, is_plain: 
 def tagging_metrics(
     truth: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], *, is_final: bool = False
 ) -> dict[str, Any]:
-    """Entity precision, recall and F1, F1 by type, and the share of words with the right tag."""
+    """Entity precision, recall and F1, F1 by type, and the share of words with the right tag.
+
+    Macro-F1 is the mean over the types that occur or are predicted, as in seqeval.
+    """
     is_plain = not any(tag.startswith(PREFIXES) for tags in truth for tag in tags)
     sentences = np.zeros((len(truth), 3), dtype=np.int64)
     types: dict[str, np.ndarray] = {}

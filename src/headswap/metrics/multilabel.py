@@ -42,7 +42,11 @@ def _best_threshold(scores: np.ndarray, truth: np.ndarray) -> float:
 def multilabel_metrics(
     truth: np.ndarray, predicted: np.ndarray, labels: Sequence[str], *, is_final: bool = False
 ) -> dict[str, Any]:
-    """Micro-F1 over all (text, label) pairs, macro-F1 over labels, and the share of texts with all labels right."""
+    """Micro-F1 over all (text, label) pairs, macro-F1 over labels, and the share of texts with all labels right.
+
+    Macro-F1 is defined as in classification: the mean over all labels of the training set, 0 for a label that neither
+    occurs nor is predicted. `f1` has no entry for such a label.
+    """
     parts = (truth & predicted, predicted, truth)
     by_label = np.stack([part.sum(axis=0) for part in parts], axis=1)
     by_text = np.stack([part.sum(axis=1) for part in parts], axis=1)
@@ -51,7 +55,7 @@ def multilabel_metrics(
     total = by_text.sum(axis=0)
     metrics = {
         "micro_f1": float(f1_of_counts(total)),
-        "macro_f1": float(f1[has_f1].mean()) if has_f1.any() else 0.0,
+        "macro_f1": float(f1.mean()),
         "precision": float(total[0] / max(1, total[1])),
         "recall": float(total[0] / max(1, total[2])),
         "exact_match": float((truth == predicted).all(axis=1).mean()),

@@ -45,6 +45,7 @@ class ScoreSums:
 class RowSource(Protocol):
     """Rows of a corpus; a row is computed when it is requested."""
 
+    store: TokenStore
     max_length: int
     num_tokens: int
     num_truncated: int

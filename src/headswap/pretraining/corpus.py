@@ -45,7 +45,6 @@ class CorpusParts:
         documents, held_out = split_documents(store, settings.held_out_fraction)
         self.rows = self.rows_of(documents)
         self.held_out = self.rows_of(held_out) if len(held_out) else None
-        self.held_out_bytes = int(store.byte_counts[held_out].sum()) if len(held_out) else 0
         if not self.held_out:
             log.warning("There is no held-out loss: the corpus has too few documents, or held_out_fraction is 0.")
         if num := num_seen_in_training(store, documents, held_out):

@@ -28,7 +28,7 @@ from headswap.core.outputs import check_folder
 from headswap.core.ownership import Layout
 from headswap.core.settings import load_recipe, read_toml
 from headswap.inference.evaluate import score_language_model
-from headswap.inference.language_model import held_out_metrics
+from headswap.inference.language_model import held_out_metrics, scored_bytes
 from headswap.model.parameter_count import count_parameters
 from headswap.objectives.objective import make_objective
 from headswap.pretraining.config import PretrainRecipe
@@ -161,7 +161,7 @@ def _held_out(run: Path, bundle: Bundle, recipe: PretrainRecipe) -> dict[str, fl
     _, documents = split_documents(store, recipe.training.held_out_fraction)
     length = recipe.training.max_length or bundle.max_length
     rows = objective.rows(store, documents, max_length=length, layout=recipe.training.layout)
-    return held_out_metrics(bundle.model, objective, rows, num_bytes=int(store.byte_counts[documents].sum()))
+    return held_out_metrics(bundle.model, objective, rows, num_bytes=scored_bytes(rows, bundle.tokenizer))
 
 
 def _card(

@@ -24,7 +24,7 @@ from headswap.data.content_hash import spooled
 from headswap.defaults import PretrainingFacts, resolve_pretraining
 from headswap.inference.generate.config import SamplingSettings
 from headswap.inference.generate.generator import Generator
-from headswap.inference.language_model import held_out_metrics
+from headswap.inference.language_model import held_out_metrics, scored_bytes
 from headswap.model.parameter_count import num_parameters
 from headswap.pretraining.config import AdaptRecipe, PretrainRecipe
 from headswap.pretraining.corpus import CorpusParts, split_documents, unigram_entropy
@@ -119,6 +119,8 @@ class _Pretraining:
         self.machine.resolve_precision(shape.hidden_size)
         max_length = self.recipe.training.max_length or shape.max_position_embeddings
         self.parts = CorpusParts(self.store, self.objective, self.recipe.training, max_length=max_length)
+        held_out = self.parts.held_out
+        self.held_out_bytes = scored_bytes(held_out, self.tokenizer) if held_out else 0
         self.references = {
             "ln_vocabulary": math.log(self.tokenizer.vocab_size),
             "unigram_entropy": unigram_entropy(self.store, self.tokenizer),
@@ -216,7 +218,7 @@ class _Pretraining:
                 self.bundle.model,
                 self.objective,
                 self.parts.held_out,
-                num_bytes=self.parts.held_out_bytes,
+                num_bytes=self.held_out_bytes,
                 autocast=self.machine.scoring(),
             )
             line = {f"eval_{name}": value for name, value in metrics.items()}
@@ -234,7 +236,7 @@ class _Pretraining:
         model = self.bundle.model.to(self.machine.device)
         _, chosen = split_documents(store, 0.5)  # the limit of held-out tokens applies here too
         rows = self.parts.rows_of(chosen if len(chosen) else np.arange(store.num_documents), store)
-        num_bytes = int(store.byte_counts.sum())
+        num_bytes = scored_bytes(rows, self.tokenizer)
         autocast = self.machine.scoring()
         return held_out_metrics(model, self.objective, rows, num_bytes=num_bytes, autocast=autocast)["loss"]
 

@@ -1,6 +1,7 @@
 """Baselines for a comparison of single runs: fitted to the same labels, if those can still be read."""
 
 import logging
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,6 @@ from headswap.core.files import read_json
 from headswap.core.settings import load_recipe
 from headswap.data.records import pair_as_text
 from headswap.finetuning.config import FinetuneRecipe
-from headswap.finetuning.prediction_file import Predictions
 from headswap.finetuning.splits import LabelledSplits, read_splits
 from headswap.registry import CLASSIFY_BASELINES
 from headswap.study.runs import ScoredRun, StudyRuns
@@ -41,12 +41,12 @@ def add_baselines(study: StudyRuns) -> StudyRuns:
             key = name, frozenset((example.source, example.line) for example in train)
             if key not in known:
                 try:
-                    known[key] = CLASSIFY_BASELINES.load(name).probabilities(train, test, splits.labels)
+                    known[key] = CLASSIFY_BASELINES.load(name).fit(train, test, splits.labels, study.metric)
                 except TooManyClassesError as problem:
                     study.prepared.setdefault("notes", []).append(str(problem))
                     continue
             probabilities, chosen = known[key]
-            predictions = Predictions(probabilities, run.predictions.targets, splits.labels, run.predictions.text_ids)
+            predictions = replace(run.predictions, probabilities=probabilities, labels=splits.labels)
             result = {"seconds": 0.0, **chosen}
             found.append(
                 ScoredRun(name, run.budget, labels, seed, run.folder / name, predictions, result, [], run.rows)

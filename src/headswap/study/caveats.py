@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from headswap.core.errors import counted
 from headswap.study.arms import SCRATCH, is_from_box
+from headswap.study.cell_quality import collapse_sentences
 from headswap.study.config import ALL
 from headswap.study.results import CollapsedRuns, SetOverlap, StudyResults
 
@@ -32,6 +33,7 @@ def caveats(results: StudyResults) -> list[str]:
         sentences += _other_size(arm, results.parameters)
         found += [" ".join(sentences)] if sentences else []
     found += map(_collapsed_sentence, results.collapsed)
+    found += collapse_sentences(results.cells)
     if results.missing:
         verb = "is" if len(results.missing) == 1 else "are"
         found.append(

@@ -52,7 +52,7 @@ class StudySettings(Settings):
     """Arm that the planned tests are about. Default: pretrained, otherwise the first arm that is neither a baseline nor
     scratch."""
     metric: Literal["accuracy", "macro_f1"] = "accuracy"
-    """Metric by which the arms are compared."""
+    """Metric by which the arms are compared. It also chooses the epoch of every run and the strength of TF-IDF."""
     on_leak: Literal["drop", "report", "stop"] = "drop"
     """What to do with texts of train, validation or corpus that also occur in the test set: drop (remove them; the test
     set is not changed), report (only count them), or stop. Texts of the validation set in train or corpus are treated
@@ -65,6 +65,12 @@ class StudySettings(Settings):
     @classmethod
     def _sources(cls, value: Any) -> Any:
         return (value,) if isinstance(value, str) else value
+
+    @field_validator("metric", mode="before")
+    @classmethod
+    def _name(cls, value: Any) -> Any:
+        """`macro-f1` and `macro_f1` are the same."""
+        return value.replace("-", "_").lower() if isinstance(value, str) else value
 
     @field_validator("arms", "budgets", mode="before")
     @classmethod

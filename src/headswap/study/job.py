@@ -119,7 +119,7 @@ def _baseline(folder: Path, job: Mapping[str, Any]) -> None:
     import numpy as np
 
     from headswap.finetuning.config import FinetuneRecipe
-    from headswap.finetuning.prediction_file import Predictions, text_ids
+    from headswap.finetuning.prediction_file import Predictions, group_ids, text_ids
     from headswap.finetuning.splits import read_splits
     from headswap.registry import CLASSIFY_BASELINES
 
@@ -127,11 +127,12 @@ def _baseline(folder: Path, job: Mapping[str, Any]) -> None:
     recipe = load_recipe(FinetuneRecipe, None, job["sections"])
     splits = read_splits(recipe)
     train = [*splits.train, *splits.validation]  # no epoch is selected, so all labels are for training
-    probabilities, chosen = CLASSIFY_BASELINES.load(job["arm"]).probabilities(train, splits.test, splits.labels)
+    metric = splits.task.metric(recipe.training)
+    probabilities, chosen = CLASSIFY_BASELINES.load(job["arm"]).fit(train, splits.test, splits.labels, metric)
     numbers = {label: number for number, label in enumerate(splits.labels)}
     targets = np.array([numbers[example.label] for example in splits.test])
     ids = text_ids([example.text for example in splits.test])
-    Predictions(probabilities, targets, splits.labels, ids).save(folder)
+    Predictions(probabilities, targets, splits.labels, ids, group_ids(splits.test)).save(folder)
     write_json(folder / "data.json", splits.checksums())
     result = {"verb": "baseline", "arm": job["arm"], **chosen, "num_labels": len(train)}
     write_json(folder / "result.json", result | {"seconds": time.perf_counter() - start})

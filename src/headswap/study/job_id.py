@@ -14,6 +14,9 @@ from headswap.core.settings import Recipe, flattened
 from headswap.training.config import MachineSettings
 
 PATHS = {"data.train", "data.validation", "data.test", "model.base", "tokenizer.tokenizer", "corpus.corpus"}
+ADDED = {"training.metric": None, "training.calibrate": False, "data.group_column": None}
+"""Settings that earlier versions did not have. At these values they are not part of an id, so that jobs of earlier
+versions are found again."""
 MACHINE = {f"machine.{name}" for name in MachineSettings.model_fields if name != "precision"}
 
 
@@ -24,7 +27,8 @@ def job_id(kind: str, content: Any) -> str:
 
 def recipe_content(recipe: Recipe) -> dict[str, Any]:
     """Every setting that changes the result; paths and the machine do not."""
-    return {name: value for name, value in flattened(recipe).items() if name not in PATHS | MACHINE}
+    content = {name: value for name, value in flattened(recipe).items() if name not in PATHS | MACHINE}
+    return {name: value for name, value in content.items() if name not in ADDED or value != ADDED[name]}
 
 
 def bundle_content(path: str) -> list[str]:

@@ -9,6 +9,7 @@ from headswap.core.local_paths import local_path
 from headswap.core.settings import load_recipe
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.study.folder import RECIPE
+from headswap.study.groups import test_groups
 from headswap.study.runs import StudyRuns
 
 STATISTICS = (
@@ -34,6 +35,11 @@ ON_OVERLAP = {"drop": "removed from train, validation and corpus", "report": "re
 def methods(study: StudyRuns) -> list[str]:
     """Data, learning rates and statistics, in sentences."""
     found = list(STATISTICS)
+    if (groups := test_groups(study)) is not None:
+        found.append(
+            f"The test texts belong to {int(groups.max()) + 1:,} groups. Intervals and tests are over seeds and "
+            "groups, because the texts of one group are not independent."
+        )
     if rates := _learning_rates(study):
         found.insert(0, f"Learning rates (given or default): {'; '.join(rates)}.")
     if study.recipe is not None:

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from headswap.baselines.classify import METRIC as DEFAULT_METRIC
 from headswap.baselines.classify import VERSION as BASELINE_VERSION
 from headswap.core.errors import SettingError, counted
 from headswap.core.installed_bases import is_boxed
@@ -26,7 +27,7 @@ from headswap.study.config import ALL, StudyRecipe
 from headswap.study.job_id import bundle_content, job_id, recipe_content
 from headswap.study.job_outputs import damage, has_finished
 from headswap.study.prepare import Prepared
-from headswap.study.row_files import CORPUS
+from headswap.study.row_files import CORPUS, GROUP
 from headswap.tokens.config import TokenizerSettings
 from headswap.tokens.store import is_store
 from headswap.tokens.tokenizer import Tokenizer
@@ -92,11 +93,13 @@ class Plan:
 
     jobs: dict[str, Job]
     entries: list[Entry]
+    metric: str = DEFAULT_METRIC
+    """What is compared, and what chooses epochs and the strength of TF-IDF."""
 
     def as_json(self) -> dict[str, Any]:
         """The content of `plan.json`; it has folder names without paths, so that a study can be moved."""
         jobs = {id: {**asdict(job), "folder": Path(job.folder).name, "sections": None} for id, job in self.jobs.items()}
-        return {"jobs": jobs, "entries": [asdict(entry) for entry in self.entries]}
+        return {"metric": self.metric, "jobs": jobs, "entries": [asdict(entry) for entry in self.entries]}
 
 
 def make_plan(recipe: StudyRecipe, arms: list[Arm], prepared: Prepared, out: Path) -> Plan:
@@ -150,7 +153,7 @@ class _Planner:
                     )
                     labels = self.prepared.num_labels(budget)
                     entries.append(Entry(arm.name, budget, labels, seed, job.id, base.id if base else None))
-        return Plan(dict(sorted(self.jobs.items(), key=lambda item: item[1].stage)), entries)
+        return Plan(dict(sorted(self.jobs.items(), key=lambda item: item[1].stage)), entries, recipe.study.metric)
 
     def _tokenizer(self) -> tuple[str | None, str | None]:
         """The tokenizer that scratch arms and bases share, and the job that trains it."""
@@ -205,6 +208,8 @@ class _Planner:
         """Budget all has train and validation as given; other budgets are drawn from train, a fifth for validation."""
         prepared = self.prepared
         data: dict[str, Any] = {"train": prepared.train, "test": prepared.test}
+        if self.recipe.data.group_column is not None:
+            data["group_column"] = GROUP
         if budget != ALL:
             return data | {"num_train": int(budget)}
         return data | ({"validation": prepared.validation} if prepared.validation else {})
@@ -213,10 +218,18 @@ class _Planner:
         digests = self.prepared.digests
         return [digests["train"], digests["test"], digests.get("validation") if budget == ALL else None]
 
+    def _metric(self) -> dict[str, str]:
+        """The metric as a setting of fine-tuning and baselines, if it is not the default."""
+        metric = self.recipe.study.metric
+        return {} if metric == DEFAULT_METRIC else {"metric": metric}
+
     def _baseline(self, arm: Arm, budget: str, seed: int) -> Job:
         is_whole = budget == ALL  # the same labels for all seeds: one job is enough
         sections: Sections = {"data": self._data(budget), "training": {} if is_whole else {"seed": seed}}
         content = [arm.name, BASELINE_VERSION, self._rows_content(budget), budget, None if is_whole else seed]
+        if metric := self._metric():
+            sections["training"] |= metric
+            content.append(metric)
         labels = self.prepared.num_labels(budget)
         name = f"{arm.name}-{labels}" if is_whole else f"{arm.name}-{labels}-seed{seed}"
         return self._add("baseline", name, content, sections, arm=arm.name, labels=labels, seed=seed)
@@ -224,7 +237,9 @@ class _Planner:
     def _finetune(self, arm: Arm, budget: str, seed: int, base: Job | None, tokenizer_id: str | None) -> Job:
         recipe = self.recipe
         training = recipe.finetune.model_dump(exclude_unset=True, exclude={"dropout"})
-        training |= {"seed": seed} | ({"max_length": self.max_length} if self.max_length else {})
+        training = (
+            self._metric() | training | {"seed": seed} | ({"max_length": self.max_length} if self.max_length else {})
+        )
         sections: Sections = {
             "data": self._data(budget),
             "model": {"dropout": recipe.finetune.dropout},

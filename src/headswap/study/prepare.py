@@ -20,13 +20,23 @@ from headswap.data.checks import findings_of, log_findings
 from headswap.data.config import ReadSettings
 from headswap.data.content_hash import corpus_hash
 from headswap.data.documents import read_documents
+from headswap.data.groups import check_group_column, check_groups, rows_of_shared_groups, shared_group_sentences
 from headswap.data.labelled import check_labels, label_names, read_labelled
 from headswap.data.overlap import Overlap, find_overlap
 from headswap.data.records import Example
 from headswap.data.stratify import stratified_subset
 from headswap.finetuning.splits import own_test
 from headswap.study.config import ALL, StudyRecipe
-from headswap.study.row_files import CORPUS, ROLES, check_rows, corpus_digest, rows_digest, store_digest, write_rows
+from headswap.study.row_files import (
+    CORPUS,
+    GROUP,
+    ROLES,
+    check_rows,
+    corpus_digest,
+    rows_digest,
+    store_digest,
+    write_rows,
+)
 from headswap.tasks.choose import chosen_task
 from headswap.tokens.store import is_store
 
@@ -114,6 +124,7 @@ def _checked(recipe: StudyRecipe) -> StudyRecipe:
             f"A study compares classifiers of single texts; {data.train} is for {what}. "
             "Run headswap finetune with several seeds instead."
         )
+    check_group_column(data)
     test = data.test or own_test(data.train)
     if test is None:
         raise SettingError("A study needs a test set. Pass --test FILE.")
@@ -143,7 +154,9 @@ def _key(recipe: StudyRecipe) -> str:
     sources = [*labelled, *study.corpus]
     stores = {name: store_digest(name) for name in sources if is_store(name)}
     content = corpus_hash([name for name in sources if name not in stores], labelled=labelled)
-    settings = [data.model_dump(), *(getattr(study, name) for name in ("corpus", "documents", "corpus_text_column"))]
+    # A setting that earlier versions did not have is left out at its default, so that their rows are found again.
+    labelled_settings = data.model_dump(exclude={"group_column"} if data.group_column is None else None)
+    settings = [labelled_settings, *(getattr(study, name) for name in ("corpus", "documents", "corpus_text_column"))]
     parts = [VERSION, content, stores, settings, study.num_test, study.on_leak]
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=list).encode()).hexdigest()
 
@@ -170,10 +183,11 @@ class _Preparation:
         for found in harmful:
             drop[found.from_set].update(found.rows)
             log.warning(_overlap_sentence(found))
-        if harmful and self.recipe.study.on_leak == "stop":
-            sentences = " ".join(map(_overlap_sentence, harmful))
+        sentences = [_overlap_sentence(found) for found in harmful] + self._shared_groups(sets, drop)
+        if sentences and self.recipe.study.on_leak == "stop":
             raise InputError(
-                f"{sentences} Nothing was trained (--on-leak stop). Remove these texts, or use --on-leak drop."
+                f"{' '.join(sentences)} Nothing was trained (--on-leak stop). Remove these texts, or use --on-leak "
+                "drop."
             )
         if self.recipe.study.on_leak != "drop":
             drop = {name: set() for name in drop}
@@ -210,8 +224,11 @@ class _Preparation:
             if source is not None:
                 with collected.trying():
                     sets[role] = read_labelled(
-                        source, label_file=label_file, text_column=data.text_column, label_column=data.label_column
-                    )
+                        source, label_file=label_file, text_column=data.text_column, label_column=data.label_column,
+                        group_column=data.group_column,
+                    )  # fmt: skip
+                    if data.group_column is not None:
+                        check_groups(sets[role])
         if "train" in sets:
             labels = label_names(sets["train"])
             for role in sets.keys() - {"train"}:
@@ -232,6 +249,22 @@ class _Preparation:
         pairs = [pair for pair in PAIRS if set(pair) <= set(texts)]
         log.info("Searching for texts that occur in more than one of the sets %s.", ", ".join(texts))
         return find_overlap(texts, pairs=pairs)
+
+    def _shared_groups(self, sets: dict[str, list[Example]], drop: dict[str, set[int]]) -> list[str]:
+        """Sentences about groups in two sets; the rows to remove are added to `drop`."""
+        found = []
+        for (first, second), sentence in shared_group_sentences(sets).items():
+            drop[first].update(rows_of_shared_groups(sets[first], sets[second]))
+            found.append(f"{sentence}.")
+            log.warning(found[-1])
+            removed = f", and their texts were removed from {first}" if self.recipe.study.on_leak == "drop" else ""
+            self.notes.append(f"{sentence}{removed}.")
+        if self.recipe.study.on_leak == "drop" and len(drop["train"]) == len(sets["train"]):
+            raise InputError(
+                f"{' '.join(found)} No training text is left. Give a training set with other groups, or use --on-leak "
+                "report."
+            )
+        return found
 
     def _corpus_texts(self) -> Iterator[str]:
         for document in read_documents(self.sources, self.reading):
@@ -263,7 +296,8 @@ def _rows_file(folder: Path, role: str) -> Path:
 
 
 def _row(example: Example) -> dict[str, str]:
-    return {"text": example.text, "label": example.label}
+    row = {"text": example.text, "label": example.label}
+    return row if example.group is None else row | {GROUP: example.group}
 
 
 def _absolute(sources: Sequence[str]) -> tuple[str, ...]:

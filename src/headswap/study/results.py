@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from headswap.metrics.abstention import AbstentionPoint
 from headswap.study.label_worth import CatchUpPoint, Worth
 from headswap.study.statistics import Interval
 
@@ -41,6 +42,10 @@ class Cell(Interval):
     mean_macro_f1: float
     mean_loss: float
     mean_ece: float
+    median: float | None = None
+    """Median over seeds, where runs collapse (cell_quality.py)."""
+    num_collapsed: int = 0
+    abstention: Sequence[AbstentionPoint] = ()
 
     def as_json(self) -> dict[str, Any]:
         """One entry of `cells`."""

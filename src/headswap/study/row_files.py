@@ -17,6 +17,8 @@ from headswap.tokens.store import META_FILE, is_store
 
 ROLES = ("train", "validation", "test")
 CORPUS = "corpus"
+GROUP = "group"
+"""The column of groups in a file of rows."""
 
 
 def write_rows(file: Path, rows: Iterable[Mapping[str, str]]) -> None:
@@ -26,10 +28,11 @@ def write_rows(file: Path, rows: Iterable[Mapping[str, str]]) -> None:
 
 
 def rows_digest(rows: Iterable[Mapping[str, str]]) -> str:
-    """A hash of the texts and labels in their order."""
+    """A hash of the texts, labels and groups in their order."""
     digest = hashlib.sha256()
     for row in rows:
-        digest.update(f"{row['text']}\x1f{row['label']}\x1e".encode())
+        group = f"\x1f{row['group']}" if "group" in row else ""
+        digest.update(f"{row['text']}\x1f{row['label']}{group}\x1e".encode())
     return digest.hexdigest()[:32]
 
 

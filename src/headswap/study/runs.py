@@ -87,8 +87,6 @@ class StudyRuns:
     """The arm that the planned tests are about."""
     designs: list[Design] = field(default_factory=list)
     """The designs that the study was run with, oldest first."""
-    groups: np.ndarray | None = None
-    """The group number of every test text, if the study has groups."""
 
     @property
     def budgets(self) -> list[Budget]:

@@ -16,7 +16,9 @@ import numpy as np
 
 from headswap.metrics.classification import scores
 from headswap.study.arms import BASELINES, SCRATCH
+from headswap.study.cell_quality import quality_of
 from headswap.study.design import is_planned
+from headswap.study.groups import test_groups
 from headswap.study.label_worth import catch_up, label_worth
 from headswap.study.results import (
     BEST_BASELINE,
@@ -53,7 +55,8 @@ class ScoreTable:
     def __init__(self, study: StudyRuns) -> None:
         self.study = study
         self.scores = {run.folder: scores(run.predictions.probabilities, run.predictions.targets) for run in study.runs}
-        self.units = {run.folder: unit_scores(run.predictions, study.metric, groups=study.groups) for run in study.runs}
+        groups = test_groups(study)
+        self.units = {run.folder: unit_scores(run.predictions, study.metric, groups=groups) for run in study.runs}
         self.budgets = [budget.labels for budget in study.budgets]
         self.baselines = self._best_baselines()
         """The best baseline per budget."""
@@ -86,6 +89,8 @@ class ScoreTable:
         found = crossed_mean(values)
         interval = found.interval() if found.can_be_tested else texts_only(values)
         is_constant = arm == "majority"  # its score is the share of one label, not an estimate
+        by_seed = {seed: self.scores[runs[seed].folder][self.study.metric] for seed in seeds}
+        quality = quality_of(self.study, arm, labels, by_seed)
 
         def mean(metric: str) -> float:
             return float(np.mean([self.scores[runs[seed].folder][metric] for seed in seeds]))
@@ -97,12 +102,15 @@ class ScoreTable:
             count=len(seeds),
             arm=arm,
             labels=labels,
-            values={seed: self.scores[runs[seed].folder][self.study.metric] for seed in seeds},
+            values=by_seed,
             over="seeds and texts" if found.can_be_tested else "texts",
             mean_accuracy=mean("accuracy"),
             mean_macro_f1=mean("macro_f1"),
             mean_loss=mean("loss"),
             mean_ece=mean("ece"),
+            median=quality.median,
+            num_collapsed=quality.num_collapsed,
+            abstention=quality.abstention,
         )
 
     def paired_seeds(self, arm: str, other: str, labels: int) -> list[int]:

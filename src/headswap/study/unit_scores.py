@@ -27,28 +27,17 @@ def macro_f1_values(targets: np.ndarray, predicted: np.ndarray, *, num_labels: i
     size, is_right = len(targets), targets == predicted
     right = np.bincount(targets[is_right], minlength=num_labels)
     counted = np.bincount(targets, minlength=num_labels) + np.bincount(predicted, minlength=num_labels)
-    f1, occurs = _f1(right, counted)
-    lost_right, lost_right_occurs = _f1(right - 1, counted - 2)  # without a text that is predicted correctly
-    lost, lost_occurs = _f1(right, counted - 1)  # without its true label, or without its predicted label
-    total, number = f1.sum(), occurs.sum()
-    totals = np.where(
-        is_right,
-        total + (lost_right - f1)[targets],
-        total + (lost - f1)[targets] + (lost - f1)[predicted],
-    )
-    numbers = np.where(
-        is_right,
-        number + (lost_right_occurs - occurs)[targets],
-        number + (lost_occurs - occurs)[targets] + (lost_occurs - occurs)[predicted],
-    )
-    score = total / number
-    values = size * score - (size - 1) * totals / np.maximum(numbers, 1)
-    return values + (score - values.mean())
+    f1 = _f1(right, counted)
+    without_right = _f1(right - 1, counted - 2) - f1  # change of F1 without a text that is predicted correctly
+    without_wrong = _f1(right, counted - 1) - f1  # without its true label, or without its predicted label
+    changes = np.where(is_right, without_right[targets], without_wrong[targets] + without_wrong[predicted])
+    values = f1.mean() - (size - 1) * changes / num_labels
+    return values + (f1.mean() - values.mean())
 
 
-def _f1(right: np.ndarray, counted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """F1 per label, and 1 for each label that occurs or is predicted; the others do not count."""
-    return 2 * right.clip(0) / np.maximum(counted, 1), (counted > 0).astype(int)
+def _f1(right: np.ndarray, counted: np.ndarray) -> np.ndarray:
+    """F1 per label; 0 for a label that neither occurs nor is predicted."""
+    return 2 * right.clip(0) / np.maximum(counted, 1)
 
 
 UNIT_SCORES: dict[str, Callable[[Predictions], np.ndarray]] = {"accuracy": _accuracy, "macro_f1": _macro_f1}

@@ -1,7 +1,7 @@
 """Classification: one label per text."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,11 @@ from headswap.data.labelled import check_labels, label_names, one_label
 from headswap.data.records import Example
 from headswap.metrics.classification import classification_metrics, warn_of_collapse
 from headswap.metrics.intervals import wilson_interval
+from headswap.metrics.temperature import calibration_effect, fitted_temperature
 from headswap.objectives.supervised import ClassificationObjective
 from headswap.tasks.config import TaskSettings
 from headswap.tasks.predictions import LabelPrediction, LabelScores, numbered
-from headswap.tasks.task import Table
+from headswap.tasks.task import Table, with_state
 from headswap.tasks.text_task import TextTask
 
 MAX_LABELS_OF_CONFUSION = 10
@@ -31,7 +32,7 @@ class ClassifyTask(TextTask):
     selection_metrics = ("accuracy", "macro_f1", "loss")
     logged_metrics = ("accuracy", "macro_f1")
     table_metrics = ("accuracy", "macro_f1")
-    settings = ("label_smoothing_factor", "class_weight")
+    settings = ("label_smoothing_factor", "class_weight", "calibrate")
     problem_type = "single_label_classification"
     keeps_predictions = True
 
@@ -69,8 +70,29 @@ class ClassifyTask(TextTask):
         self, outputs: Sequence[np.ndarray], encoded: EncodedSet, bundle: Bundle, *, is_final: bool = False
     ) -> dict[str, Any]:
         """Accuracy, macro-F1 and the confusions; the interval of accuracy is computed by `interval`."""
-        chunks = (torch.from_numpy(scores) for scores in self.score_chunks(outputs, encoded))
+        chunks = (torch.from_numpy(scores) for scores in self._logits(outputs, encoded, bundle))
         return classification_metrics(chunks, self.targets(encoded.examples, bundle), bundle.labels)
+
+    def calibrated(
+        self, outputs: Sequence[np.ndarray], encoded: EncodedSet, bundle: Bundle
+    ) -> tuple[Bundle, dict[str, Any]]:
+        """The bundle with the temperature that has the lowest log loss, and its effect."""
+        temperature = fitted_temperature(self.scores(outputs, encoded), self.targets(encoded.examples, bundle))
+        bundle = with_state(bundle, temperature=temperature)
+        return bundle, self.effect_of_temperature(outputs, encoded, bundle)
+
+    def effect_of_temperature(
+        self, outputs: Sequence[np.ndarray], encoded: EncodedSet, bundle: Bundle
+    ) -> dict[str, Any]:
+        """Log loss and calibration error without and with the temperature of the bundle."""
+        logits, targets = self.scores(outputs, encoded), self.targets(encoded.examples, bundle)
+        return calibration_effect(logits, targets, bundle.task.temperature)
+
+    def _logits(self, outputs: Sequence[np.ndarray], encoded: EncodedSet, bundle: Bundle) -> Iterator[np.ndarray]:
+        """The scores of the texts in chunks, divided by the temperature of the bundle."""
+        temperature = bundle.task.temperature
+        for logits in self.score_chunks(outputs, encoded):
+            yield logits if temperature == 1 else (logits / temperature).astype(logits.dtype)
 
     def warn_of_problems(self, metrics: dict[str, Any], *, role: str) -> None:
         """Log a warning if one class is predicted for every text."""
@@ -79,7 +101,7 @@ class ClassifyTask(TextTask):
     def predictions(self, outputs: Sequence[np.ndarray], encoded: EncodedSet, bundle: Bundle) -> list[LabelPrediction]:
         """The most probable label."""
         numbers, found = numbered(bundle.labels), []
-        for scores in self.score_chunks(outputs, encoded):
+        for scores in self._logits(outputs, encoded, bundle):
             probabilities = torch.softmax(torch.from_numpy(scores), dim=1).numpy()
             best = probabilities.argmax(axis=1).tolist()
             found += [

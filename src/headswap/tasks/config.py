@@ -1,8 +1,8 @@
 """Settings of fine-tuning that a task reads, and the names of metrics. Free of torch."""
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from headswap.batches.config import Long
 from headswap.core.settings import Settings
@@ -39,11 +39,23 @@ class TaskSettings(Settings):
     """Number of tokens that neighbouring windows share (--long windows). Default: a quarter of a window."""
     max_answer_length: Count = 30
     """Maximum number of tokens of an answer (task span)."""
+    metric: MetricName | None = None
+    """Metric by which the best epoch is chosen on validation, and the strength of the TF-IDF baseline. Default:
+    accuracy (classify), micro_f1 (multilabel), mse (regress), f1 (tag, span)."""
     metric_for_best_model: MetricName | None = None
-    """Validation metric by which the best epoch is chosen. Default: accuracy (classify), micro_f1 (multilabel),
-    mse (regress), f1 (tag, span)."""
+    """Validation metric by which the best epoch is chosen. Default: that of --metric."""
     label_smoothing_factor: Share = 0.0
     """Share of the target probability that is spread evenly over all labels."""
     class_weight: Literal["none", "balanced"] = "none"
     """Weights of the classes in the loss: none (all examples count the same), or balanced (all classes have the same
     total weight, so examples of rare classes count more)."""
+    calibrate: bool = False
+    """Divide the scores of a classifier by a temperature that minimises the log loss on validation, so that its
+    probabilities fit its accuracy. No prediction changes. Log loss and calibration error before and after are
+    reported."""
+
+    @field_validator("metric", "metric_for_best_model", mode="before")
+    @classmethod
+    def _name(cls, value: Any) -> Any:
+        """`macro-f1` and `macro_f1` are the same."""
+        return value.replace("-", "_").lower() if isinstance(value, str) else value

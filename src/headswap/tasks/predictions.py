@@ -5,12 +5,14 @@ breaks, tabs and control characters of labels and texts are escaped.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from headswap.core.terminal_text import one_line
+
+ABSTAINED = "(abstained)"
 
 
 def numbered(labels: Sequence[str]) -> dict[str, int]:
@@ -48,19 +50,27 @@ class LabelPrediction:
 
     label: str
     scores: LabelScores
+    abstained: bool = False
+    """Whether the score of the label is below the limit that was given, so that the text is not answered."""
 
     @property
-    def short(self) -> str:
-        """The label."""
-        return self.label
+    def short(self) -> str | None:
+        """The label; None if the text is not answered."""
+        return None if self.abstained else self.label
 
     def as_json(self) -> dict[str, Any]:
-        """The object of `predict --json`."""
+        """The object of `predict --json`; the label is null if the text is not answered."""
+        if self.abstained:
+            return {"label": None, "abstained": True, "scores": dict(self.scores)}
         return {"label": self.label, "scores": dict(self.scores)}
 
     def as_line(self) -> str:
-        """The label and its score."""
-        return f"{one_line(self.label)}\t{self.scores[self.label]:.4f}"
+        """The label, or the mark of a text that is not answered, and the highest score."""
+        return f"{ABSTAINED if self.abstained else one_line(self.label)}\t{self.scores[self.label]:.4f}"
+
+    def with_limit(self, below: float) -> "LabelPrediction":
+        """The same prediction, not answered if its score is below the limit."""
+        return replace(self, abstained=self.scores[self.label] < below)
 
 
 @dataclass(frozen=True, slots=True)

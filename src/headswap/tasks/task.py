@@ -18,6 +18,7 @@ from headswap.bundle.bundle import Bundle
 from headswap.bundle.task_state import TaskState
 from headswap.core.errors import SettingError, listed
 from headswap.data.config import ColumnSettings, LabelledSettings
+from headswap.data.groups import check_group_column
 from headswap.data.stratify import stratified_split
 from headswap.model.shape import Direction, Pooling
 from headswap.objectives.supervised import SupervisedObjective
@@ -62,7 +63,7 @@ class Task(ABC):
     long_modes: ClassVar[tuple[str, ...]] = ("windows",)
     """What can be done with long inputs; the first is the default."""
     settings: ClassVar[tuple[str, ...]] = ()
-    """Which of label_smoothing_factor, class_weight and max_answer_length have an effect."""
+    """Which of label_smoothing_factor, class_weight, max_answer_length and calibrate have an effect."""
     problem_type: ClassVar[str | None] = None
     """Hugging Face's `problem_type`, where it has one."""
     lists_labels: ClassVar[bool] = True
@@ -71,6 +72,9 @@ class Task(ABC):
     """The number of outputs of its head, where it does not depend on the labels."""
     keeps_predictions: ClassVar[bool] = False
     """Whether a run saves its test predictions (predictions.npz), which `study` and `compare` need."""
+
+    reads_groups: ClassVar[bool] = False
+    """Whether it reads --group-column."""
 
     @abstractmethod
     def read(self, source: str, columns: ColumnSettings, label_file: str | None = None) -> list[Any]:
@@ -124,6 +128,18 @@ class Task(ABC):
         del outputs, encoded
         return bundle
 
+    def calibrated(
+        self, outputs: Sequence[np.ndarray], encoded: EncodedSet, bundle: Bundle
+    ) -> tuple[Bundle, dict[str, Any]]:
+        """The bundle with a temperature fitted on validation, and its effect there; only for tasks with `calibrate`."""
+        raise NotImplementedError(f"the task {self.name} has no temperature")
+
+    def effect_of_temperature(
+        self, outputs: Sequence[np.ndarray], encoded: EncodedSet, bundle: Bundle
+    ) -> dict[str, Any]:
+        """Log loss and calibration error of a set without and with the temperature of the bundle."""
+        raise NotImplementedError(f"the task {self.name} has no temperature")
+
     def strata(self, examples: Sequence[Any]) -> list[str]:
         """The group of each example, whose share is kept when examples are sampled or held out."""
         return ["" for _ in examples]
@@ -145,26 +161,36 @@ class Task(ABC):
 
     def resolve(self, training: AnyTaskSettings) -> AnyTaskSettings:
         """The settings with the defaults of the task; settings without effect are errors."""
-        metric = training.metric_for_best_model or self.selection_metrics[0]
+        metric = self.metric(training)
+        best = training.metric_for_best_model or metric
         long = training.long or self.long_modes[0]
-        if metric not in self.selection_metrics:
-            raise SettingError(
-                f"metric_for_best_model is '{metric}', but the task {self.name} has {listed(self.selection_metrics)}."
-            )
+        for name, value in (("metric", metric), ("metric_for_best_model", best)):
+            if value not in self.selection_metrics:
+                raise SettingError(
+                    f"{name} is '{value}', but the task {self.name} has {listed(self.selection_metrics)}."
+                )
         if long not in self.long_modes:
             raise SettingError(f"long is '{long}', but the task {self.name} has {listed(self.long_modes)}.")
         if training.doc_stride is not None and long != "windows":
             raise SettingError("doc_stride is for windows. Pass --long windows, or leave it out.")
-        for name in training.not_default(["label_smoothing_factor", "class_weight", "max_answer_length"]):
+        for name in training.not_default(["label_smoothing_factor", "class_weight", "max_answer_length", "calibrate"]):
             if name not in self.settings:
                 raise SettingError(f"{name} has no effect on the task {self.name}. Leave it out.")
-        return training.changed(metric_for_best_model=metric, long=long)
+        return training.changed(metric_for_best_model=best, long=long)
+
+    def metric(self, training: TaskSettings) -> str:
+        """The metric that counts, as given or by default."""
+        return training.metric or self.selection_metrics[0]
 
     def check_columns(self, columns: ColumnSettings) -> None:
         """Refuse column settings that this task does not read."""
         if unread := [name for name in columns.not_default(COLUMNS) if name not in self.columns]:
             hint = _reader_hint(unread, columns)
             raise SettingError(f"{', '.join(unread)} cannot be set: the task {self.name} does not read it.{hint}")
+        if isinstance(columns, LabelledSettings) and columns.group_column is not None:
+            if not self.reads_groups:
+                raise SettingError(f"group_column cannot be set: the task {self.name} does not read it. Leave it out.")
+            check_group_column(columns)
 
     def check_pooling(self, pooling: Pooling | None) -> None:
         """Refuse pooling for a head that scores tokens."""

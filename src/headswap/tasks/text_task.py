@@ -18,7 +18,7 @@ from headswap.bundle.bundle import Bundle
 from headswap.bundle.task_state import TaskState
 from headswap.core.errors import InputError, SettingError
 from headswap.data.columns import COLUMN_EXTENSIONS, Problems, read_rows, text_problem
-from headswap.data.config import ColumnSettings
+from headswap.data.config import ColumnSettings, LabelledSettings
 from headswap.data.labelled import one_file, read_labelled
 from headswap.data.open_text import extension_of
 from headswap.data.records import Example
@@ -36,6 +36,7 @@ class TextTask(Task):
     head: ClassVar[HeadKind] = "classify"
     noun: ClassVar[str] = "text"
     columns: ClassVar[tuple[str, ...]] = ("text_column", "text_pair_column", "label_column")
+    reads_groups: ClassVar[bool] = True
     long_modes: ClassVar[tuple[str, ...]] = ("truncate", "head+tail", "windows")
 
     @abstractmethod
@@ -58,6 +59,7 @@ class TextTask(Task):
             label_column=columns.label_column,
             label_file=label_file,
             text_pair_column=columns.text_pair_column,
+            group_column=columns.group_column if isinstance(columns, LabelledSettings) else None,
             parse=self.parse(columns),
         )
 

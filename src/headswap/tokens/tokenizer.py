@@ -173,6 +173,12 @@ class Tokenizer:
         """The number of UTF-8 bytes of a text, the divisor of bits per byte."""
         return len(text.encode())
 
+    def bytes_of_ids(self, ids: np.ndarray) -> int:
+        """The number of UTF-8 bytes of the text of some ids; also exact where a token is a part of a character."""
+        if not self.is_byte_level:
+            return self.count_bytes(self.decode(ids))
+        return sum(len(self.piece(id)) for id in ids.tolist() if id not in self.special_ids)
+
     def with_mask_and_sep(self) -> "Tokenizer":
         """This tokenizer, or a copy with `<mask>` and `<sep>` appended to the vocabulary if they are missing."""
         names = ("<mask>", "<sep>")
