@@ -63,5 +63,5 @@ def test_lab_study_trains_with_the_settings_of_the_other_two() -> None:
     assert (study.head, study.adaptation) == (finetune.head, finetune.adaptation)
     assert (study.model.preset, study.model.dropout, study.finetune.dropout) == ("lab", 0.0, 0.0)
     assert study.study.max_length == finetune.training.max_length == pretrain.training.max_length
-    assert study.data == finetune.data
+    assert study.data.model_dump() == finetune.data.model_dump()
     assert study.study.arms == ("majority", "tfidf", "scratch", "pretrained")

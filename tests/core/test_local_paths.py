@@ -1,11 +1,10 @@
 """Paths in files: as given, relative to the current or the home folder, or only a name."""
 
-import os
 from pathlib import Path
 
 import pytest
 
-from headswap.core.local_paths import expanded_paths, local_command, local_path, local_paths, shared_name
+from headswap.core.local_paths import expanded_paths, home_paths, local_command, local_path, shared_name
 
 
 @pytest.mark.parametrize(
@@ -35,18 +34,21 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_path_of_a_recipe_is_relative_and_still_finds_the_file(places: Path) -> None:
+def test_a_path_of_a_recipe_names_no_home_folder_and_still_finds_the_file_from_every_folder(places: Path) -> None:
     given = {"data": {"train": str(places / "here" / "train.csv"), "test": str(places / "home" / "train.csv")},
              "corpus": [str(places / "other" / "train.csv"), "movies", "-"], "separator": "/"}  # fmt: skip
-    shown = local_paths(given)
+    shown = home_paths(given)
     assert shown == {
-        "data": {"train": "train.csv", "test": "~/train.csv"},
-        "corpus": ["../other/train.csv", "movies", "-"],
+        "data": {"train": given["data"]["train"], "test": "~/train.csv"},
+        "corpus": given["corpus"],
         "separator": "/",
     }
-    again = expanded_paths(shown)
-    assert again["data"]["test"] == given["data"]["test"]
-    assert os.path.exists(again["corpus"][0])
+    assert expanded_paths(shown) == given
+
+
+def test_a_path_in_a_record_is_relative_to_the_current_folder_or_to_home(places: Path) -> None:
+    found = [local_path(str(places / name / "train.csv")) for name in ("here", "home", "other")]
+    assert found == ["train.csv", "~/train.csv", "../other/train.csv"]
     assert local_path("/no/such/folder/file") == "/no/such/folder/file"
 
 

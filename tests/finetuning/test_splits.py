@@ -50,7 +50,7 @@ def test_test_texts_that_are_also_in_the_training_set_are_counted(
 ) -> None:
     train = tiny_runs / "few.jsonl"
     hs.finetune(tiny_runs / "base", train=train, test=train, out=tmp_path / "run", max_steps=1, **ONE_THREAD)
-    assert "60 test texts also in the train set" in caplog.text
+    assert "60 test texts are also in the train set" in caplog.text
 
 
 def test_test_texts_that_are_also_in_the_validation_set_are_counted(
@@ -59,4 +59,4 @@ def test_test_texts_that_are_also_in_the_validation_set_are_counted(
     test = write_labelled(tmp_path / "test.jsonl", 20, seed=2)
     data = {"train": tiny_runs / "few.jsonl", "validation": test, "test": test}
     hs.finetune(tiny_runs / "base", out=tmp_path / "run", max_steps=1, **data, **ONE_THREAD)
-    assert "20 test texts also in the validation set" in caplog.text
+    assert "20 test texts are also in the validation set" in caplog.text

@@ -13,7 +13,6 @@ from headswap.bundle.bundle import Bundle
 from headswap.bundle.check import check_bundle
 from headswap.core.errors import HeadswapError, InputError, RunError, SettingError
 from headswap.core.files import read_json, sha256_of_file, write_json
-from headswap.core.local_paths import local_path
 from headswap.core.manifest import manifest_problems
 from headswap.core.settings import read_toml
 from headswap.pretraining.pack import REFERENCE_TOLERANCE, Packed, pack, reference_loss
@@ -124,7 +123,7 @@ def test_a_run_whose_corpus_changed_is_not_packed(
     corpus = tmp_path / "corpus.txt"
     corpus.write_text((folder / "corpus.txt").read_text().replace("film", "story"))
     recipe = (run / "recipe.toml").read_text()
-    given = local_path(str(folder / "corpus.txt"))
+    given = str(folder / "corpus.txt")
     assert given in recipe
     (run / "recipe.toml").write_text(recipe.replace(given, str(corpus)))
     with pytest.raises(InputError, match=r"corpus\.txt' changed since .* read it"):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from headswap.core.errors import SettingError
-from headswap.core.local_paths import local_paths
+from headswap.core.local_paths import home_paths
 from headswap.core.settings import load_recipe
 from headswap.study.arms import read_arms
 from headswap.study.config import StudyRecipe
@@ -27,6 +27,6 @@ def test_a_saved_recipe_is_read_back(tmp_path: Path) -> None:
     recipe = load_recipe(StudyRecipe, None, write_data(tmp_path / "files"))
     recipe.save(tmp_path / "study.toml")
     again = load_recipe(StudyRecipe, tmp_path / "study.toml")
-    assert again.model_dump(mode="json") == local_paths(recipe.model_dump(mode="json")), "without absolute paths"
+    assert again.model_dump(mode="json") == home_paths(recipe.model_dump(mode="json")), "without absolute paths"
     _, prepared, plan = planned(tmp_path / "out", write_data(tmp_path / "files"))
     assert make_plan(again, read_arms(again), prepared, tmp_path / "out").jobs.keys() == plan.jobs.keys()

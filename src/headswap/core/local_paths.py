@@ -1,7 +1,8 @@
 """Paths in the files that headswap writes: nothing about the folders of one machine is passed on.
 
-Bundles, cards and results have the name of a base or file (`shared_name`). Recipes and recorded commands must still
-find their inputs, so they have paths relative to the current folder or to the home folder (`local_path`).
+Bundles, cards and results have the name of a base or file (`shared_name`). Recorded commands have paths relative to the
+current folder or to the home folder (`local_path`). The recipe of a run is not part of a bundle and must find its inputs
+from every folder, so it has paths as given, with `~/` for the home folder (`home_path`).
 """
 
 import os
@@ -37,13 +38,20 @@ def local_path(given: str) -> str:
     return os.path.relpath(given, here)
 
 
-def local_paths(value: Any) -> Any:
-    """A value of a recipe (texts, lists, tables) with `local_path` for every text."""
+def home_path(given: str) -> str:
+    """An absolute path below the home folder as `~/...`; other texts as they are."""
+    home = os.path.expanduser("~")
+    is_inside = _is_absolute_path(given) and _is_below(given, home)
+    return HOME + os.path.relpath(given, home) if is_inside else given
+
+
+def home_paths(value: Any) -> Any:
+    """A value of a recipe (texts, lists, tables) with `home_path` for every text."""
     if isinstance(value, str):
-        return local_path(value)
+        return home_path(value)
     if isinstance(value, dict):
-        return {name: local_paths(part) for name, part in value.items()}
-    return [local_paths(part) for part in value] if isinstance(value, list | tuple) else value
+        return {name: home_paths(part) for name, part in value.items()}
+    return [home_paths(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 def expanded_paths(value: Any) -> Any:

@@ -16,7 +16,7 @@ from pydantic.fields import FieldInfo
 
 from headswap.core.errors import SettingError, absent, did_you_mean, listed, raise_problems
 from headswap.core.files import atomic_file
-from headswap.core.local_paths import expanded_paths, local_paths
+from headswap.core.local_paths import expanded_paths, home_paths
 
 LONGEST_VALUE = 200
 """Characters of a wrong value that a message shows."""
@@ -60,7 +60,7 @@ class Recipe(Settings):
 
     def save(self, path: Path) -> None:
         """Write all values, including defaults, as TOML; None is left out, and no path is absolute."""
-        values = local_paths(self.model_dump(mode="json", exclude_none=True))
+        values = home_paths(self.model_dump(mode="json", exclude_none=True))
         with atomic_file(path) as temporary:
             temporary.write_bytes(tomli_w.dumps(values).encode())
 

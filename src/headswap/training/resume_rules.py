@@ -12,7 +12,7 @@ from typing import Any
 
 from headswap.core.errors import InputError, SettingError
 from headswap.core.files import read_json
-from headswap.core.local_paths import local_paths
+from headswap.core.local_paths import home_paths
 from headswap.core.settings import Recipe, flattened, load_recipe, read_toml
 from headswap.training.checkpoint import find_checkpoints, step_of
 from headswap.training.config import TrainingSettings
@@ -94,7 +94,7 @@ def log_changed_environment(folder: Path, environment: dict[str, Any]) -> None:
 
 
 def _compare(folder: Path, saved: Recipe, recipe: Recipe, *, only_given: bool) -> bool:
-    before, now = local_paths(flattened(saved)), local_paths(flattened(recipe))
+    before, now = home_paths(flattened(saved)), home_paths(flattened(recipe))
     changed = [
         name for name in now if before.get(name) != now[name] and not (only_given and now[name] is None)
     ]  # fmt: skip
