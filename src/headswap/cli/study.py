@@ -9,8 +9,7 @@ from headswap.batches.config import MaskingSettings
 from headswap.cli.flags import Adaptation, Data, Head, Machine, Masking, Model, Output, StudyFlags, Tokenizer, section
 from headswap.finetuning.config import AdaptationSettings, HeadSettings
 from headswap.model.shape import ModelSettings
-from headswap.pretraining.config import PretrainTraining
-from headswap.study.config import StudyData, StudyFinetune, StudySettings
+from headswap.study.config import StudyData, StudyFinetune, StudyPretrain, StudySettings
 from headswap.tokens.config import TokenizerSettings
 from headswap.training.config import MachineSettings
 
@@ -31,7 +30,7 @@ def study(
     head: Annotated[HeadSettings | None, Head] = None,
     adaptation: Annotated[AdaptationSettings | None, Adaptation] = None,
     masking: Annotated[MaskingSettings | None, Masking] = None,
-    pretrain: Annotated[PretrainTraining | None, Pretraining] = None,
+    pretrain: Annotated[StudyPretrain | None, Pretraining] = None,
     finetune: Annotated[StudyFinetune | None, Finetuning] = None,
     machine: Annotated[MachineSettings | None, Machine] = None,
 ) -> int:
