@@ -11,7 +11,7 @@ from headswap.data.config import ReadSettings
 from headswap.model.shape import ModelSettings, Share
 from headswap.registry import ObjectiveName
 from headswap.tokens.config import TokenizerSettings
-from headswap.training.config import Epochs, MachineSettings, OptimizerSettings, Positive, Steps
+from headswap.training.config import Epochs, MachineSettings, OptimizerSettings, Positive, Seed, Steps
 
 
 class PretrainTraining(OptimizerSettings):
@@ -51,7 +51,7 @@ class PretrainTraining(OptimizerSettings):
     run."""
     learning_rate: Positive | None = None
     """Peak learning rate. Default: depends on the width of the base."""
-    seed: Annotated[int, Field(ge=0)] = 42
+    seed: Seed = 42
     """Seed of initialisation, data order, masking and dropout."""
 
     def check(self) -> None:

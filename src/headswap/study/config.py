@@ -12,7 +12,7 @@ from headswap.finetuning.config import AdaptationSettings, FinetuneTraining, Hea
 from headswap.model.shape import ModelSettings, Share
 from headswap.pretraining.config import PretrainTraining
 from headswap.tokens.config import TokenizerSettings
-from headswap.training.config import MachineSettings
+from headswap.training.config import MachineSettings, Seed
 
 ALL = "all"
 FEWEST_LABELS = 2
@@ -118,7 +118,7 @@ class StudyData(LabelledSettings):
 class StudyFinetune(FinetuneTraining):
     """Settings of every fine-tuning run of a study; the seed is set by the study."""
 
-    seed: Annotated[int, Field(ge=0)] = 42
+    seed: Seed = 42
     """Not used in a study, which numbers its seeds itself (see --seeds)."""
     dropout: Share | None = StartSettings.model_fields["dropout"].default
     """Dropout on embeddings, attention and residual branches during fine-tuning."""
