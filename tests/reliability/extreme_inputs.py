@@ -75,6 +75,13 @@ argv("a study with a budget of many digits", "study", "--corpus=corpus.txt", "--
 
 # Wrong types in a bundle
 
+
+def edit_unlisted(bundle: Path, **changes: Any) -> None:
+    """Change the config of a bundle without a manifest, which would show the change first."""
+    (bundle / "manifest.json").unlink()
+    edit_json(bundle / "config.json", **changes)
+
+
 for _name in ("masking", "card"):
     for _wrong in (3, "x", [1], True):
         damaged_bundle(f"bundle with {_wrong!r} as {_name}", f"bundle/config.json: {_name} is not an object", RESTORE)(
@@ -89,13 +96,13 @@ damaged_bundle("bundle with a text as tokens read", "bundle/config.json: 'tokens
 )
 for _task in ("tag", "span", "regress"):
     damaged_bundle(f"classifier with the task {_task}", "which does not fit its task " + _task, RESTORE)(
-        lambda bundle, task=_task: edit_json(bundle / "config.json", task={"task": task})
+        lambda bundle, task=_task: edit_unlisted(bundle, task={"task": task})
     )
 
 
 @case("base with an unknown objective", "The objective 'backwards' is unknown", "'causal'")
 def _(folder: Path, good: Good) -> list[str]:
-    edit_json(good.copy("base", folder) / "config.json", objective="backwards")
+    edit_unlisted(good.copy("base", folder), objective="backwards")
     good.copy("corpus.txt", folder)
     return ["evaluate", "base", "corpus.txt"]
 

@@ -1,8 +1,8 @@
 """Paths in the files that headswap writes: nothing about the folders of one machine is passed on.
 
 Bundles, cards and results have the name of a base or file (`shared_name`). Recorded commands have paths relative to the
-current folder or to the home folder (`local_path`). The recipe of a run is not part of a bundle and must find its inputs
-from every folder, so it has paths as given, with `~/` for the home folder (`home_path`).
+current folder or to the home folder (`local_path`). The recipe of a run is not part of a bundle and must find its
+inputs from every folder, so it has paths as given, with `~/` for the home folder (`home_path`).
 """
 
 import os

@@ -11,7 +11,7 @@ from headswap.data.config import ReadSettings
 from headswap.model.shape import ModelSettings, Share
 from headswap.registry import ObjectiveName
 from headswap.tokens.config import TokenizerSettings
-from headswap.training.config import Epochs, MachineSettings, OptimizerSettings, Positive, Steps
+from headswap.training.config import Epochs, MachineSettings, OptimizerSettings, Positive, Seed, Steps
 
 
 class PretrainTraining(OptimizerSettings):
@@ -53,7 +53,7 @@ class PretrainTraining(OptimizerSettings):
     run."""
     learning_rate: Positive | None = None
     """Peak learning rate. Default: 0.001 x sqrt(256 / width); twice that where --optimizer muon is the default."""
-    seed: Annotated[int, Field(ge=0)] = 42
+    seed: Seed = 42
     """Seed of initialisation, data order, masking and dropout."""
 
     def check(self) -> None:
@@ -103,7 +103,7 @@ class AdaptTraining(PretrainTraining):
     """Maximum number of tokens per sequence. Default: the context length of the base."""
     learning_rate: Positive | None = None
     """Peak learning rate. Default: half of the default for a new base of this width, 0.0005 x sqrt(256 / width)."""
-    seed: Annotated[int, Field(ge=0)] = 42
+    seed: Seed = 42
     """Seed of data order, masking and dropout."""
 
 

@@ -13,7 +13,7 @@ from headswap.model.shape import ModelSettings, Share
 from headswap.pretraining.config import PretrainTraining
 from headswap.tasks.config import MetricName
 from headswap.tokens.config import TokenizerSettings
-from headswap.training.config import MachineSettings
+from headswap.training.config import MachineSettings, Seed
 
 ALL = "all"
 FEWEST_LABELS = 2
@@ -122,7 +122,7 @@ class StudyData(LabelledSettings):
 class StudyFinetune(FinetuneTraining):
     """Settings of every fine-tuning run of a study; the seed is set by the study."""
 
-    seed: Annotated[int, Field(ge=0)] = 42
+    seed: Seed = 42
     """Has no effect: a study numbers its seeds itself (see --seeds)."""
     max_length: Annotated[int, Field(ge=2, le=10**8)] | None = None
     """Maximum number of tokens per text in fine-tuning. Default: that of --max-length, otherwise that of
@@ -138,7 +138,7 @@ class StudyPretrain(PretrainTraining):
 
     max_length: Annotated[int, Field(ge=2, le=10**8)] | None = None
     """Maximum number of tokens per sequence in pre-training. Default: that of --max-length."""
-    seed: Annotated[int, Field(ge=0)] = 42
+    seed: Seed = 42
     """Has no effect: a study numbers its bases itself (see --base-seeds)."""
 
 

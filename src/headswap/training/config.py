@@ -10,6 +10,7 @@ from headswap.model.shape import Share
 
 Positive = Annotated[float, Field(gt=0)]
 
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Epochs = Annotated[float, Field(gt=0, le=1e6)]
 Steps = Annotated[int, Field(ge=1, le=10**12)]
 MOST_THREADS = 1024  # PyTorch crashes with many thousand
@@ -63,7 +64,7 @@ class TrainingSettings(Settings):
     """epsilon of AdamW."""
     max_grad_norm: Positive | None = 1.0
     """Clip the gradient to at most this norm."""
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 42
+    seed: Seed = 42
     """Seed of initialisation, data order and dropout."""
     save_steps: Steps | None = None
     """Save a checkpoint every N steps. Default: after an evaluation, if the last checkpoint is over a minute old."""

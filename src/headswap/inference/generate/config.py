@@ -19,7 +19,7 @@ class SamplingSettings(Settings):
     """Sample only from the k most probable tokens. Needs a temperature above 0."""
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
     """Sample only from the most probable tokens whose total probability reaches p. Needs a temperature above 0."""
-    seed: Annotated[int, Field(ge=0)] = 42
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 42
     """Random seed of sampling."""
 
     def model_post_init(self, _context: object) -> None:
