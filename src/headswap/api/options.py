@@ -158,20 +158,44 @@ class AdaptationOptions(TypedDict, total=False):
     head_lr_factor: float | None
 
 
-class PretrainOptions(ReadOptions, TokenizerOptions, ShapeChangesOptions, ModelOptions, MaskingOptions, TrainingOptions, PretrainTrainingOptions, OptimizerOptions, MachineOptions, total=False):
+class PretrainOptions(
+    ReadOptions,
+    TokenizerOptions,
+    ShapeChangesOptions,
+    ModelOptions,
+    MaskingOptions,
+    TrainingOptions,
+    PretrainTrainingOptions,
+    OptimizerOptions,
+    MachineOptions,
+    total=False,
+):
     """Settings of `headswap.pretrain`."""
 
     objective: Literal["causal", "masked", "masked+nsp", "masked+sop"]
 
 
-class AdaptOptions(ReadOptions, TrainingOptions, PretrainTrainingOptions, OptimizerOptions, MachineOptions, total=False):
+class AdaptOptions(
+    ReadOptions, TrainingOptions, PretrainTrainingOptions, OptimizerOptions, MachineOptions, total=False
+):
     """Settings of `headswap.adapt`."""
 
     reference: PathName | None
     objective: Literal["causal", "masked", "masked+nsp", "masked+sop"] | None
 
 
-class FinetuneOptions(TokenizerOptions, ShapeChangesOptions, TrainingOptions, MachineOptions, ColumnOptions, LabelledOptions, HeadOptions, HeadShapeOptions, AdaptationOptions, total=False):
+class FinetuneOptions(
+    TokenizerOptions,
+    ShapeChangesOptions,
+    TrainingOptions,
+    MachineOptions,
+    ColumnOptions,
+    LabelledOptions,
+    HeadOptions,
+    HeadShapeOptions,
+    AdaptationOptions,
+    total=False,
+):
     """Settings of `headswap.finetune`."""
 
     preset: Literal["lab", "small", "modern", "gpt2-small", "bert-base"] | None
@@ -180,8 +204,18 @@ class FinetuneOptions(TokenizerOptions, ShapeChangesOptions, TrainingOptions, Ma
     long: Literal["truncate", "head+tail", "windows"] | None
     doc_stride: int | None
     max_answer_length: int
-    metric: Literal["accuracy", "macro_f1", "micro_f1", "f1", "exact_match", "mse", "mae", "pearson", "spearman", "r2", "loss"] | None
-    metric_for_best_model: Literal["accuracy", "macro_f1", "micro_f1", "f1", "exact_match", "mse", "mae", "pearson", "spearman", "r2", "loss"] | None
+    metric: (
+        Literal[
+            "accuracy", "macro_f1", "micro_f1", "f1", "exact_match", "mse", "mae", "pearson", "spearman", "r2", "loss"
+        ]
+        | None
+    )
+    metric_for_best_model: (
+        Literal[
+            "accuracy", "macro_f1", "micro_f1", "f1", "exact_match", "mse", "mae", "pearson", "spearman", "r2", "loss"
+        ]
+        | None
+    )
     label_smoothing_factor: float
     class_weight: Literal["none", "balanced"]
     calibrate: bool
@@ -190,7 +224,19 @@ class FinetuneOptions(TokenizerOptions, ShapeChangesOptions, TrainingOptions, Ma
     early_stopping_patience: int | None
 
 
-class StudyOptions(TokenizerOptions, ShapeChangesOptions, ModelOptions, MaskingOptions, MachineOptions, ColumnOptions, LabelledOptions, HeadOptions, HeadShapeOptions, AdaptationOptions, total=False):
+class StudyOptions(
+    TokenizerOptions,
+    ShapeChangesOptions,
+    ModelOptions,
+    MaskingOptions,
+    MachineOptions,
+    ColumnOptions,
+    LabelledOptions,
+    HeadOptions,
+    HeadShapeOptions,
+    AdaptationOptions,
+    total=False,
+):
     """Settings of `headswap.run_study`."""
 
     documents: Literal["auto", "line", "paragraph", "file"]

@@ -57,8 +57,8 @@ class LabelledSettings(ColumnSettings):
     label_file), or a named data set such as movies (see headswap datasets)."""
     validation: str | None = None
     """Labelled validation set, used to choose the best epoch and to stop early. Default: 20 % of the training set, at
-    most 2,000 examples, drawn with the label shares of the whole set. If the training set has fewer than 200 examples, there
-    is no validation set."""
+    most 2,000 examples, drawn with the label shares of the whole set. If the training set has fewer than 200 examples,
+    there is no validation set."""
     test: str | None = None
     """Labelled test set, scored once after training. Default: the test set of a named data set, otherwise none."""
     group_column: str | None = None

@@ -159,8 +159,8 @@ class ShapeChanges(Settings):
     tied_head: bool | None = None
     """Whether the language modelling head shares the weights of the embedding. Default: as in the preset."""
     dropout: Share | None = None
-    """Dropout on embeddings and residual branches. For attention see attention_dropout. Default: that of the preset. For
-    small and modern it is 0; with the causal objective it is 0.1 above 4 epochs and 0.2 above 10 epochs (0.1 where
+    """Dropout on embeddings and residual branches. For attention see attention_dropout. Default: that of the preset.
+    For small and modern it is 0; with the causal objective it is 0.1 above 4 epochs and 0.2 above 10 epochs (0.1 where
     --optimizer muon is the default)."""
     attention_dropout: Share | None = None
     """Dropout on attention weights. Default: 0 in the presets small and modern, in other presets that of --dropout."""

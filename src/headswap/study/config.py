@@ -33,10 +33,11 @@ class StudySettings(Settings):
     corpus_text_column: str = "text"
     """Name of the column with the texts, for a corpus of .jsonl, .csv, .tsv or .parquet files."""
     arms: tuple[str, ...] = ("majority", "tfidf", "scratch", "pretrained")
-    """Arms: the models to compare, separated by commas. majority (the most frequent label), tfidf (TF-IDF + logistic regression), scratch
-    (random weights), pretrained (the base, all weights fine-tuned), frozen (the base, only the new head is trained),
-    lora (the base, LoRA adapters), gradual (the base, unfrozen layer by layer), masked and masked+nsp (bases with these objectives), box (the installed base
-    box:reviews-en), box:NAME (another installed base), a bundle or run folder of a base, or a recipe file."""
+    """Arms: the models to compare, separated by commas. majority (the most frequent label), tfidf (TF-IDF + logistic
+    regression), scratch (random weights), pretrained (the base, all weights fine-tuned), frozen (the base, only the new
+    head is trained), lora (the base, LoRA adapters), gradual (the base, unfrozen layer by layer), masked and masked+nsp
+    (bases with these objectives), box (the installed base box:reviews-en), box:NAME (another installed base), a bundle
+    or run folder of a base, or a recipe file."""
     budgets: tuple[str, ...] = ("100", "400", "1600", ALL)
     """Budgets: the numbers of labelled examples that a run may use, or all, separated by commas. From 200 on, 20 % of
     them (at most 2,000) are the validation set, except for the budget all with --validation."""
@@ -52,15 +53,15 @@ class StudySettings(Settings):
     """Maximum number of tokens per text, in pre-training and fine-tuning. Default: the context length of the preset
     (gpt2-small 1024, others 512)."""
     primary_arm: str | None = None
-    """Arm of the planned tests, which compare it with scratch and with the best baseline. Default: pretrained, otherwise the first arm that is neither a baseline nor
-    scratch."""
+    """Arm of the planned tests, which compare it with scratch and with the best baseline. Default: pretrained,
+    otherwise the first arm that is neither a baseline nor scratch."""
     metric: Literal["accuracy", "macro_f1"] = "accuracy"
     """Metric by which the arms are compared. It also selects the best epoch of every run and the regularisation of
     TF-IDF."""
     on_leak: Literal["drop", "report", "stop"] = "drop"
-    """What to do with overlap, that is, texts of train, validation or corpus that also occur in the test set: drop (remove them; the test
-    set is not changed), report (only count them), or stop. Texts of the validation set in train or corpus are treated
-    in the same way."""
+    """What to do with overlap, that is, texts of train, validation or corpus that also occur in the test set: drop
+    (remove them; the test set is not changed), report (only count them), or stop. Texts of the validation set in train
+    or corpus are treated in the same way."""
     keep: Literal["bundles", "results"] = "bundles"
     """What a finished fine-tuning run keeps: bundles (the model, the results and the predictions), or results (the
     results and predictions only)."""

@@ -40,8 +40,8 @@ class TaskSettings(Settings):
     max_answer_length: Count = 30
     """Maximum number of tokens of an answer (task span)."""
     metric: MetricName | None = None
-    """Metric that selects the best epoch on validation, and the regularisation of the TF-IDF baseline. Default: accuracy
-    (classify), micro_f1 (multilabel), mse (regress), f1 (tag, span)."""
+    """Metric that selects the best epoch on validation, and the regularisation of the TF-IDF baseline. Default:
+    accuracy (classify), micro_f1 (multilabel), mse (regress), f1 (tag, span)."""
     metric_for_best_model: MetricName | None = None
     """Overrides --metric for the choice of the best epoch only."""
     label_smoothing_factor: Share = 0.0
