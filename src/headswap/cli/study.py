@@ -40,7 +40,7 @@ def study(
     at each budget and scored on the same test set. The report has the scores with intervals, and for each difference
     whether it is shown by a statistical test. A study compares classifiers of single texts.
 
-    The same command resumes a study that was stopped. Settings of the training have a prefix, as in
+    The same command resumes a study that was stopped. Settings of the trainings have a prefix, as in
     --pretrain.max-minutes 10 or --finetune.num-train-epochs 5. All other settings, also those of masking, have no
     prefix. --dropout is for pre-training, --finetune.dropout for fine-tuning.
 

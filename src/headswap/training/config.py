@@ -49,7 +49,7 @@ class TrainingSettings(Settings):
     results differ only by rounding and by the random dropout masks."""
     learning_rate: Positive | None = None
     """Peak learning rate. Default for width 256: 0.0001; 0.0006 if the base was pre-trained on fewer than 3 tokens per
-    parameter; 0.0003 with --base scratch. Other widths have other defaults; recipe.toml of the run has the value."""
+    parameter; 0.0003 from scratch. Other widths have other defaults; recipe.toml of the run has the value."""
     lr_scheduler_type: Literal["linear", "cosine", "constant"] = "linear"
     """Schedule after warm-up: linear or cosine decay to 0, or constant."""
     warmup_steps: Annotated[float, Field(ge=0, le=1e12)] = 0.06
