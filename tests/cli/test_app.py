@@ -85,7 +85,7 @@ def test_file_dash_is_standard_input(
         (("params", "base", "--num-labels", "3"), "A bundle has its own shape and head"),
         (("params", "base", "--max-length", "3"), "A bundle has its own shape and head"),
         (("evaluate", "classifier", "test.jsonl", "more"), "'more' is too much. See headswap evaluate --help."),
-        (("predict",), "The argument BUNDLE is missing. See headswap predict --help."),
+        (("predict",), "The argument MODEL is missing. See headswap predict --help."),
         (("predict", "classifier", "x", "--device", "gpu"), "A GPU is called cuda."),
         (("study", "movies", "--out", "x", "--max-steps=3"), "--pretrain.max-steps or --finetune.max-steps"),
         (("study", "movies", "--out", "x", "--max-minuts", "3"), "Did you mean --max-minutes?"),

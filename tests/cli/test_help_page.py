@@ -16,7 +16,7 @@ from cli_calls import FLAGS, MACHINE, SHAPE, call, modules_after
 from headswap.cli.app import VERBS, make_app
 from headswap.cli.exit_codes import run
 from headswap.cli.help_page import broken_command, entries_of, is_common
-from headswap.cli.help_tables import COMMON, GROUPS, ORDER, OUTSIDE_THEIR_SECTION, VALUES
+from headswap.cli.help_tables import ARGUMENTS, COMMON, GROUPS, HIDDEN, NEEDED, ORDER, OUTSIDE_THEIR_SECTION, VALUES
 from reloading import reload_here
 from task_data import questions, tagged, write_rows
 from tiny import sentences
@@ -66,7 +66,7 @@ def test_page_of_a_verb(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
     assert lines[0].startswith(f"Usage: headswap {verb}")
     assert lines[2] == VERBS[verb], "the overview and the page describe the verb in the same words"
     assert {"Example", "Examples"} & set(lines)
-    entries = entries_of(make_app(), verb)
+    entries = [entry for entry in entries_of(make_app(), verb) if entry.name not in HIDDEN.get(verb, ())]
     common = [entry for entry in entries if is_common(verb, entry)]
     assert len(common) <= 27
     hidden = len(entries) - len(common)
@@ -75,13 +75,15 @@ def test_page_of_a_verb(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_help_all_has_every_flag_in_the_groups_of_the_order(
+def test_help_all_has_every_flag_that_is_not_hidden_in_the_groups_of_the_order(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:
     lines = page(capsys, monkeypatch, 100, verb, "--help-all")
-    flags = {found for line in lines for found in re.findall(r"^  (?:--\[no-\]|--)([\w.-]+)", line)}
+    flags = {found for line in lines for found in re.findall(r"^  --([\w.-]+)", line.replace("[no-]", ""))}
     arguments = make_app()[verb].assemble_argument_collection()
-    assert {f"--{flag}" for flag in flags} == {each.name for each in arguments if each.show and each.index is None}
+    hidden = {f"--{name.replace('_', '-')}" for name in HIDDEN.get(verb, ())}
+    every = {each.name for each in arguments if each.show and each.index is None}
+    assert {f"--{flag}" for flag in flags} == every - hidden
     groups = groups_of(lines)
     assert groups == sorted(set(groups), key=ORDER.index)
     assert set(groups_of(page(capsys, monkeypatch, 100, verb, "--help"))) <= set(groups)
@@ -97,7 +99,7 @@ def test_lines_fill_the_width_and_do_not_exceed_it(
     assert all(len(line) <= limit for line in lines)
     for line, following in pairwise(lines):
         if line[28:30] == "  " and following.startswith(" " * 30) and "[" not in following:
-            first_word = following.split()[0]
+            first_word = re.match(r" *((?:- )?\S+)", following)[1]  # type: ignore[index]
             assert len(line) + 1 + len(first_word) > limit, f"broken too early: {line!r}"
 
 
@@ -111,6 +113,11 @@ def test_tables_name_settings_and_groups_that_exist() -> None:
     last_parts = {name.rpartition(".")[2] for name in every}
     assert set(GROUPS) | set(OUTSIDE_THEIR_SECTION) <= every
     assert set(VALUES) <= last_parts
+    for verb, hidden in HIDDEN.items():
+        assert set(hidden) <= names[verb] - set(COMMON[verb]), verb
+    for verb, needed in NEEDED.items():
+        assert set(needed) <= names[verb], verb
+    assert set(ARGUMENTS) <= every
     assert {entry.group for verb in VERBS for entry in entries_of(app, verb)} <= set(ORDER)
 
 
@@ -126,6 +133,27 @@ def test_a_flag_with_an_opposite_states_that_it_is_off_by_default() -> None:
     texts = {entry.label: entry.text for entry in entries_of(make_app(), "pretrain")}
     assert texts["--[no-]lowercase"].endswith("[default: off]")
     assert "default" not in texts["--overwrite"]
+
+
+def test_a_note_in_brackets_is_broken_only_if_it_is_longer_than_a_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for width in WIDTHS:
+        for verb in VERBS:
+            text = "\n".join(page(capsys, monkeypatch, width, verb, "--help-all"))
+            for note in re.findall(r"\[(?:choices|default|required)[^]]*\]", text):
+                if "\n" in note:
+                    assert len(" ".join(note.split())) > min(width, 100) - 30, note
+                    assert re.search(rf"^ +{re.escape(note)}", text, re.MULTILINE), note
+
+
+def test_a_study_names_settings_of_its_trainings_with_their_prefix() -> None:
+    texts = {entry.name: entry.text for entry in entries_of(make_app(), "study")}
+    assert "neither --finetune.num-train-epochs nor --finetune.max-steps" in texts["finetune.early_stopping_patience"]
+    assert "(--finetune.long windows)" in texts["finetune.doc_stride"]
+    assert "divided by --finetune.learning-rate" in texts["head_lr_factor"]
+    assert "--pretrain.optimizer muon" in texts["dropout"]
+    assert "that of --max-length" in texts["pretrain.max_length"]
 
 
 def test_long_command_is_broken_before_a_flag() -> None:

@@ -28,13 +28,15 @@ def adapt(
     Parameters
     ----------
     bundle
-        Run folder or bundle of a pre-trained base, or an installed base (box:NAME, see headswap bases).
+        Run folder or bundle of a pre-trained base, or an installed base (box:NAME, see headswap bases). Required, here
+        or in the recipe of --config.
     corpus
-        New text: files, folders, glob patterns, a token store, a named data set, or - for standard input.
+        New text: files, folders, glob patterns, a token store, a named data set (see headswap datasets), or - for
+        standard input. Required, here or in the recipe of --config.
     out
         Folder of the new run.
     reference
-        Text like that on which the base was pre-trained. The loss on it before and after the run is reported; it shows
+        Text similar to that of the first pre-training. The loss on it before and after the run is reported; it shows
         how much the base forgets.
     """
     from headswap.cli.pretrain import report_base

@@ -10,7 +10,7 @@ from headswap.cli.help_page import HELP_FLAGS, print_overview, print_page
 VERB_GROUPS = {
     "Study": {
         "demo": "Run a small example study on film reviews (about 5 minutes on two CPU cores).",
-        "study": "Measure what pre-training gains: compare models at several numbers of labels; write a report.",
+        "study": "Compare models that are trained on different numbers of labels, and report what pre-training gains.",
         "report": "Write the report of a study again from its saved predictions.",
         "compare": "Compare fine-tuning runs that are not part of a study.",
     },
@@ -21,15 +21,15 @@ VERB_GROUPS = {
         "merge": "Merge LoRA adapters into the weights.",
     },
     "Use": {
-        "predict": "Classify texts, tag words or answer questions with a fine-tuned model.",
+        "predict": "Predict labels, numbers, tags or answers with a fine-tuned model.",
         "generate": "Continue a text with a causal language model.",
         "fill": "Fill in the masked words of texts with a masked language model.",
         "embed": "Compute one vector per text.",
         "evaluate": "Score a fine-tuned model on labelled text, or a language model on a corpus.",
     },
     "Data": {
-        "doctor": "Check data before training, or a bundle before use.",
-        "datasets": "List the named data sets.",
+        "doctor": "Check data before training, or a saved model before use.",
+        "datasets": "List the data sets that can be given by name instead of a file.",
         "tokenizer": "Train a tokenizer on a corpus.",
         "store": "Encode a corpus as a token store, a folder of token ids.",
         "cache": "List or remove cached token stores and tokenizers.",
@@ -48,7 +48,7 @@ HELP = (
 )
 MODELS = (
     "A training writes a run folder; the folder bundle/ in it is the model with its tokenizer and labels. Verbs that "
-    "read a model accept either of the two, or an installed base as box:NAME."
+    "read a model accept either of the two. Where a base is expected, box:NAME is an installed one."
 )
 
 

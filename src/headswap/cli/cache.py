@@ -8,12 +8,15 @@ from headswap.cli.flags import Output, OutputFlags, switch
 def cache(
     action: Literal["ls", "rm"] = "ls",
     *keys: str,
-    all: Annotated[bool, switch("Remove everything that headswap wrote into the cache. Other files are kept.")] = False,
+    all: Annotated[
+        bool, switch("With rm: remove everything that headswap wrote into the cache. Other files are kept.")
+    ] = False,
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
 ) -> None:
     """List or remove cached token stores and tokenizers.
 
-    Trainings store the tokenizer and the encoded corpus in the cache and use them again for the same text.
+    Trainings store the tokenizer and the encoded corpus in the cache and use them again for the same text. The cache is
+    the folder $HEADSWAP_CACHE, by default ~/.cache/headswap.
 
     Example: headswap cache
 

@@ -9,7 +9,7 @@ from headswap.cli.flags import Output, OutputFlags, switch
 def compare(
     *runs: Path,
     out: Path | None = None,
-    no_texts: Annotated[bool, switch("Leave all texts out of the report.")] = False,
+    no_texts: Annotated[bool, switch("Show no texts of the data in the report.")] = False,
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
 ) -> None:
     """Compare fine-tuning runs that are not part of a study.

@@ -7,9 +7,9 @@ from headswap.cli.flags import Output, OutputFlags
 
 
 def datasets(*, flags: Annotated[OutputFlags, Output] = OutputFlags()) -> None:
-    """List the named data sets.
+    """List the data sets that can be given by name instead of a file.
 
-    A name can be given instead of a file: headswap study movies, headswap finetune --train movies.
+    A name such as movies can be given wherever a command reads a corpus or a labelled set, as in --train movies.
 
     Example: headswap datasets
     """

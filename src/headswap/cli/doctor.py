@@ -37,7 +37,7 @@ def doctor(
     data: Annotated[CheckedSets | None, Data] = None,
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
 ) -> int:
-    """Check data before training, or a bundle before use.
+    """Check data before training, or a saved model before use.
 
     Data are checked for duplicates, conflicting labels, overlap between the sets, words that reveal the label, and
     more. The findings are problems, warnings and notes. The exit code is 1 if there is a problem; warnings and notes do
@@ -52,7 +52,7 @@ def doctor(
     bundle
         Bundle, run folder, installed base (box:NAME) or token store to check.
     corpus
-        Unlabelled text to check: files, folders, glob patterns or a named data set.
+        Unlabelled text to check: files, folders, glob patterns or a named data set (see headswap datasets).
     tokenizer
         A tokenizer.json, bundle or run folder. With it, the number of tokens per word and the shares of unknown and of
         truncated tokens are reported too.
@@ -60,11 +60,11 @@ def doctor(
         How a plain text corpus is split into documents: line, paragraph, file (the whole file is one document), or auto
         (paragraph if at least 10 % of the lines are blank, otherwise line).
     max_length
-        Number of tokens above which a text counts as truncated. [default: the limit of the model of --tokenizer, or of
-        --preset]
+        Number of tokens above which a text counts as truncated. Default: the context length of the model that
+        --tokenizer names, otherwise that of --preset.
     preset
-        Preset that is to be pre-trained; the corpus is checked for being large enough for it. [default: the shape of
-        the model of --tokenizer; without a model, small]
+        Preset that you plan to pre-train: lab, small, modern, gpt2-small or bert-base. The size of the corpus is
+        checked for it. Default: the shape of the model that --tokenizer names, otherwise small.
     """
     from headswap.cli.display import print_json, start_messages
     from headswap.core.errors import SettingError

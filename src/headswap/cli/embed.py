@@ -43,7 +43,8 @@ def embed(
         How the token vectors of a text become one vector: last, mean, first, max, mean+max (both, concatenated), or
         weighted-mean (token i has weight i).
     out
-        NumPy file (.npy) to write, one row per text. Without it each vector is printed as one line of JSON.
+        NumPy file (.npy) to write, one row per text; --json then prints the path and the numbers of rows and columns.
+        Without it each vector is printed as one line of JSON, also without --json.
     """
     from numpy.lib import format as npy
 

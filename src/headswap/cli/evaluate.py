@@ -33,15 +33,15 @@ def evaluate(
     data
         Labelled set (for a fine-tuned model), or corpus (for a base, which is scored as a language model).
     label_file
-        File with the labels of a set that is plain text, one label per line.
+        File with one label per line, for a set in plain text.
     documents
         How a plain text corpus is split into documents (for a language model): line, paragraph, file (the whole file is
         one document), or auto (paragraph if at least 10 % of the lines are blank, otherwise line). [default: auto]
     max_length
-        Maximum number of tokens per text. [default: the limit of the model]
+        Maximum number of tokens per text. [default: the context length of the model]
     abstain_below
-        Also report coverage and accuracy if texts whose highest probability is below this number are not answered
-        (classifiers). [default: answer all]
+        For classifiers: leave texts whose highest probability is below this number unanswered, and also report the
+        answered share (coverage) and its accuracy. [default: answer all]
     """
     from headswap.bundle.bundle import Bundle
     from headswap.cli.display import print_json, start_messages

@@ -25,7 +25,7 @@ def fill(
     Parameters
     ----------
     bundle
-        Run folder or bundle of a masked base, or an installed base (box:NAME, see headswap bases).
+        A masked base: run folder, bundle, or installed base (box:NAME, see headswap bases).
     text
         Texts with <mask> in place of each missing word; - reads one text per line from standard input.
     file

@@ -26,8 +26,11 @@ def finetune(
     """Put a new head on a base and fine-tune it on labelled text.
 
     --base and --train are required, as flags or in the recipe of --config. With a test set, the scores are printed next
-    to those of the majority class and of TF-IDF + logistic regression. The run folder OUT contains the fine-tuned model
-    (bundle/) and its results.
+    to those of simple baselines (for a classifier: the majority class and TF-IDF + logistic regression). The run folder
+    OUT contains the fine-tuned model (bundle/) and its results.
+
+    With --base scratch a new model is trained. Only then the options of the groups Tokenizer and Model can be given;
+    --dropout can always be given.
 
     Example: headswap finetune --base runs/base --train train.csv --test test.csv --out runs/classifier
 

@@ -54,7 +54,7 @@ class StudyFlags(OutputFlags):
             help="Time limit of the whole study. Jobs that do not fit are left out; the same command runs them later."
         ),
     ] = None
-    no_texts: Annotated[bool, switch("Leave all texts out of the report.")] = False
+    no_texts: Annotated[bool, switch("Show no texts of the data in the report.")] = False
     overwrite: Annotated[
         bool, switch("Replace the study in the folder. It is removed only after all settings were found valid.")
     ] = False
@@ -68,6 +68,6 @@ Tokenizer = section("Tokenizer")
 Model = section("Model")
 Masking = section("Masking")
 Head = section("Head")
-Adaptation = section("Adaptation")
+Adaptation = section("Trainable weights")
 Training = section("Training")
 Machine = section("Machine")

@@ -24,7 +24,7 @@ def generate(
     Parameters
     ----------
     bundle
-        Run folder or bundle of a causal base, or an installed base (box:NAME, see headswap bases).
+        A causal base: run folder, bundle, or installed base (box:NAME, see headswap bases).
     prompt
         Text to continue. Without it a new document is generated; - reads one prompt per line from standard input. The
         continuations of several prompts are separated by an empty line; with --json there is one object per line.

@@ -18,7 +18,7 @@ from typing import Any, Literal, get_args, get_origin
 from cyclopts import App
 from rich.console import Console
 
-from headswap.cli.help_tables import COMMON, GROUPS, ORDER, OUTSIDE_THEIR_SECTION, VALUES
+from headswap.cli.help_tables import ARGUMENTS, COMMON, GROUPS, HIDDEN, NEEDED, ORDER, OUTSIDE_THEIR_SECTION, VALUES
 from headswap.cli.wording import with_flags
 from headswap.core.errors import counted
 
@@ -26,7 +26,8 @@ HELP_FLAGS = ("--help", "-h", "--help-all")
 NAME_WIDTH = 30  # of the left column: indentation, flag, value and a gap
 WIDEST_PAGE = 100
 GLUE = "\0"
-SHORT_NOTE = re.compile(r"\[[^\[\]]{1,40}\]$")
+NOTE = re.compile(r" (\[[^\[\]]+\])$")
+LONE_DASH = re.compile(r"(?<=\s)- (?=\w)")
 LONGEST_CHOICES = 16  # choices up to this length are shown beside the flag
 
 
@@ -65,7 +66,7 @@ def print_overview(about: str, groups: Mapping[str, Mapping[str, str]], models: 
 def print_page(app: App, verb: str, *, everything: bool) -> None:
     """The page of a verb: usage, description, examples, flags by group, and how many flags are not shown."""
     console, width = _console()
-    entries = entries_of(app, verb)
+    entries = [entry for entry in entries_of(app, verb) if entry.name not in HIDDEN.get(verb, ())]
     needed = [entry.label for entry in entries if entry.is_required or entry.group == "Arguments"]
     shown = entries if everything else [entry for entry in entries if is_common(verb, entry)]
     paragraphs, examples = _description(verb)
@@ -90,7 +91,9 @@ def entries_of(app: App, verb: str) -> list[Entry]:
     arguments = [each for each in app[verb].assemble_argument_collection(parse_docstring=True) if each.show]
     entries = [_entry(argument) for argument in arguments]
     flags = {entry.name for entry in entries if entry.group != "Arguments"}
-    entries = [replace(entry, text=_text_with_flags(entry.text, flags)) for entry in entries]
+    entries = [replace(entry, text=_text_with_flags(entry, flags)) for entry in entries]
+    needed = NEEDED.get(verb, ())
+    entries = [replace(each, label=each.label.strip("[]")) if each.name in needed else each for each in entries]
     common = COMMON.get(verb, ())
     order = {name: number for number, name in enumerate(common)}
     return sorted(entries, key=lambda entry: (entry.group != "Arguments", order.get(entry.name, len(order))))
@@ -143,14 +146,15 @@ def _entry(argument: Any) -> Entry:
 
 
 def _positional_label(argument: Any, name: str) -> str:
-    several = "..." if get_origin(argument.hint) is tuple else ""
-    return f"{name.upper()}{several}" if argument.required else f"[{name.upper()}{several}]"
+    shown = ARGUMENTS.get(name, name.upper()) + ("..." if get_origin(argument.hint) is tuple else "")
+    return shown if argument.required else f"[{shown}]"
 
 
 def _flag_label(argument: Any, name: str) -> str:
     if bool in _kinds(argument.hint):
-        opposite = f"--no-{argument.name.removeprefix('--')}"
-        return f"--[no-]{argument.name.removeprefix('--')}" if opposite in argument.negatives else argument.name
+        section, dot, last = argument.name.removeprefix("--").rpartition(".")
+        has_opposite = f"--{section}{dot}no-{last}" in argument.negatives
+        return f"--{section}{dot}[no-]{last}" if has_opposite else argument.name
     return f"{argument.name} {VALUES.get(name.rpartition('.')[2]) or _value(argument.hint)}"
 
 
@@ -188,15 +192,23 @@ def _text(argument: Any) -> str:
     return f"{text} {note}".strip()
 
 
-def _text_with_flags(text: str, flags: set[str]) -> str:
-    """Settings in the description as flags; a value in the brackets stays."""
-    about, bracket, notes = text.partition(" [")
+def _text_with_flags(entry: Entry, flags: set[str]) -> str:
+    """Settings in the description as flags, with the prefix of a study; a value in the brackets stays."""
+    about, bracket, notes = entry.text.partition(" [")
+    section = entry.name.rpartition(".")[0] or ("pretrain" if entry.group in ("Model", "Masking") else "finetune")
+
+    def flag(found: re.Match[str]) -> str:
+        name = found[0].removeprefix("--").replace("-", "_")
+        longer = f"{section}.{name}"
+        return f"--{longer.replace('_', '-')}" if name not in flags and longer in flags else found[0]
+
+    about = re.sub(r"(?<![\w.-])(?:--[a-z][a-z-]*[a-z]|[a-z]+_[a-z_]+)(?![\w.-]*\w)", flag, about)
     return f"{with_flags(about, flags)}{bracket}{notes}"
 
 
 def _default(argument: Any) -> str:
     default = argument.field_info.default
-    if default is False and _flag_label(argument, "").startswith("--[no-]"):
+    if default is False and "[no-]" in _flag_label(argument, ""):
         return "off"
     if default is None or default is False or default in ((), "") or default is inspect.Parameter.empty:
         return ""
@@ -234,8 +246,12 @@ def _print_entry(console: Console, label: str, text: str, width: int, *, name_wi
 
 
 def _lines(text: str, width: int, indent: str = "", *, first: str = "") -> list[str]:
-    """The wrapped text; a short note in brackets at its end is not broken."""
-    glued = SHORT_NOTE.sub(lambda note: note[0].replace(" ", GLUE), text)
+    """The wrapped text. A note in brackets at its end is not broken if it fits on one line; otherwise it begins one."""
+    note = NOTE.search(text)
+    if note is not None and len(note[1]) > width - len(indent):
+        return _lines(text[: note.start()], width, indent, first=first) + _lines(note[1], width, indent, first=indent)
+    glued = NOTE.sub(lambda found: " " + found[1].replace(" ", GLUE), text)
+    glued = LONE_DASH.sub(f"-{GLUE}", glued)
     lines = textwrap.wrap(
         glued, width, initial_indent=first, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )

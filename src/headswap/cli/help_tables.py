@@ -5,8 +5,8 @@ A setting is named as in a recipe (`max_steps`); a setting of a study's training
 """
 
 ORDER = (
-    "Arguments", "Data", "Base", "Study", "Training", "Pre-training", "Fine-tuning", "Sampling", "Head", "Adaptation",
-    "Masking", "Tokenizer", "Model", "Machine", "Output",
+    "Arguments", "Data", "Base", "Study", "Training", "Pre-training", "Fine-tuning", "Sampling", "Head",
+    "Trainable weights", "Masking", "Tokenizer", "Model", "Machine", "Output",
 )  # fmt: skip
 """The groups of a help page, from the first that a user needs to the last."""
 
@@ -53,6 +53,22 @@ COMMON: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """The settings that `--help` shows, by verb, in the order within their group; other verbs show all of theirs."""
 
+HIDDEN: dict[str, tuple[str, ...]] = {
+    "study": (
+        "task", "num_train", "text_pair_column", "label_separator", "tokens_column", "tags_column", "conll_word_column",
+        "conll_tag_column", "context_column", "question_column", "answers_column", "pretrain.seed", "finetune.seed",
+        "finetune.max_answer_length", "finetune.metric_for_best_model",
+    ),
+    "doctor": ("num_train",),
+}  # fmt: skip
+"""The settings that no page shows, because the verb cannot use them or has another flag for the same."""
+
+NEEDED: dict[str, tuple[str, ...]] = {"tokenizer": ("corpus",), "store": ("corpus",), "compare": ("runs",)}
+"""Arguments of any number of values of which at least one must be given."""
+
+ARGUMENTS = {"bundle": "MODEL"}
+"""What an argument is called on the pages, where its name says too little."""
+
 GROUPS: dict[str, str] = {
     **dict.fromkeys(
         (
@@ -86,5 +102,6 @@ VALUES: dict[str, str] = {
     "corpus": "PATH",
     "reference": "PATH",
     "tokenizer": "PATH",
+    **dict.fromkeys(("arms", "budgets"), "LIST"),
 }  # fmt: skip
 """What the value of a flag is called, where its type says too little."""

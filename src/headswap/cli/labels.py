@@ -9,7 +9,7 @@ def labels(bundle: str, /, *renames: str, flags: Annotated[OutputFlags, Output] 
     """List or rename the labels of a fine-tuned model.
 
     The weights and the predictions stay the same; only names change. result.json and predictions.npz of a run keep the
-    names of the training.
+    old names.
 
     Example: headswap labels runs/classifier
 

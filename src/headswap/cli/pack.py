@@ -24,7 +24,7 @@ def pack(
     """Prepare a pre-trained base for publication as a Python package.
 
     The weights are rounded to bf16, and the held-out loss is computed again. OUT/bundle contains the base with its
-    model card. OUT/record contains the recipe and the metrics of the run, and the loss on the reference sentences.
+    model card. OUT/record contains the recipe and the metrics of the run, and the loss on the sentences of --sentences.
     docs/bases.md describes the package.
 
     Example: headswap pack runs/base --out my-base --sentences reference.txt --licence MIT --limits "English reviews"
@@ -42,7 +42,7 @@ def pack(
     licence
         Licence of the weights, shown on the model card.
     limits
-        What the base should not be used for, shown on the model card.
+        What the base is limited to, shown on the model card.
     beside
         Further file to copy into OUT/record. Repeat the flag for several files.
     """

@@ -25,7 +25,7 @@ def predict(
     fast: Annotated[FastName, Fast] = "auto",
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
 ) -> None:
-    """Classify texts, tag words or answer questions with a fine-tuned model.
+    """Predict labels, numbers, tags or answers with a fine-tuned model.
 
     The texts are arguments, the contents of a file, or the lines of standard input. The output has one line per text;
     for a classifier it has the label and its probability.
@@ -45,7 +45,7 @@ def predict(
         File with the texts: plain text (one text per line), or .jsonl, .csv, .tsv or .parquet with the columns below;
         for a tagger also .conll. Give - for standard input.
     text_pair
-        Second text, for a model that was fine-tuned on pairs of texts.
+        Second text of every pair, for a model that was fine-tuned on pairs of texts.
     question
         Question to answer from each text.
     text_column
@@ -60,8 +60,8 @@ def predict(
     context_column
         Name of the column with the texts that contain the answers. [default: context]
     abstain_below
-        Do not answer texts whose highest probability is below this number (classifiers): the label is (abstained),
-        with --json null. [default: answer all]
+        For classifiers: do not answer texts whose highest probability is below this number. Their label is printed as
+        (abstained), or as null with --json. [default: answer all]
     precision
         Number format of matrix multiplications. bf16 is faster on some CPUs. With bf16 the first texts are also
         computed in fp32, and the difference is printed on standard error.

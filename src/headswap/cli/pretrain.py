@@ -40,7 +40,8 @@ def pretrain(
     Parameters
     ----------
     corpus
-        Text files, folders, glob patterns, a token store, a named data set, or - for standard input.
+        Text files, folders, glob patterns, a token store, a named data set (see headswap datasets), or - for standard
+        input. Required, here or in the recipe of --config.
     out
         Folder of the new run.
     """

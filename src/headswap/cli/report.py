@@ -10,7 +10,7 @@ def report(
     folder: Path,
     /,
     *,
-    no_texts: Annotated[bool, switch("Leave all texts out of the report.")] = False,
+    no_texts: Annotated[bool, switch("Show no texts of the data in the report.")] = False,
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
 ) -> None:
     """Write the report of a study again from its saved predictions.

@@ -18,22 +18,22 @@ def store(
 ) -> None:
     """Encode a corpus as a token store, a folder of token ids.
 
-    headswap pretrain reads a token store without the text and without encoding it again, on any machine.
+    headswap pretrain can use a token store on any machine. The text is not needed and not encoded again.
 
     Example: headswap store reviews.txt --tokenizer tokenizer.json --out reviews.store
 
     Parameters
     ----------
     corpus
-        Text files, folders, glob patterns, a named data set, or - for standard input.
+        Text files, folders, glob patterns, a named data set (see headswap datasets), or - for standard input.
     tokenizer
         A tokenizer.json, a bundle or run folder, an installed base (box:NAME), or a dict.txt (sentencepiece
         pieces, one per line).
     out
         Folder of the token store.
     side
-        Further array to store: word_starts (needed for --mask-unit word and span) or sentence_starts (needed for
-        masked+nsp and masked+sop). To store both, repeat the flag.
+        Extra data to store with the tokens: word_starts (needed for --mask-unit word and span) or sentence_starts
+        (needed for masked+nsp and masked+sop). Repeat the flag for both.
     """
     from headswap.cli.display import print_json, start_messages
     from headswap.core.errors import SettingError

@@ -9,8 +9,7 @@ from headswap.batches.config import MaskingSettings
 from headswap.cli.flags import Adaptation, Data, Head, Machine, Masking, Model, Output, StudyFlags, Tokenizer, section
 from headswap.finetuning.config import AdaptationSettings, HeadSettings
 from headswap.model.shape import ModelSettings
-from headswap.pretraining.config import PretrainTraining
-from headswap.study.config import StudyData, StudyFinetune, StudySettings
+from headswap.study.config import StudyData, StudyFinetune, StudyPretrain, StudySettings
 from headswap.tokens.config import TokenizerSettings
 from headswap.training.config import MachineSettings
 
@@ -31,19 +30,19 @@ def study(
     head: Annotated[HeadSettings | None, Head] = None,
     adaptation: Annotated[AdaptationSettings | None, Adaptation] = None,
     masking: Annotated[MaskingSettings | None, Masking] = None,
-    pretrain: Annotated[PretrainTraining | None, Pretraining] = None,
+    pretrain: Annotated[StudyPretrain | None, Pretraining] = None,
     finetune: Annotated[StudyFinetune | None, Finetuning] = None,
     machine: Annotated[MachineSettings | None, Machine] = None,
 ) -> int:
-    """Measure what pre-training gains: compare models at several numbers of labels; write a report.
+    """Compare models that are trained on different numbers of labels, and report what pre-training gains.
 
-    The models are called arms, and the numbers of labels budgets. Each arm is trained with several seeds at each budget
-    and scored on the same test set. The report has the scores with intervals, and for each difference whether it is
-    shown by a statistical test.
+    A model in a study is called an arm. A number of labels is called a budget. Each arm is trained with several seeds
+    at each budget and scored on the same test set. The report has the scores with intervals, and for each difference
+    whether it is shown by a statistical test. A study compares classifiers of single texts.
 
-    The same command resumes a study that was stopped. Settings of pre-training and of fine-tuning have a prefix, as in
-    --pretrain.max-minutes 10 or --finetune.num-train-epochs 5. Settings of the model, the tokenizer, the head and the
-    adaptation have no prefix.
+    The same command resumes a study that was stopped. Settings of the trainings have a prefix, as in
+    --pretrain.max-minutes 10 or --finetune.num-train-epochs 5. All other settings, also those of masking, have no
+    prefix. --dropout is for pre-training, --finetune.dropout for fine-tuning.
 
     Example: headswap study --corpus reviews.txt --train train.csv --test test.csv --out studies/reviews
 

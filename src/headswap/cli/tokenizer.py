@@ -25,7 +25,7 @@ def tokenizer(
     Parameters
     ----------
     corpus
-        Text files, folders, glob patterns, a named data set, or - for standard input.
+        Text files, folders, glob patterns, a named data set (see headswap datasets), or - for standard input.
     out
         File to write, usually tokenizer.json.
     kind

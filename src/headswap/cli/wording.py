@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 from cyclopts import CycloptsError, MissingArgumentError, UnknownCommandError, UnknownOptionError, UnusedCliTokensError
 from pydantic import ValidationError
 
+from headswap.cli.help_tables import ARGUMENTS
 from headswap.core.errors import did_you_mean, listed
 from headswap.core.settings import Settings, problem_sentences
 
@@ -80,7 +81,8 @@ def _missing(argument: "object", argv: list[str]) -> str:
     is_positional = getattr(argument, "index", None) is not None
     if name in argv:
         return f"{name} needs a value. See headswap {argv[0]} --help."
-    shown = f"The argument {name.removeprefix('--').upper()}" if is_positional else name
+    plain = name.removeprefix("--").lower()
+    shown = f"The argument {ARGUMENTS.get(plain, plain.upper())}" if is_positional else name
     return f"{shown} is missing. See headswap {argv[0]} --help."
 
 

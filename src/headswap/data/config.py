@@ -54,11 +54,11 @@ class LabelledSettings(ColumnSettings):
 
     train: str | None = None
     """Labelled training set: a file (.jsonl, .csv, .tsv, .parquet, .conll, or plain text with its labels in
-    label_file), or a named data set such as movies."""
+    label_file), or a named data set such as movies (see headswap datasets)."""
     validation: str | None = None
     """Labelled validation set, used to choose the best epoch and to stop early. Default: 20 % of the training set, at
-    most 2,000 examples, drawn with the same share of each label. If the training set has fewer than 200 examples, there
-    is no validation set."""
+    most 2,000 examples, drawn with the label shares of the whole set. If the training set has fewer than 200 examples,
+    there is no validation set."""
     test: str | None = None
     """Labelled test set, scored once after training. Default: the test set of a named data set, otherwise none."""
     group_column: str | None = None
@@ -70,14 +70,14 @@ class LabelledSettings(ColumnSettings):
     training set is a .conll file or has a tokens column, span if it has the format of SQuAD, multilabel if its labels
     are lists, otherwise classify."""
     label_file: str | None = None
-    """File with the labels of a training set that is plain text, one label per line. Default: none."""
+    """File with one label per line, for a training set in plain text. Default: none."""
     validation_label_file: str | None = None
-    """File with the labels of a validation set that is plain text, one label per line. Default: none."""
+    """File with one label per line, for a validation set in plain text. Default: none."""
     test_label_file: str | None = None
-    """File with the labels of a test set that is plain text, one label per line. Default: none."""
+    """File with one label per line, for a test set in plain text. Default: none."""
     num_train: Annotated[int, Field(ge=2, le=10**8)] | None = None
-    """Use only this many training examples: a random sample, drawn with the seed and with the same share of each label.
-    Default: all."""
+    """Use only this many training examples: a random sample, drawn with the seed and with the label shares of the whole
+    set. Default: all."""
 
     @property
     def files(self) -> dict[str, tuple[str | None, str | None]]:

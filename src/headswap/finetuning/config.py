@@ -32,8 +32,8 @@ class HeadSettings(HeadShape):
 
     pooling: Pooling | None = None  # type: ignore[assignment]
     """How the token vectors of a text become one vector: last, mean, first, max, mean+max (both, concatenated), or
-    weighted-mean (token i has weight i, as in SGPT). Default: weighted-mean for causal bases, mean for bidirectional
-    ones. The tasks tag and span do not use it."""
+    weighted-mean (token i has weight i). Default: weighted-mean for causal bases, mean for masked ones. The tasks tag
+    and span do not use it."""
 
 
 class AdaptationSettings(Settings):
@@ -47,17 +47,17 @@ class AdaptationSettings(Settings):
     lora_alpha: Positive = 16.0
     """The output of LoRA adapters is scaled by alpha / rank. Only with --trainable lora."""
     lora_targets: tuple[LoraTarget, ...] = LORA_TARGETS
-    """Weight matrices of each layer to which a LoRA adapter is added. Only with --trainable lora."""
+    """Weight matrix of each layer to which a LoRA adapter is added; repeat the flag for several. Only with --trainable
+    lora."""
     unfreeze: Unfreeze | None = None
     """at-once trains all layers from the start; gradual trains only the head in the first epoch and unfreezes one more
     layer per epoch, from the top down. Default: gradual if all weights are trained, the base was pre-trained on at
-    least 3 tokens per parameter, and the run is long enough to train all layers for at least half of it; otherwise
-    at-once."""
+    least 3 tokens per parameter, and all layers are unfrozen within the first half of the epochs; otherwise at-once."""
     layer_lr_decay: Annotated[float, Field(gt=0, le=1)] | None = None
     """Learning rate of a layer divided by that of the layer above it. The top layer has --learning-rate; with 1 all
-    layers have it. Default: 0.8; 1 from scratch."""
+    layers have it. Default: 0.8, or 1 with --base scratch."""
     head_lr_factor: Positive | None = None
-    """Learning rate of the new head divided by --learning-rate. Default: 10; 1 from scratch."""
+    """Learning rate of the new head divided by --learning-rate. Default: 10, or 1 with --base scratch."""
 
     def model_post_init(self, _context: object) -> None:
         """Check `trainable`; top-N contains a number, so a Literal type cannot list its values."""
@@ -98,8 +98,8 @@ class FinetuneTraining(TaskSettings, TrainingSettings):
     """Settings of fine-tuning."""
 
     max_length: Annotated[int, Field(ge=2, le=10**8)] | None = None
-    """Maximum number of tokens per text, including <sos>. Default: the limit of the base. The run logs which share of
-    the tokens is cut off."""
+    """Maximum number of tokens per text, including the start token <sos>. Default: the context length of the base. The
+    run logs which share of the tokens is cut off."""
     num_train_epochs: Epochs | None = None
     """Number of passes over the training set. Default: as many as make about 3,400 steps, but at least 3 and at most
     20."""
@@ -118,10 +118,10 @@ class StartSettings(ShapeChanges):
     """Shape of the new model with --base scratch: lab (4 layers of width 200), small (6 of width 256), modern (6 of
     width 512), gpt2-small or bert-base (12 of width 768). Default: small."""
     direction: Direction | None = None
-    """Attention direction of the new model with --base scratch. Default: causal; for the tasks tag and span, which need
-    the text after a word, bidirectional."""
+    """Attention direction with --base scratch: causal or bidirectional. Default: bidirectional for the tasks tag and
+    span, which need the text after a word, otherwise causal."""
     dropout: Share | None = 0.1
-    """Dropout on embeddings, attention and residual branches during fine-tuning."""
+    """Dropout on embeddings and residual branches during fine-tuning. For attention see attention_dropout."""
 
 
 class FinetuneRecipe(Recipe):

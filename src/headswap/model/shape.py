@@ -72,7 +72,7 @@ class HeadShape(Settings):
 
     pooling: Pooling = "mean"
     """How the token vectors of a text become one vector: last, mean, first, max, mean+max (both, concatenated), or
-    weighted-mean (token i has weight i, as in SGPT). The heads tag and span do not use it."""
+    weighted-mean (token i has weight i). The heads tag and span do not use it."""
     head_hidden: Literal["none", "tanh"] = "none"
     """Hidden layer between text vector and class layer: none, or tanh (a square layer with tanh, as in BERT)."""
     head_bias: bool = True
@@ -159,11 +159,11 @@ class ShapeChanges(Settings):
     tied_head: bool | None = None
     """Whether the language modelling head shares the weights of the embedding. Default: as in the preset."""
     dropout: Share | None = None
-    """Dropout on embeddings, residual branches and attention. Default: that of the preset. For small and modern it is
-    0, but with the causal objective 0.1 in runs of more than 4 epochs and 0.2 in runs of more than 10 (0.1 where
+    """Dropout on embeddings and residual branches. For attention see attention_dropout. Default: that of the preset.
+    For small and modern it is 0; with the causal objective it is 0.1 above 4 epochs and 0.2 above 10 epochs (0.1 where
     --optimizer muon is the default)."""
     attention_dropout: Share | None = None
-    """Dropout on attention weights. Default: 0 in the presets small and modern, otherwise as --dropout."""
+    """Dropout on attention weights. Default: 0 in the presets small and modern, in other presets that of --dropout."""
 
     def laid_over(self, preset: Preset, *, vocab_size: int, max_length: int | None) -> BaseShape:
         """The full shape for a vocabulary; `max_length` replaces the preset's number of positions."""

@@ -28,15 +28,17 @@ class PretrainTraining(OptimizerSettings):
     """How documents become sequences: packed concatenates the documents and cuts the result into windows of equal
     length; documents makes one sequence per document and truncates it at max_length."""
     max_length: Annotated[int, Field(ge=2, le=10**8)] | None = None
-    """Maximum number of tokens per sequence. Default: the limit of the preset."""
+    """Maximum number of tokens per sequence. Default: the context length of the preset (gpt2-small 1024, others
+    512)."""
     num_train_epochs: Epochs | None = None
-    """Number of passes over the corpus. Default: 1 if no other limit is given."""
+    """Number of passes over the corpus. Default: 1 if no other limit is given. Only one limit can be given: epochs,
+    steps, tokens or minutes."""
     max_tokens: Steps | None = None
     """Stop after about this many training tokens."""
     max_minutes: Annotated[float, Field(gt=0, le=1e7)] | None = None
     """Stop after about this many minutes. A short speed test before training converts them to a number of steps."""
     batch_size: Steps = 32
-    """Sequences of up to max_length tokens per optimizer step, summed over all micro-batches and processes."""
+    """Number of sequences per optimizer step, over all processes together. A sequence has up to max_length tokens."""
     lr_scheduler_type: Literal["linear", "cosine", "constant"] = "cosine"
     """Schedule after warm-up: linear or cosine decay to 0, or constant."""
     weight_decay: Annotated[float, Field(ge=0)] | None = None  # type: ignore[assignment]
@@ -45,12 +47,12 @@ class PretrainTraining(OptimizerSettings):
     adam_beta2: Share = 0.98
     """beta2 of AdamW: decay rate of the running mean of the squared gradient."""
     held_out_fraction: Annotated[float, Field(ge=0, le=0.5)] = 0.01
-    """Fraction of the documents that is not trained on, to compute the held-out loss; at most about 50,000 tokens."""
+    """Fraction of the documents that is kept for the held-out loss and not trained on (at most about 50,000 tokens)."""
     eval_steps: Steps | None = None
     """Compute the held-out loss every N steps; a causal base also generates a short sample. Default: ten times per
     run."""
     learning_rate: Positive | None = None
-    """Peak learning rate. Default: depends on the width of the base."""
+    """Peak learning rate. Default: 0.001 x sqrt(256 / width); twice that where --optimizer muon is the default."""
     seed: Seed = 42
     """Seed of initialisation, data order, masking and dropout."""
 
@@ -88,7 +90,7 @@ class AdaptStart(Settings):
     base: str | None = None
     """Bundle or run folder of a pre-trained base, or an installed base (box:NAME)."""
     reference: str | None = None
-    """Text like that on which the base was pre-trained. The loss on it before and after the run is reported; it shows
+    """Text similar to that of the first pre-training. The loss on it before and after the run is reported; it shows
     how much the base forgets."""
 
 
@@ -98,9 +100,11 @@ class AdaptTraining(PretrainTraining):
     objective: ObjectiveName | None = None  # type: ignore[assignment]
     """The objective of the base, which is also the default. Another objective is an error."""
     max_length: Annotated[int, Field(ge=2, le=10**8)] | None = None
-    """Maximum number of tokens per sequence. Default: the limit of the base."""
+    """Maximum number of tokens per sequence. Default: the context length of the base."""
     learning_rate: Positive | None = None
-    """Peak learning rate. Default: half of the default for a new base of this width."""
+    """Peak learning rate. Default: half of the default for a new base of this width, 0.0005 x sqrt(256 / width)."""
+    seed: Seed = 42
+    """Seed of data order, masking and dropout."""
 
 
 class AdaptRecipe(Recipe):

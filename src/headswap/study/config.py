@@ -11,6 +11,7 @@ from headswap.data.config import DocumentUnit, LabelledSettings, TaskName
 from headswap.finetuning.config import AdaptationSettings, FinetuneTraining, HeadSettings, StartSettings
 from headswap.model.shape import ModelSettings, Share
 from headswap.pretraining.config import PretrainTraining
+from headswap.tasks.config import MetricName
 from headswap.tokens.config import TokenizerSettings
 from headswap.training.config import MachineSettings, Seed
 
@@ -23,7 +24,8 @@ class StudySettings(Settings):
     """What is compared, and how often it is run."""
 
     corpus: tuple[str, ...] = ()
-    """Unlabelled text for pre-training: files, folders, glob patterns, a token store or named data sets."""
+    """Unlabelled text for pre-training: files, folders, glob patterns, a token store or named data sets (see headswap
+    datasets)."""
     documents: DocumentUnit = "auto"
     """How a plain text file of the corpus is split into documents: line (one document per line), paragraph (separated
     by blank lines), file (the whole file is one document), or auto (paragraph if at least 10 % of the lines are blank,
@@ -31,13 +33,14 @@ class StudySettings(Settings):
     corpus_text_column: str = "text"
     """Name of the column with the texts, for a corpus of .jsonl, .csv, .tsv or .parquet files."""
     arms: tuple[str, ...] = ("majority", "tfidf", "scratch", "pretrained")
-    """Arms: the models to compare. majority (the most frequent label), tfidf (TF-IDF + logistic regression), scratch
-    (random weights), pretrained (the base, all weights fine-tuned), frozen (only its head), lora (LoRA adapters),
-    gradual (unfrozen layer by layer), masked and masked+nsp (bases with these objectives), box (the installed base
-    box:reviews-en), box:NAME (another installed base), a bundle or run folder of a base, or a recipe file."""
+    """Arms: the models to compare, separated by commas. majority (the most frequent label), tfidf (TF-IDF + logistic
+    regression), scratch (random weights), pretrained (the base, all weights fine-tuned), frozen (the base, only the new
+    head is trained), lora (the base, LoRA adapters), gradual (the base, unfrozen layer by layer), masked and masked+nsp
+    (bases with these objectives), box (the installed base box:reviews-en), box:NAME (another installed base), a bundle
+    or run folder of a base, or a recipe file."""
     budgets: tuple[str, ...] = ("100", "400", "1600", ALL)
-    """Budgets: the numbers of labelled examples that a run may use, or all. From 200 on, 20 % of them (at most 2,000)
-    are the validation set."""
+    """Budgets: the numbers of labelled examples that a run may use, or all, separated by commas. From 200 on, 20 % of
+    them (at most 2,000) are the validation set, except for the budget all with --validation."""
     seeds: Annotated[int, Field(ge=1, le=1000)] = 5
     """Number of runs per arm and budget. Each seed draws its own sample of labelled examples, which all arms share, and
     has its own initialisation and data order."""
@@ -45,18 +48,20 @@ class StudySettings(Settings):
     """Number of bases that are pre-trained for each pre-trained arm, each with its own seed. The fine-tuning runs of
     the arm are divided among them."""
     num_test: Annotated[int, Field(ge=2, le=10**8)] | None = None
-    """Number of test examples that are scored: a fixed sample with the same share of each label. Default: all."""
+    """Number of test examples that are scored: a fixed sample with the label shares of the whole set. Default: all."""
     max_length: Annotated[int, Field(ge=2, le=10**8)] | None = None
-    """Maximum number of tokens per text, in pre-training and fine-tuning. Default: the limit of the preset."""
+    """Maximum number of tokens per text, in pre-training and fine-tuning. Default: the context length of the preset
+    (gpt2-small 1024, others 512)."""
     primary_arm: str | None = None
-    """Arm that the planned tests are about. Default: pretrained, otherwise the first arm that is neither a baseline nor
-    scratch."""
+    """Arm of the planned tests, which compare it with scratch and with the best baseline. Default: pretrained,
+    otherwise the first arm that is neither a baseline nor scratch."""
     metric: Literal["accuracy", "macro_f1"] = "accuracy"
-    """Metric by which the arms are compared. It also chooses the epoch of every run and the strength of TF-IDF."""
+    """Metric by which the arms are compared. It also selects the best epoch of every run and the regularisation of
+    TF-IDF."""
     on_leak: Literal["drop", "report", "stop"] = "drop"
-    """What to do with texts of train, validation or corpus that also occur in the test set: drop (remove them; the test
-    set is not changed), report (only count them), or stop. Texts of the validation set in train or corpus are treated
-    in the same way."""
+    """What to do with overlap, that is, texts of train, validation or corpus that also occur in the test set: drop
+    (remove them; the test set is not changed), report (only count them), or stop. Texts of the validation set in train
+    or corpus are treated in the same way."""
     keep: Literal["bundles", "results"] = "bundles"
     """What a finished fine-tuning run keeps: bundles (the model, the results and the predictions), or results (the
     results and predictions only)."""
@@ -103,25 +108,39 @@ class StudyData(LabelledSettings):
 
     train: str | None = None
     """Labelled training set: a file (.jsonl, .csv, .tsv, .parquet, or plain text with its labels in label_file, see
-    --help-all), or a named data set such as movies."""
+    --help-all), or a named data set such as movies (see headswap datasets)."""
     validation: str | None = None
-    """Labelled validation set, used to choose the best epoch. Default: part of the labels of each run (see
-    --budgets)."""
+    """Labelled validation set of the budget all, used to choose the best epoch. Other budgets, and all by default: part
+    of the labels of each run (see --budgets)."""
     test: str | None = None
     """Labelled test set, on which all runs are scored. Required, unless a named data set has one."""
     task: TaskName | None = None
     """Only classify: a study compares classifiers of single texts."""
     num_train: Annotated[int, Field(ge=2)] | None = None
-    """Not used in a study, where --budgets sets the numbers of labels."""
+    """Not allowed in a study: --budgets sets the numbers of labels."""
 
 
 class StudyFinetune(FinetuneTraining):
     """Settings of every fine-tuning run of a study; the seed is set by the study."""
 
     seed: Seed = 42
-    """Not used in a study, which numbers its seeds itself (see --seeds)."""
+    """Has no effect: a study numbers its seeds itself (see --seeds)."""
+    max_length: Annotated[int, Field(ge=2, le=10**8)] | None = None
+    """Maximum number of tokens per text in fine-tuning. Default: that of --max-length, otherwise that of
+    --pretrain.max-length."""
+    metric: MetricName | None = None
+    """Overrides --metric for the choice of the best epoch only."""
     dropout: Share | None = StartSettings.model_fields["dropout"].default
-    """Dropout on embeddings, attention and residual branches during fine-tuning."""
+    """Dropout on embeddings and residual branches during fine-tuning. For attention see attention_dropout."""
+
+
+class StudyPretrain(PretrainTraining):
+    """Settings of every pre-training of a study."""
+
+    max_length: Annotated[int, Field(ge=2, le=10**8)] | None = None
+    """Maximum number of tokens per sequence in pre-training. Default: that of --max-length."""
+    seed: Seed = 42
+    """Has no effect: a study numbers its bases itself (see --base-seeds)."""
 
 
 class StudyRecipe(Recipe):
@@ -135,6 +154,6 @@ class StudyRecipe(Recipe):
     head: HeadSettings = HeadSettings()
     adaptation: AdaptationSettings = AdaptationSettings()
     masking: MaskingSettings = MaskingSettings()
-    pretrain: PretrainTraining = PretrainTraining()
+    pretrain: StudyPretrain = StudyPretrain()
     finetune: StudyFinetune = StudyFinetune()
     machine: MachineSettings = MachineSettings()

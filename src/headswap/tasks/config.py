@@ -34,23 +34,23 @@ class TaskSettings(Settings):
     long: Long | None = None
     """What is done with texts longer than max_length. truncate: keep the beginning. head+tail: keep the beginning (a
     quarter of max_length) and the end (three quarters). windows: read the whole text in overlapping windows and average
-    their scores. Default: truncate; the tasks tag and span always use windows."""
+    their logits. Default: truncate; the tasks tag and span always use windows."""
     doc_stride: Annotated[int, Field(ge=0)] | None = None
     """Number of tokens that neighbouring windows share (--long windows). Default: a quarter of a window."""
     max_answer_length: Count = 30
     """Maximum number of tokens of an answer (task span)."""
     metric: MetricName | None = None
-    """Metric by which the best epoch is chosen on validation, and the strength of the TF-IDF baseline. Default:
+    """Metric that selects the best epoch on validation, and the regularisation of the TF-IDF baseline. Default:
     accuracy (classify), micro_f1 (multilabel), mse (regress), f1 (tag, span)."""
     metric_for_best_model: MetricName | None = None
-    """Validation metric by which the best epoch is chosen. Default: that of --metric."""
+    """Overrides --metric for the choice of the best epoch only."""
     label_smoothing_factor: Share = 0.0
     """Share of the target probability that is spread evenly over all labels."""
     class_weight: Literal["none", "balanced"] = "none"
     """Weights of the classes in the loss: none (all examples count the same), or balanced (all classes have the same
     total weight, so examples of rare classes count more)."""
     calibrate: bool = False
-    """Divide the scores of a classifier by a temperature that minimises the log loss on validation, so that its
+    """Divide the logits of a classifier by a temperature that minimises the log loss on validation, so that its
     probabilities fit its accuracy. No prediction changes. Log loss and calibration error before and after are
     reported."""
 

@@ -16,7 +16,8 @@ class TokenizerSettings(Settings):
 
     tokenizer: str | None = None
     """An existing tokenizer: a tokenizer.json, a bundle or run folder, an installed base (box:NAME), a token store, or
-    a dict.txt (sentencepiece pieces, one per line). Default: a new one is trained on the texts of the run."""
+    a dict.txt (sentencepiece pieces, one per line). Default: that of the base; without a base a new one is trained on
+    the texts of the run."""
     kind: TokenizerKind = "bpe"
     """Kind of a new tokenizer: bpe (byte-level BPE), unigram, wordpiece, or word (whole words)."""
     vocab_size: Annotated[int, Field(ge=64, le=LARGEST_VOCABULARY)] | None = None

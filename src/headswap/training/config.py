@@ -25,16 +25,16 @@ class MachineSettings(Settings):
     device: DeviceName = "auto"
     """Device: auto uses a CUDA GPU if there is one, otherwise the CPU."""
     precision: PrecisionName = "auto"
-    """Number format of matrix multiplications. auto means: on GPUs with bf16 support, bf16; on CPUs with bf16 support,
-    bf16 for the training steps of bases of width 128 or more, and fp32 for all else; otherwise fp32."""
+    """Number format of matrix multiplications. auto uses bf16 on GPUs that support it, and on CPUs that support it for
+    training steps if the width is 128 or more. In all other cases auto uses fp32."""
     threads: Annotated[int, Field(ge=1, le=MOST_THREADS)] | None = None
     """Number of CPU threads. Results are bit-identical only with the same number of threads. Default: one per core."""
     deterministic: bool = False
-    """Use only deterministic CUDA kernels: results are bit-identical, but training is slower. CPU runs are always
-    deterministic."""
+    """Use only deterministic CUDA kernels, so that a repeated run gives bit-identical results. Training is slower. CPU
+    runs are always deterministic."""
     fast: FastName = "auto"
-    """auto uses fast kernels and the compiler where they save time, and logs which; off uses neither. The results of
-    the two differ only by rounding and, on a GPU, by the random dropout masks."""
+    """auto uses fast kernels and, on GPUs, CUDA graphs and torch.compile where they save time, and logs which; off uses
+    none of them. The results of the two differ only by rounding and, on a GPU, by the random dropout masks."""
 
 
 class TrainingSettings(Settings):
@@ -43,12 +43,13 @@ class TrainingSettings(Settings):
     max_steps: Steps | None = None
     """Stop after this many optimizer steps."""
     batch_size: Steps = 16
-    """Sequences per optimizer step, summed over all micro-batches and processes."""
+    """Number of texts per optimizer step, over all processes together."""
     gradient_accumulation_steps: Steps = 1
     """Number of micro-batches into which each process splits its part of a batch. More micro-batches need less memory;
     results differ only by rounding and by the random dropout masks."""
     learning_rate: Positive | None = None
-    """Peak learning rate. Default: depends on the width of the base and on how long it was pre-trained."""
+    """Peak learning rate. Default for width 256: 0.0001; 0.0006 if the base was pre-trained on fewer than 3 tokens per
+    parameter; 0.0003 from scratch. Other widths have other defaults; recipe.toml of the run has the value."""
     lr_scheduler_type: Literal["linear", "cosine", "constant"] = "linear"
     """Schedule after warm-up: linear or cosine decay to 0, or constant."""
     warmup_steps: Annotated[float, Field(ge=0, le=1e12)] = 0.06

@@ -12,7 +12,7 @@ class SamplingSettings(Settings):
     """How the next token is chosen."""
 
     max_new_tokens: Annotated[int, Field(ge=1)] = 50
-    """Maximum number of tokens to generate. A text is shorter if the model generates <eos> before."""
+    """Maximum number of tokens to generate. Generation ends earlier at <eos>, the end token."""
     temperature: Annotated[float, Field(ge=0)] = 0.0
     """0 chooses the most probable token (greedy); higher values give more varied texts."""
     top_k: Annotated[int, Field(ge=1)] | None = None
