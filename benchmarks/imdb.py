@@ -19,12 +19,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
+from seed_means import mean_interval, paired_difference
 
 import headswap as hs
 from headswap.core.current_folder import new_python
 from headswap.core.random_streams import numpy_stream
 from headswap.data.labelled import read_labelled
-from headswap.study.statistics import Interval, mean_interval, paired_difference
+from headswap.study.statistics import Interval
 
 app = App(help=__doc__)
 RECIPES = Path(__file__).parent.parent / "recipes"

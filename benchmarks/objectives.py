@@ -18,8 +18,7 @@ from typing import Any
 
 from cyclopts import App
 from imdb import Jobs, finetuned, headswap, print_row, result_of
-
-from headswap.study.statistics import mean_interval
+from seed_means import mean_interval
 
 app = App(help=__doc__)
 OBJECTIVES = ("causal", "masked", "masked+nsp")

@@ -17,9 +17,9 @@ from pathlib import Path
 
 from cyclopts import App
 from imdb import Jobs, headswap, print_row, read, result_of, write
+from seed_means import mean_interval
 
 import headswap as hs
-from headswap.study.statistics import mean_interval
 
 app = App(help=__doc__)
 NUM_HELD_OUT = 490

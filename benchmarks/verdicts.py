@@ -9,7 +9,6 @@ arm are divided into two arms; "unrelated errors" also draws other texts for one
 same accuracy in the population and differ on single texts. For power, a known share of the wrong answers is corrected.
 """
 
-import argparse
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,11 +16,13 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from cyclopts import App
 from scipy.special import stdtr
 
 from headswap.study.statistics import crossed_mean, holm
 from headswap.study.unit_scores import macro_f1_values
 
+app = App(help=__doc__)
 SEEDS = (3, 5, 10)
 TEXTS = (1_000, 5_000)
 GAIN = 0.05
@@ -150,20 +151,17 @@ def plans(draw: Draw, seeds: int, texts: int, gains: tuple[float, ...], draws: i
     return {name: count / draws for name, count in found.items()}
 
 
-def main() -> None:
+@app.default
+def tables(*, draws: int = 5_000, predictions: Path | None = None) -> None:
     """Print the tables as Markdown."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--draws", type=int, default=5_000)
-    parser.add_argument("--predictions", type=Path)
-    arguments = parser.parse_args()
-    every = list(sources(arguments.predictions))
+    every = list(sources(predictions))
     for title, gain in (("False positives at a level of .05", 0.0), (f"Power for a gain of {GAIN:.0%}", GAIN)):
-        print(f"\n**{title}** ({arguments.draws:,} draws; t test over seeds / test over seeds and texts)\n")
+        print(f"\n**{title}** ({draws:,} draws; t test over seeds / test over seeds and texts)\n")
         print("| data | texts | " + " | ".join(f"{seeds} seeds" for seeds in SEEDS) + " |")
         print("|---|---|" + "---|" * len(SEEDS))
         for source in every:
             for texts in source.texts if gain == 0 or source.has_power else ():
-                cells = [rejected(source.draw, seeds, texts, gain, arguments.draws) for seeds in SEEDS]
+                cells = [rejected(source.draw, seeds, texts, gain, draws) for seeds in SEEDS]
                 shown = " | ".join(f"{before:.3f} / {now:.3f}".replace("0.", ".") for before, now in cells)
                 print(f"| {source.name} | {texts:,} | {shown} |", flush=True)
     print(f"\n**Plans**: share of studies with a finding; 3 seeds, 1,000 texts, {BUDGETS} budgets, {ARMS} arms\n")
@@ -171,10 +169,10 @@ def main() -> None:
     print("|---|---|---|---|---|")
     noisy = next(source for source in every if source.name == "model: noisy, seeds differ")
     chosen = [noisy, *(source for source in every if not source.name.startswith("model") and source.has_power)]
-    draws = max(100, arguments.draws // 5)
+    few = max(100, draws // 5)
     for source in chosen:
         for gains in ((0.0,) * BUDGETS, (GAIN,) * BUDGETS, (GAIN, GAIN, -GAIN, -GAIN)):
-            found = plans(_signed(source.draw), 3, 1_000, gains, draws)
+            found = plans(_signed(source.draw), 3, 1_000, gains, few)
             text = ", ".join(f"{gain * 100:+g}" if gain else "0" for gain in gains)
             print(f"| {source.name} | {text} | " + " | ".join(f"{v:.3f}" for v in found.values()) + " |", flush=True)
 
@@ -187,4 +185,4 @@ def _signed(draw: Draw) -> Draw:
 
 
 if __name__ == "__main__":
-    main()
+    app()

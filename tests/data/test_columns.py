@@ -142,6 +142,11 @@ def test_parquet_reads_like_the_others(tmp_path: Path) -> None:
     assert texts(tmp_path / "b.parquet.gz") == rows
     assert "has no column 'body' (columns: 'id', 'text')" in problem(tmp_path / "a.parquet", text_column="body")
     assert "line 1: the text is a number" in problem(tmp_path / "a.parquet", text_column="id")
+    twice = pyarrow.table([pyarrow.array(rows), pyarrow.array(rows)], names=["text", "text"])
+    parquet.write_table(twice, tmp_path / "d.parquet")
+    assert "has the column 'text' twice" in problem(tmp_path / "d.parquet")
+    parquet.write_table(pyarrow.table({"text": [b"\xff"]}), tmp_path / "e.parquet")
+    assert "line 1: the text is a sequence of bytes, not a string" in problem(tmp_path / "e.parquet")
     (tmp_path / "c.parquet").write_bytes(b"PAR1 not at all")
     assert "is not valid parquet" in problem(tmp_path / "c.parquet")
 

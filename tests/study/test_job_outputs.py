@@ -12,6 +12,7 @@ import pytest
 
 from headswap.api.run import Run
 from headswap.cli.exit_codes import run
+from headswap.core.document_text import markdown
 from headswap.core.errors import InputError
 from headswap.finetuning.prediction_file import Predictions
 from headswap.study.analysis import analyse
@@ -204,7 +205,7 @@ def test_a_report_names_a_damaged_job_the_reason_and_the_command(
     (note,) = [caveat for caveat in results["caveats"] if f"The job {name} is missing because it is damaged" in caveat]
     assert said in note
     assert note.endswith(f"run it again with: headswap study --config {copy}/study.toml --out {copy}")
-    assert note in (copy / "report.md").read_text(encoding="utf-8")
+    assert markdown(note) in (copy / "report.md").read_text(encoding="utf-8")
     is_cell = start in (BASELINE, TUNED, SCRATCH)
     assert [cell["seed"] for cell in results["missing"]] == ([int(name[-1])] if is_cell else [])
     assert all(said in cell["reason"] for cell in results["missing"])

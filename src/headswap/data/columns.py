@@ -154,8 +154,7 @@ def _csv_rows(path: Path, wanted: Wanted, problems: Problems, *, delimiter: str)
     if not header:
         return
     raise_problems(missing_columns(str(path), wanted, header))
-    twice = [name for name in wanted.values() if header.count(name) > 1]
-    raise_problems([f"{path} has the column '{name}' twice. Rename or remove one of them." for name in twice])
+    raise_problems(_repeated_columns(path, wanted, header))
     positions = [header.index(name) for name in wanted.values()]
     for line, fields in rows:
         if len(fields) != len(header):
@@ -193,6 +192,11 @@ def _numbered(reader: Any, path: Path) -> Iterator[tuple[int, list[str]]]:
             yield line, fields
 
 
+def _repeated_columns(path: Path, wanted: Wanted, names: Sequence[str]) -> list[str]:
+    twice = [name for name in wanted.values() if names.count(name) > 1]
+    return [f"{path} has the column '{name}' twice. Rename or remove one of them." for name in twice]
+
+
 def _parquet_rows(path: Path, wanted: Wanted) -> Iterator[Row]:
     try:
         import pyarrow
@@ -203,7 +207,9 @@ def _parquet_rows(path: Path, wanted: Wanted) -> Iterator[Row]:
     with _seekable(path) as file:
         try:
             table = pyarrow.parquet.ParquetFile(file)
-            raise_problems(missing_columns(str(path), wanted, table.schema_arrow.names))
+            names = table.schema_arrow.names
+            raise_problems(missing_columns(str(path), wanted, names))
+            raise_problems(_repeated_columns(path, wanted, names))
             for batch in table.iter_batches(batch_size=PARQUET_ROWS, columns=list(dict.fromkeys(wanted.values()))):
                 columns = [batch.column(name).to_pylist() for name in wanted.values()]
                 for values in zip(*columns, strict=True):
@@ -257,5 +263,8 @@ def label_of(value: Any) -> str | None:
 
 def kind_of(value: Any) -> str:
     """The type of a value, in words."""
-    names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
+    names = {
+        dict: "an object", list: "a list", str: "a string", bool: "a boolean", int: "a number", float: "a number",
+        bytes: "a sequence of bytes",
+    }  # fmt: skip
     return "null" if value is None else names.get(type(value), f"a {type(value).__name__}")

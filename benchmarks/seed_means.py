@@ -1,0 +1,24 @@
+"""Means over seeds with Student's t intervals, for figures that have no value per test text, such as a loss."""
+
+import math
+from collections.abc import Sequence
+
+from scipy.special import stdtrit
+
+from headswap.study.statistics import ALPHA, FEWEST_SEEDS_FOR_A_CLAIM, Interval
+
+
+def mean_interval(values: Sequence[float]) -> Interval:
+    """The mean with its 95 % interval over seeds; without an interval below 3 seeds."""
+    count = len(values)
+    mean = math.fsum(values) / count
+    if count < FEWEST_SEEDS_FOR_A_CLAIM:
+        return Interval(mean, None, None, count)
+    error = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (count - 1) / count)
+    half = float(stdtrit(count - 1, 1 - ALPHA / 2)) * error
+    return Interval(mean, mean - half, mean + half, count)
+
+
+def paired_difference(values: Sequence[float], others: Sequence[float]) -> Interval:
+    """The mean of the differences of two arms, paired by seed, with its 95 % interval."""
+    return mean_interval([value - other for value, other in zip(values, others, strict=True)])
