@@ -10,7 +10,7 @@ from headswap.core.errors import InputError, SettingError
 from headswap.core.settings import load_recipe
 from headswap.study.config import StudyRecipe
 from headswap.study.prepare import Prepared, prepare
-from study_fixture import write_data
+from study_fixture import planned, sections_of, write_data
 
 
 def texts(file: str) -> list[str]:
@@ -140,3 +140,11 @@ def test_the_cheap_checks_say_what_they_found_before_anything_is_trained(
     add(tmp_path / "files" / "train.jsonl", rows)
     prepare(load_recipe(StudyRecipe, None, sections), tmp_path / "out")
     assert "Train: 1 text with different labels" in caplog.text
+
+
+@pytest.mark.parametrize(("section", "flag"), [("finetune", "--seeds"), ("pretrain", "--base-seeds")])
+def test_a_seed_of_the_trainings_is_an_error(tmp_path: Path, section: str, flag: str) -> None:
+    sections = sections_of(tmp_path)
+    sections[section] = sections.get(section, {}) | {"seed": 7}
+    with pytest.raises(SettingError, match=f"Use {flag} for their number"):
+        planned(tmp_path / "out", sections)

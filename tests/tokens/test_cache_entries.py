@@ -63,3 +63,13 @@ def test_clearing_removes_abandoned_entries_and_keeps_those_being_built(corpus_f
     assert (done.num_bytes, done.being_built) == (5, ("stores/.building-fresh___",))
     assert not left.parent.exists()
     assert fresh.exists()
+
+
+def test_rows_given_in_python_are_listed_and_cleared() -> None:
+    folder = cache_folder() / "inputs"
+    folder.mkdir(parents=True)
+    (folder / f"{'0' * 32}.jsonl").write_text('{"text": "a", "label": "b"}\n', encoding="utf-8")
+    (entry,) = list_cache()
+    assert (entry.kind, entry.summary) == ("inputs", "rows given in Python")
+    clear_cache()
+    assert list_cache() == []

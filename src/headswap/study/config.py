@@ -124,7 +124,7 @@ class StudyFinetune(FinetuneTraining):
     """Settings of every fine-tuning run of a study; the seed is set by the study."""
 
     seed: Seed = 42
-    """Has no effect: a study numbers its seeds itself (see --seeds)."""
+    """Not allowed: a study numbers its seeds itself (see --seeds)."""
     max_length: Annotated[int, Field(ge=2, le=10**8)] | None = None
     """Maximum number of tokens per text in fine-tuning. Default: that of --max-length, otherwise that of
     --pretrain.max-length."""
@@ -140,7 +140,7 @@ class StudyPretrain(PretrainTraining):
     max_length: Annotated[int, Field(ge=2, le=10**8)] | None = None
     """Maximum number of tokens per sequence in pre-training. Default: that of --max-length."""
     seed: Seed = 42
-    """Has no effect: a study numbers its bases itself (see --base-seeds)."""
+    """Not allowed: a study numbers its bases itself (see --base-seeds)."""
 
 
 class StudyRecipe(Recipe):

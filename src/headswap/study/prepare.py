@@ -117,6 +117,11 @@ def _checked(recipe: StudyRecipe) -> StudyRecipe:
         raise SettingError("No training set is given. Give the name of a data set, or pass --train FILE.")
     if data.num_train is not None:
         raise SettingError("num_train is a setting of finetune; in a study use --budgets to set the number of labels.")
+    for section, flag in ((recipe.finetune, "--seeds"), (recipe.pretrain, "--base-seeds")):
+        if "seed" in section.model_fields_set and section.seed != type(section).model_fields["seed"].default:
+            raise SettingError(
+                f"A study numbers its seeds itself, so seed cannot be given. Use {flag} for their number."
+            )
     task = chosen_task(data)
     if not task.keeps_predictions or data.text_pair_column is not None:
         what = "pairs of texts" if data.text_pair_column is not None else f"the task {task.name}"

@@ -131,8 +131,9 @@ def remove_damaged(folder: Path, root: Path) -> None:
 
 def summary_of(path: Path, kind: Kind) -> str:
     """A short description of an entry."""
-    if kind in ("stdin", "baselines"):
-        return "standard input" if kind == "stdin" else "baselines of one labelled set"
+    files = {"stdin": "standard input", "baselines": "baselines of one labelled set", "inputs": "rows given in Python"}
+    if kind in files:
+        return files[kind]
     try:
         if kind == "tokenizer":
             tokenizer = Tokenizer.load(path)
