@@ -1,4 +1,4 @@
-"""The test predictions of a run, from which bootstraps, calibration and disagreements are computed.
+"""The test predictions of a run, from which intervals, calibration and disagreements are computed.
 
 `predictions.npz` has plain arrays (no pickle): the probability of every label, the true labels, the label names, and an
 id per text, by which two runs can be compared text by text. It has no texts.

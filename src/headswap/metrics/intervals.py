@@ -21,11 +21,7 @@ def wilson_interval(share: float, count: int) -> tuple[float, float]:
 
 
 def resampled_interval(counts: np.ndarray, score: Callable[[np.ndarray], np.ndarray]) -> tuple[float, float]:
-    """The 95 % percentile interval of `score(sums of counts)` over resampled examples; one row of `counts` per example.
-
-    A study has a second bootstrap, `study.statistics.bootstrap_interval`. It takes the mean of one number per example
-    and draws indices from another generator. The two share no code, because that would change recorded intervals.
-    """
+    """The 95 % percentile interval of `score(sums of counts)` over resampled examples; one row of `counts` per example."""
     stream = numpy_stream(0, "bootstrap of a test set")
     size = len(counts)
     values = []
