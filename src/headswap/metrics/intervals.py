@@ -21,7 +21,7 @@ def wilson_interval(share: float, count: int) -> tuple[float, float]:
 
 
 def resampled_interval(counts: np.ndarray, score: Callable[[np.ndarray], np.ndarray]) -> tuple[float, float]:
-    """The 95 % percentile interval of `score(sums of counts)` over resampled examples; one row of `counts` per example."""
+    """The 95 % percentile interval of `score(sums of counts)` over resampled examples (rows of `counts`)."""
     stream = numpy_stream(0, "bootstrap of a test set")
     size = len(counts)
     values = []
