@@ -107,6 +107,14 @@ def _(folder: Path, good: Good) -> list[str]:
     return ["evaluate", "base", "corpus.txt"]
 
 
+@case("a finished run without its bundle", "run is a finished run, but its bundle is missing", "--overwrite")
+def _(folder: Path, good: Good) -> list[str]:
+    run = folder / "run"
+    (run / "checkpoints").mkdir(parents=True)
+    (run / "result.json").write_text("{}", encoding="utf-8")
+    return ["predict", "run", "a text"]
+
+
 def with_id(file: Path, id: int) -> None:
     """Give the last entry of a vocabulary another id."""
     content = json.loads(file.read_text())

@@ -153,6 +153,11 @@ def find_bundle(path: Path) -> Path:
     for folder in (path, path / "bundle"):
         if (folder / CONFIG).is_file():
             return folder
+    if (path / "result.json").is_file():
+        raise InputError(
+            f"{path} is a finished run, but its bundle is missing ({path / 'bundle' / CONFIG} does not exist). Restore "
+            "it from a copy, or run it again with --overwrite. A study with --keep results keeps no bundles."
+        )
     if (path / "checkpoints").is_dir():
         raise InputError(
             f"{path} is a run that has not finished, so it has no bundle yet. "
