@@ -64,7 +64,7 @@ def doctor(
         --tokenizer names, otherwise that of --preset.
     preset
         Preset that you plan to pre-train: lab, small, modern, gpt2-small or bert-base. The size of the corpus is
-        checked for it. Default: the shape of the model that --tokenizer names, otherwise small.
+        checked for it. Default: the shape of the bundle or run folder given as --tokenizer, otherwise small.
     """
     from headswap.cli.display import print_json, start_messages
     from headswap.core.errors import SettingError

@@ -52,7 +52,8 @@ class PretrainTraining(OptimizerSettings):
     """Compute the held-out loss every N steps; a causal base also generates a short sample. Default: ten times per
     run."""
     learning_rate: Positive | None = None
-    """Peak learning rate. Default: 0.001 x sqrt(256 / width); twice that where --optimizer muon is the default."""
+    """Peak learning rate. Default: 0.001 x sqrt(256 / width); twice that if --optimizer is muon by
+    default (see there)."""
     seed: Seed = 42
     """Seed of initialisation, data order, masking and dropout."""
 

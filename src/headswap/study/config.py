@@ -110,8 +110,8 @@ class StudyData(LabelledSettings):
     """Labelled training set: a file (.jsonl, .csv, .tsv, .parquet, or plain text with its labels in label_file, see
     --help-all), or a named data set such as movies (see headswap datasets)."""
     validation: str | None = None
-    """Labelled validation set of the budget all, used to choose the best epoch. Other budgets, and all by default: part
-    of the labels of each run (see --budgets)."""
+    """Labelled validation set of the budget all, used to choose the best epoch. Without it, and
+    for all other budgets, the validation set is part of the labels of each run (see --budgets)."""
     test: str | None = None
     """Labelled test set, on which all runs are scored. Required, unless a named data set has one."""
     task: TaskName | None = None

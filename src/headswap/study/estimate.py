@@ -128,7 +128,7 @@ class Preflight:
 
     def sentence(self) -> str:
         """The estimate as one sentence."""
-        done = f" ({self.num_done} already done)" if self.num_done else ""
+        done = f", of which {self.num_done} done" if self.num_done else ""
         memory = f", {_size(self.memory_bytes)} of memory" if self.memory_bytes else ""
         disk = f", {_size(self.disk_bytes)} of disk" if self.disk_bytes else ""
         where, how = (

@@ -25,8 +25,8 @@ class MachineSettings(Settings):
     device: DeviceName = "auto"
     """Device: auto uses a CUDA GPU if there is one, otherwise the CPU."""
     precision: PrecisionName = "auto"
-    """Number format of matrix multiplications. auto uses bf16 on GPUs that support it, and on CPUs that support it for
-    training steps if the width is 128 or more. In all other cases auto uses fp32."""
+    """Number format of matrix multiplications. GPU: auto uses bf16 if the GPU supports it, otherwise fp32. CPU: auto
+    uses bf16 for training steps if the CPU supports it and the width is 128 or more, otherwise fp32."""
     threads: Annotated[int, Field(ge=1, le=MOST_THREADS)] | None = None
     """Number of CPU threads. Results are bit-identical only with the same number of threads. Default: one per core."""
     deterministic: bool = False
