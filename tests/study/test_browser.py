@@ -54,7 +54,7 @@ def test_there_are_no_console_messages_and_no_network_requests(page: Any) -> Non
 def test_charts_have_their_data(page: Any) -> None:
     assert page.locator("svg.chart").count() >= 6
     assert page.locator("#chart-efficiency .point").count() == 4 * 2
-    assert page.locator("#chart-efficiency path.whisker").count() == 4 * 2
+    assert page.locator("#chart-efficiency path.whisker").count() == 3 * 2, "the majority class has no interval"
     for chart in page.locator("svg.chart").all():
         box = chart.bounding_box()
         assert box["width"] > 250
