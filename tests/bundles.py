@@ -13,7 +13,9 @@ from tiny import tiny_model_shape
 
 def make_bundle(tokenizer: Tokenizer, head: str = "classify", preset: str = "small", **changes: object) -> Bundle:
     """A bundle with a head, a preset and changes of the shape."""
+    classifier = changes.pop("classifier", None)
     shape = tiny_model_shape(preset, head=head, vocab_size=tokenizer.vocab_size, **changes)
+    shape = shape.changed(classifier=classifier) if classifier else shape
     labels = {"lm": (), "span": ("start", "end")}.get(head, ("bad", "good", "middling"))
     state = TaskState(task="classify" if head == "lm" else head, max_length=30)
     problem_type = "single_label_classification" if head == "classify" else None

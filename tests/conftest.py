@@ -1,11 +1,14 @@
 """Fixtures: a cache for tests, log messages in caplog, a fixed thread count, a corpus, a tokenizer, tiny runs."""
 
 import logging
+import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from docstring_parser.attrdoc import AttributeDocstrings
 
 import headswap as hs
 from boxed import Box
@@ -64,8 +67,25 @@ def stories(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _two_threads() -> None:
-    torch.set_num_threads(2)
+def _number_of_threads() -> None:
+    """Two threads; one in each of several test processes (pytest -n), which share the cores."""
+    torch.set_num_threads(1 if "PYTEST_XDIST_WORKER" in os.environ else 2)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _sources_are_parsed_once() -> Iterator[None]:
+    """Every call of a verb reads the field docs of its settings from the source, half a second; keep them."""
+    read = AttributeDocstrings.get_attr_docs
+    known: dict[Any, dict[str, Any]] = {}
+
+    def read_once(reader: AttributeDocstrings, component: Any) -> dict[str, Any]:
+        if component not in known:
+            known[component] = read(reader, component)
+        return known[component]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(AttributeDocstrings, "get_attr_docs", read_once)
+        yield
 
 
 @pytest.fixture

@@ -22,6 +22,8 @@ from tiny import sentences, write_labelled
 
 SHAPE = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
 MACHINE = {"device": "cpu", "threads": 1}
+ARMS = ("majority", "tfidf", "scratch", "pretrained")
+"""The default arms without lsa, which has its own tests."""
 NUM_TEST = 1_000
 TARGETS = np.arange(NUM_TEST) % 2
 TEXT_IDS = text_ids([f"text {number}" for number in range(NUM_TEST)])
@@ -34,8 +36,9 @@ def write_data(folder: Path, *, num_train: int = 240, num_test: int = 60) -> dic
     (folder / "corpus.jsonl").write_text("\n".join(rows) + "\n", encoding="utf-8")
     write_unique(folder / "train.jsonl", num_train, seed=1)
     write_unique(folder / "test.jsonl", num_test, seed=2)
+    study = {"arms": ARMS, "max_length": 24, "budgets": ("40", "220"), "seeds": 3}
     return {
-        "study": {"corpus": (str(folder / "corpus.jsonl"),), "max_length": 24, "budgets": ("40", "220"), "seeds": 3},
+        "study": {"corpus": (str(folder / "corpus.jsonl"),), **study},
         "data": {"train": str(folder / "train.jsonl"), "test": str(folder / "test.jsonl")},
         "tokenizer": {"vocab_size": 300},
         "model": SHAPE,
@@ -66,7 +69,8 @@ def done_here(out: Path, sections: dict[str, Any]) -> Plan:
     recipe.save(out / RECIPE)
     write_json(out / PLAN, plan.as_json())
     for job in plan.jobs.values():
-        content = {"arm": job.arm, "sections": json.loads(json.dumps(job.sections, default=list)), "keep": "bundles"}
+        sections = json.loads(json.dumps(job.sections, default=list))
+        content = {"arm": job.arm, "sections": sections, "keep": "bundles", "trials": job.trials}
         JOBS[job.kind](Path(job.folder), content)
     return plan
 

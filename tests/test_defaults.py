@@ -13,13 +13,17 @@ from headswap.core.settings import load_recipe
 from headswap.defaults import (
     POOLINGS,
     PretrainingFacts,
+    batch_size_of,
+    finetuning_batch_size,
     finetuning_rate,
+    head_init,
     pretraining_rate,
     resolve_pretraining,
     unfreezes_gradually,
     values_behind_finetuning,
+    with_scratch_settings,
 )
-from headswap.finetuning.config import FinetuneRecipe
+from headswap.finetuning.config import FinetuneRecipe, FinetuneTraining
 from headswap.pretraining import pretrain
 from headswap.pretraining.config import PretrainRecipe
 from tiny import ONE_THREAD, SCRATCH, TINY_LAYERS, sentences
@@ -120,8 +124,8 @@ def test_the_default_number_of_epochs_comes_with_early_stopping(tiny_runs: Path,
 
 def test_job_ids_of_studies_keep_the_former_name() -> None:
     assert POOLINGS["causal"] == "weighted-mean"
-    assert "later" in values_behind_finetuning()
-    assert "weighted-mean" not in values_behind_finetuning()
+    assert "later" in values_behind_finetuning(1_000)
+    assert "weighted-mean" not in values_behind_finetuning(1_000)
 
 
 OFTEN = PretrainingFacts(hidden_size=512, max_length=512, is_new=True, is_causal=True, is_gpu=True, epochs=10.3)
@@ -180,3 +184,73 @@ def test_a_run_with_the_settings_for_repeated_text_is_resumed_by_the_same_call(
     saved = load_recipe(PretrainRecipe, tmp_path / "run" / "recipe.toml")
     assert (saved.training.optimizer, saved.training.weight_decay, saved.model.dropout) == ("muon", 2.0, 0.1)
     assert saved.training.learning_rate == pytest.approx(2 * pretraining_rate(16))
+
+
+def test_the_batch_of_a_fine_tuning_grows_with_large_sets_only() -> None:
+    sizes = {number: finetuning_batch_size(number) for number in (1, 25_000, 36_266, 36_267, 43_410, 72_534, 10**6)}
+    assert sizes == {1: 16, 25_000: 16, 36_266: 16, 36_267: 32, 43_410: 32, 72_534: 64, 10**6: 512}
+    for number, size in sizes.items():
+        steps = 3 * number / size
+        assert steps < 2 * 3_400, "three epochs are no longer than twice the usual number of steps"
+        assert size == 16 or steps >= 3_400
+    assert values_behind_finetuning(36_266) == values_behind_finetuning(10), "job ids of small sets stay the same"
+    assert values_behind_finetuning(36_267) != values_behind_finetuning(10)
+
+
+def test_a_batch_size_that_is_given_is_kept() -> None:
+    assert batch_size_of(FinetuneTraining(), 100_000) == 64
+    assert batch_size_of(FinetuneTraining(batch_size=16), 100_000) == 16
+
+
+OWN_SCRATCH = {
+    "model": {"direction": "bidirectional", "hidden_size": 16, "num_hidden_layers": 1, "dropout": 0.3},
+    "training": {"token_dropout": 0.15},
+}
+
+
+def test_scratch_has_settings_of_its_own_below_those_that_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headswap.defaults.SCRATCH_SETTINGS", OWN_SCRATCH)
+    found = with_scratch_settings({"model": {"base": "scratch", "dropout": 0.2}, "data": {"train": "x"}})
+    assert found == {
+        "model": {
+            "direction": "bidirectional",
+            "hidden_size": 16,
+            "num_hidden_layers": 1,
+            "dropout": 0.2,
+            "base": "scratch",
+        },
+        "training": {"token_dropout": 0.15},
+        "data": {"train": "x"},
+    }
+    shaped = with_scratch_settings({"model": {"preset": "modern"}})
+    assert shaped["model"] == {"direction": "bidirectional", "dropout": 0.3, "preset": "modern"}, (
+        "a given shape is whole"
+    )
+
+
+def test_the_lab_from_scratch_takes_no_settings_of_other_models() -> None:
+    lab = {"model": {"base": "scratch", "preset": "lab"}, "data": {"train": "x"}}
+    assert with_scratch_settings(lab) == lab
+
+
+@pytest.mark.parametrize(
+    ("num_classes", "tokens_per_parameter", "wanted"),
+    [(9, 50.0, "random"), (10, 50.0, "class-means"), (10, 0.5, "random"), (None, 50.0, "random"), (10, 0, "random")],
+)
+def test_many_classes_start_from_class_means(num_classes: int | None, tokens_per_parameter: float, wanted: str) -> None:
+    assert head_init(num_classes, tokens_per_parameter=tokens_per_parameter) == wanted
+
+
+def test_a_run_from_scratch_takes_them_and_its_recipe_makes_the_same_run_again(
+    tiny_runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headswap.defaults.SCRATCH_SETTINGS", OWN_SCRATCH)
+    more = {"num_attention_heads": 2, "max_steps": 1, "max_length": 24, **ONE_THREAD}
+    own = {key: value for key, value in OWN_SCRATCH["model"].items() if key not in ("hidden_size", "num_hidden_layers")}
+    run = hs.finetune("scratch", train=tiny_runs / "train.jsonl", out=tmp_path / "run", vocab_size=300, **more)
+    recipe = load_recipe(FinetuneRecipe, run.path / "recipe.toml")
+    assert {name: getattr(recipe.model, name) for name in own} == own
+    assert recipe.training.token_dropout == 0.15
+    monkeypatch.setattr("headswap.defaults.SCRATCH_SETTINGS", {})
+    again = hs.finetune(config=run.path / "recipe.toml", out=tmp_path / "again")
+    assert (again.path / "recipe.toml").read_bytes() == (run.path / "recipe.toml").read_bytes()

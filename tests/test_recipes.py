@@ -24,7 +24,7 @@ def test_a_recipe_loads(file: Path) -> None:
 
 
 def test_the_recipes_of_the_lab_exist() -> None:
-    assert {"lab-pretrain", "lab-finetune", "lab-study"} <= {file.stem for file in RECIPES}
+    assert {"lab-pretrain", "lab-finetune", "lab-study", "lab-far-study"} <= {file.stem for file in RECIPES}
 
 
 def lab(verb: str) -> Path:
@@ -65,3 +65,10 @@ def test_lab_study_trains_with_the_settings_of_the_other_two() -> None:
     assert study.study.max_length == finetune.training.max_length == pretrain.training.max_length
     assert study.data.model_dump() == finetune.data.model_dump()
     assert study.study.arms == ("majority", "tfidf", "scratch", "pretrained")
+
+
+def test_far_lab_study_differs_in_its_corpus_only() -> None:
+    near, far = (load_recipe(StudyRecipe, FOLDER / f"lab{name}-study.toml") for name in ("", "-far"))
+    assert near.study.corpus != far.study.corpus
+    same = {"corpus": near.study.corpus, "documents": near.study.documents}
+    assert far.changed(study=far.study.changed(**same)) == near

@@ -26,6 +26,7 @@ TABLES = {
     "HEADS": registry.HEADS,
     "OBJECTIVES": registry.OBJECTIVES,
     "TASKS": registry.TASKS,
+    "STUDY_BASELINES": registry.STUDY_BASELINES,
     **{f"BASELINES {task}": table for task, table in registry.BASELINES.items()},
 }
 

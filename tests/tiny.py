@@ -43,6 +43,13 @@ SMALL: dict[str, Any] = {
 STORY_SETTINGS = TINY_SETTINGS | {"max_length": 48}
 """For the longer documents of the fixture `stories`."""
 NUM_LABELS = {"classify": 3, "tag": 3, "span": 2}
+OPTIONS: dict[str, tuple[str, dict[str, object]]] = {
+    "shared keys": ("llama", {"num_key_value_heads": 1, "rope_theta": 500.0}),
+    "shared keys with biases": ("small", {"num_key_value_heads": 1}),
+    "transform": ("bert-base", {"lm_head_transform": "gelu"}),
+    "rms after the blocks": ("lab", {"normalization": "rms", "lm_head_transform": "relu"}),
+}
+"""Options of a base that no preset has."""
 GOOD = ["fine", "lovely", "superb", "warm", "bright", "moving"]
 BAD = ["dull", "awful", "clumsy", "cold", "grey", "boring"]
 NOUNS = ["film", "story", "actor", "scene", "ending", "music", "camera", "dialogue"]

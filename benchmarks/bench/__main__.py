@@ -31,7 +31,11 @@ ROWS = {
     8: ("start-up", "row_startup:start_up"),
     9: ("growth of pre-training", "row_growth:growth"),
     10: ("memory on large inputs", "row_large_inputs:large_inputs"),
+    11: ("small jobs of a study", "row_workers:small_jobs"),
+    12: ("a whole study, old-demo.toml", "row_workers:old_demo"),
 }
+ON_REQUEST = (12,)
+"""Rows that run only if they are named: they take many minutes."""
 PACKAGES = ("headswap", "torch", "transformers", "datasets", "onnxruntime", "tokenizers")
 
 
@@ -39,12 +43,16 @@ def main() -> None:
     """Parse the arguments, run the rows, print and save the results."""
     parser = argparse.ArgumentParser(prog="bench", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--rows", default="all", help="numbers of rows, such as 1,4; default: all")
+    parser.add_argument("--rows", default="all", help="numbers of rows, such as 1,4; default: all but 12")
     parser.add_argument("--rounds", type=int, default=5, help="number of rounds; in each every side works once")
     parser.add_argument("--json", type=Path, help="write the results to this file; other rows in it are kept")
     parser.add_argument("--tiny", action="store_true", help="shapes that take a few seconds, to test the bench itself")
     given = parser.parse_args()
-    chosen = list(ROWS) if given.rows == "all" else [int(number) for number in given.rows.split(",")]
+    chosen = (
+        [number for number in ROWS if number not in ON_REQUEST]
+        if given.rows == "all"
+        else [int(number) for number in given.rows.split(",")]
+    )
     if unknown := [number for number in chosen if number not in ROWS]:
         parser.error(f"there is no row {unknown[0]}: rows are 1 to {len(ROWS)}")
     setting = Setting(given.device, given.rounds, given.tiny)

@@ -22,6 +22,9 @@ _HOMES = {
     "Model": "headswap.api.model",
     "Observer": "headswap.training.observer",
     "Run": "headswap.api.run",
+    "TextClassifier": "headswap.estimator.supervised",
+    "TextEmbedder": "headswap.estimator.embedder",
+    "TextRegressor": "headswap.estimator.supervised",
     "Texts": "headswap.api.inputs",
     "HeadswapError": "headswap.core.errors",
 }
@@ -31,6 +34,9 @@ __all__ = [
     "Model",
     "Observer",
     "Run",
+    "TextClassifier",
+    "TextEmbedder",
+    "TextRegressor",
     "Texts",
     "__version__",
     "adapt",
@@ -49,6 +55,8 @@ if TYPE_CHECKING:
     from headswap.api.run import Run
     from headswap.bundle.bundle import Bundle
     from headswap.core.errors import HeadswapError
+    from headswap.estimator.embedder import TextEmbedder
+    from headswap.estimator.supervised import TextClassifier, TextRegressor
     from headswap.training.observer import Observer
 
 

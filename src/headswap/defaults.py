@@ -8,12 +8,22 @@ saved with the run. Fixed defaults stay with their settings (the `config.py` of 
 import logging
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from headswap.model.shape import DEFAULT_PRESET, FITTED_DROPOUT, FORMER_POOLINGS, Direction, HeadShape, Pooling
+from headswap.model.shape import (
+    DEFAULT_PRESET,
+    FITTED_DROPOUT,
+    FORMER_POOLINGS,
+    Direction,
+    HeadShape,
+    Pooling,
+    ShapeChanges,
+)
 
 if TYPE_CHECKING:
-    from headswap.finetuning.config import FinetuneRecipe, HeadSettings
+    from collections.abc import Mapping
+
+    from headswap.finetuning.config import FinetuneRecipe, FinetuneTraining, HeadInit, HeadSettings
     from headswap.pretraining.config import AdaptRecipe, PretrainRecipe
 
 log = logging.getLogger("headswap")
@@ -23,15 +33,41 @@ FINETUNE_RATE_AT_256 = 1e-4
 """Fine-tuning a sufficiently trained base; narrower bases: times sqrt(256 / width)."""
 SCRATCH_RATE_AT_256 = 3e-4
 """Training from scratch; other widths as in pre-training."""
+SCRATCH_SETTINGS: dict[str, dict[str, Any]] = {
+    "model": {
+        "direction": "bidirectional",
+        "num_hidden_layers": 2, "hidden_size": 128, "num_attention_heads": 4, "intermediate_size": 512,
+    },
+}  # fmt: skip
+"""Settings of training from scratch that differ from those of fine-tuning a base, by section of the recipe: a model
+without pre-training has its own best shape, direction and so on. They had the highest mean accuracy on three sets
+without reported figures (docs/log.md). A setting that is given takes precedence; if any setting of the shape is given,
+none of the shape is taken from here. The preset `lab` takes none of them: it is the lab's model."""
+SCRATCH_HOLD_OUT_FROM = 2_000
+"""In a study of classifiers the arm scratch holds nothing out below this number of labels: with 1,000 labels a hold-out
+cost it 1 to 5 points (docs/log.md)."""
+CLASS_MEANS_FROM = 10
+"""The head of a classifier with at least so many labels starts from class means (`head_init`), if the base is
+sufficiently trained: it gained 4.4 and 1.3 points with 150 labels, and nothing with 2 and 6 (docs/log.md)."""
 UNDERTRAINED_RATE_AT_256 = 6e-4
 """Fine-tuning a base that saw fewer than `LEAST_TOKENS_PER_PARAMETER`."""
 LEAST_TOKENS_PER_PARAMETER = 3.0
 """A base is sufficiently trained from this number of training tokens per parameter on."""
+FINETUNE_BATCH_SIZE = 16
+"""Rows per step; larger for large sets (`finetuning_batch_size`)."""
 FINETUNE_STEPS = 3_400
 FINETUNE_EPOCHS = (3, 20)
 FINETUNE_PATIENCE = 5
+TRIAL_RATE_FACTORS = (1.0, 0.5, 2.0, 0.25, 4.0)
+"""Factors of the default learning rate that the trials of a study try, in this order; the first one is the default."""
 DROPOUT_FROM_EPOCHS = ((10.0, 0.2), (4.0, 0.1))
 """(epochs, dropout): dropout of a causal base that sees its corpus more often than that."""
+ADAPT_TOKENS = 50_000_000
+"""An adaptation reads about this many tokens, within the bounds of `ADAPT_EPOCHS`: few texts are read many times."""
+ADAPT_EPOCHS = (1.0, 30.0)
+"""The fewest and the most passes over the new text (docs/log.md has what it was chosen on)."""
+ADAPT_RATE_FACTOR = 0.5
+"""Peak learning rate of an adaptation, relative to that of a new base."""
 PRETRAIN_WEIGHT_DECAY = 0.05
 REPEATED_FROM_EPOCHS = 8.0
 """A new causal base of `REPEATED_PRESETS` that reads its corpus more often than that on a GPU is trained with Muon and
@@ -42,6 +78,8 @@ REPEATED_WEIGHT_DECAY = 2.0
 REPEATED_DROPOUT = 0.1
 POOLINGS: dict[Direction, Pooling] = {"causal": "weighted-mean", "bidirectional": "mean"}
 """In a causal model later tokens have seen more context, so they get more weight; elsewhere all tokens are equal."""
+SHAPE_NAMES = frozenset({"preset", *ShapeChanges.model_fields}) - {"dropout", "attention_dropout"}
+"""Settings of the section `model` that change the shape of a new model."""
 LAYER_LR_DECAY, HEAD_LR_FACTOR = 0.8, 10.0
 """Learning rates fall by 0.8 per layer downwards; the new head gets 10 times the rate of the top layer."""
 MOST_GRADUAL = 0.5
@@ -74,6 +112,8 @@ class FinetuningFacts:
     """Training tokens of the base per parameter: 0 from scratch, None where the base does not record it."""
     pooling: Pooling | None
     """Pooling of the new head; None where the head reads token by token."""
+    num_classes: int | None = None
+    """Number of labels of a classifier whose class layer reads the vector of a text; otherwise None."""
 
 
 def resolve_pretraining(
@@ -127,6 +167,18 @@ def has_settings_for_repeats(recipe: "PretrainRecipe | AdaptRecipe", facts: Pret
     return is_open and is_measured and is_often and facts.is_new and facts.is_causal and facts.is_gpu
 
 
+def with_scratch_settings(given: "Mapping[str, Mapping[str, Any]]") -> dict[str, dict[str, Any]]:
+    """The sections of a recipe of training from scratch: `SCRATCH_SETTINGS` below the settings that are given."""
+    sections = {name: dict(values) for name, values in given.items()}
+    if sections.get("model", {}).get("preset") == "lab":
+        return sections
+    for name, values in SCRATCH_SETTINGS.items():
+        has_shape = name == "model" and not SHAPE_NAMES.isdisjoint(sections.get(name, {}))
+        own = {key: value for key, value in values.items() if not (has_shape and key in SHAPE_NAMES)}
+        sections[name] = own | sections.get(name, {})
+    return sections
+
+
 def resolve_start(recipe: "FinetuneRecipe", *, direction: Direction) -> "FinetuneRecipe":
     """The recipe with layer rates filled in and, from scratch, with preset and attention direction."""
     adaptation, model = recipe.adaptation, recipe.model
@@ -165,7 +217,10 @@ def resolve_finetuning(recipe: "FinetuneRecipe", facts: FinetuningFacts) -> "tup
         num_epochs, facts.num_layers, tokens_per_parameter=per_parameter
     )
     default = "gradual" if is_gradual else "at-once"
-    adaptation = recipe.adaptation.changed(unfreeze=recipe.adaptation.unfreeze or default)
+    adaptation = recipe.adaptation.changed(
+        unfreeze=recipe.adaptation.unfreeze or default,
+        head_init=recipe.adaptation.head_init or head_init(facts.num_classes, tokens_per_parameter=per_parameter),
+    )
     head = recipe.head if facts.pooling is None else recipe.head.changed(pooling=facts.pooling)
     return recipe.changed(training=training, adaptation=adaptation, head=head), steps
 
@@ -190,7 +245,13 @@ def pretraining_dropout(epochs: float, *, is_causal: bool) -> float:
 
 def adaptation_rate(hidden_size: int) -> float:
     """Half of the rate of a new base."""
-    return _two_digits(pretraining_rate(hidden_size) / 2)
+    return _two_digits(pretraining_rate(hidden_size) * ADAPT_RATE_FACTOR)
+
+
+def adaptation_epochs(num_tokens: int) -> float:
+    """Passes over a text of so many tokens: many over a short one, few over a long one."""
+    fewest, most = ADAPT_EPOCHS
+    return round(min(most, max(fewest, ADAPT_TOKENS / max(1, num_tokens))), 1)
 
 
 def finetuning_rate(hidden_size: int, *, tokens_per_parameter: float | None) -> float:
@@ -201,10 +262,33 @@ def finetuning_rate(hidden_size: int, *, tokens_per_parameter: float | None) -> 
     return _two_digits(rate * math.sqrt(256 / hidden_size))
 
 
+def finetuning_batch_size(num_rows: int) -> int:
+    """16, and more for large sets: as much as leaves the fewest epochs at least `FINETUNE_STEPS` steps.
+
+    So the time of a step counts at most twice as often as with a small set, however large the set is.
+    """
+    batch_size = FINETUNE_BATCH_SIZE
+    while FINETUNE_EPOCHS[0] * num_rows >= FINETUNE_STEPS * 2 * batch_size:
+        batch_size *= 2
+    return batch_size
+
+
+def batch_size_of(training: "FinetuneTraining", num_examples: int) -> int:
+    """The batch size of a fine-tuning: the setting if it is given, otherwise the default for so many examples."""
+    is_given = "batch_size" in training.model_fields_set
+    return training.batch_size if is_given else finetuning_batch_size(num_examples)
+
+
 def finetuning_epochs(num_examples: int, batch_size: int) -> float:
     """Enough epochs for about `FINETUNE_STEPS` steps, within bounds."""
     fewest, most = FINETUNE_EPOCHS
     return float(min(most, max(fewest, round(FINETUNE_STEPS * batch_size / num_examples))))
+
+
+def head_init(num_classes: int | None, *, tokens_per_parameter: float | None) -> "HeadInit":
+    """The first weights of a new head: class means for many classes, if the base is sufficiently trained."""
+    has_many = num_classes is not None and num_classes >= CLASS_MEANS_FROM
+    return "class-means" if has_many and is_well_trained(tokens_per_parameter) else "random"
 
 
 def is_well_trained(tokens_per_parameter: float | None) -> bool:
@@ -225,12 +309,20 @@ def values_behind_pretraining() -> list[float]:
     return [PRETRAIN_RATE_AT_256, PRETRAIN_WEIGHT_DECAY, *dropout, *repeated]
 
 
-def values_behind_finetuning() -> list[float | str]:
-    """The same for a fine-tuning."""
+def values_behind_adaptation() -> list[float]:
+    """The same for an adaptation."""
+    return [PRETRAIN_RATE_AT_256, ADAPT_RATE_FACTOR, PRETRAIN_WEIGHT_DECAY, ADAPT_TOKENS, *ADAPT_EPOCHS]
+
+
+def values_behind_finetuning(num_labels: int, num_classes: int = 2) -> list[float | str]:
+    """The same for a fine-tuning with so many labelled texts and classes."""
     rates = [FINETUNE_RATE_AT_256, SCRATCH_RATE_AT_256, UNDERTRAINED_RATE_AT_256, LEAST_TOKENS_PER_PARAMETER]
     first_names = {now: former for former, now in FORMER_POOLINGS.items()}  # job ids of older studies stay the same
     poolings = [first_names.get(pooling, pooling) for pooling in POOLINGS.values()]
-    return [*rates, FINETUNE_STEPS, *FINETUNE_EPOCHS, FINETUNE_PATIENCE, *poolings, MOST_GRADUAL]
+    batch_size = finetuning_batch_size(num_labels)
+    larger: list[float | str] = [batch_size] if batch_size != FINETUNE_BATCH_SIZE else []  # as above, for small sets
+    means: list[float | str] = ["class-means"] if num_classes >= CLASS_MEANS_FROM else []
+    return [*rates, FINETUNE_STEPS, *FINETUNE_EPOCHS, FINETUNE_PATIENCE, *poolings, MOST_GRADUAL, *larger, *means]
 
 
 def _two_digits(value: float) -> float:

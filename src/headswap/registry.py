@@ -1,19 +1,24 @@
-"""The tables of heads, pre-training objectives, tasks and baselines: a new one is one file and one line here.
+"""The tables of heads, objectives, tasks, baselines, export formats, trackers: a new one is one file and one line here.
 
 A line has the name that settings and flags use, and the module and the class or function that it stands for, which
 declares everything else that other rooms need to know. It is imported when it is used, so settings and help pages know
 the names without importing torch, and so do rooms below that of the class.
 """
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 if TYPE_CHECKING:
     from headswap.baselines.classify import ClassifyBaseline
+    from headswap.baselines.regress import RegressBaseline
     from headswap.baselines.scores import Baseline
+    from headswap.bundle.bundle import Bundle
+    from headswap.interop.target import ExportTarget
     from headswap.model.heads import TaskHead
     from headswap.objectives.objective import PretrainingObjective
     from headswap.tasks.task import Task
+    from headswap.training.tracker import Tracker
 
 T = TypeVar("T", covariant=True)
 
@@ -57,7 +62,25 @@ CLASSIFY_BASELINES: "Registry[ClassifyBaseline]" = Registry(
         "tfidf": "baselines.classify:tfidf_baseline",
     }
 )
-"""These are also arms of a study."""
+"""Of `finetune` and `compare`; these are also arms of a study."""
+STUDY_BASELINES: "Registry[ClassifyBaseline]" = Registry(
+    {
+        **CLASSIFY_BASELINES,
+        "nbsvm": "baselines.nbsvm:nbsvm_baseline",
+        "lsa": "baselines.lsa:lsa_baseline",
+    }
+)
+"""The arms of a study of classifiers that are baselines."""
+ARM_BASELINES: "dict[str, Registry[ClassifyBaseline | RegressBaseline]]" = {
+    "classify": STUDY_BASELINES,
+    "regress": Registry(
+        {
+            "mean": "baselines.regress:mean_baseline",
+            "tfidf": "baselines.regress:tfidf_baseline",
+        }
+    ),
+}
+"""The arms of a study that are baselines, by task. Each predicts the test set from train and test."""
 BASELINES: "dict[str, Registry[Baseline]]" = {
     "classify": CLASSIFY_BASELINES,
     "multilabel": Registry(
@@ -77,13 +100,36 @@ BASELINES: "dict[str, Registry[Baseline]]" = {
 }
 """By task, then by the name in tables. Each is a function of train and test that returns the metrics on test."""
 
+CHECKPOINTS: "Registry[Callable[..., Bundle]]" = Registry({"hf": "interop.hf_in:load_checkpoint"})
+"""Readers of models that are no bundles, by the prefix of their names; they are in a room above that of the bundle."""
+EXPORTS: "Registry[type[ExportTarget]]" = Registry(
+    {
+        "hf": "interop.hf_out:HuggingFace",
+        "sentence-transformers": "interop.sentence_transformers:SentenceTransformers",
+        "peft": "interop.peft:Peft",
+        "onnx": "interop.onnx_out:Onnx",
+    }
+)
+"""Formats that `headswap export --to` writes."""
+TRACKERS: "Registry[type[Tracker]]" = Registry(
+    {
+        "tensorboard": "training.tensorboard_tracker:TensorBoard",
+        "mlflow": "training.mlflow_tracker:MLflow",
+    }
+)
+"""Tools that `--report-to` also writes the metrics of a run for."""
+
 if TYPE_CHECKING:
+    ExportName = str
     HeadKind = str
     HeadName = str
     ObjectiveName = str
     TaskName = str
+    TrackerName = str
 else:  # settings accept the names above, and help pages and error messages list them
+    ExportName = Literal[tuple(EXPORTS)]
     HeadKind = Literal[("lm", *HEADS)]
     HeadName = Literal[("none", "lm", *HEADS)]
     ObjectiveName = Literal[tuple(OBJECTIVES)]
     TaskName = Literal[tuple(TASKS)]
+    TrackerName = Literal[tuple(TRACKERS)]

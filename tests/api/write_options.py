@@ -19,7 +19,7 @@ RECIPES: dict[str, tuple[type[Recipe], str, tuple[str, ...]]] = {
     "PretrainOptions": (PretrainRecipe, "pretrain", ("corpus",)),
     "AdaptOptions": (AdaptRecipe, "adapt", ("corpus", "base")),
     "FinetuneOptions": (FinetuneRecipe, "finetune", ("base", *SETS)),
-    "StudyOptions": (StudyRecipe, "run_study", ("corpus", "pretrain", "finetune", *SETS)),
+    "StudyOptions": (StudyRecipe, "run_study", ("corpus", "pretrain", "adapt", "finetune", *SETS)),
 }
 
 
@@ -67,7 +67,7 @@ def text() -> str:
 def _fields(recipe: type[Recipe], left_out: tuple[str, ...]) -> list[Field]:
     found = []
     for section, entry in recipe.model_fields.items():
-        if section in left_out and section in ("pretrain", "finetune"):
+        if section in left_out and section in ("pretrain", "adapt", "finetune"):
             continue
         for setting, inner in getattr(entry.annotation, "model_fields", {}).items():
             if setting not in left_out:

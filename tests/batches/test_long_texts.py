@@ -1,15 +1,14 @@
 """Sequences from long texts and from pairs of texts."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headswap.batches.long_texts import cut_text, home_windows, join_pair, window_spans
+from headswap.tokens.frame import Frame
 
-MARKS = SimpleNamespace(sos_id=100, sep_id=101)
+MARKS = Frame(100, (100,), (101,))
 
 
 @given(st.integers(1, 200), st.integers(1, 30), st.one_of(st.none(), st.integers(0, 40)))

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import headswap.batches.order as order_module
 from headswap.batches.order import rows_of_step, shuffled, steps_per_epoch
 
 
@@ -29,6 +30,16 @@ def test_a_single_position_can_be_computed() -> None:
         whole[17],
         whole[999],
     ]
+
+
+@pytest.mark.parametrize("step", [0, 3, 4, 9])
+def test_the_rows_of_a_step_are_the_same_whether_the_order_of_its_epoch_is_kept(
+    monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    kept = rows_of_step(step, num_rows=33, batch_size=8, seed=5)
+    monkeypatch.setattr(order_module, "MOST_KEPT", 0)
+    assert np.array_equal(rows_of_step(step, num_rows=33, batch_size=8, seed=5), kept)
+    assert len(kept) == (1 if step in (4, 9) else 8)
 
 
 def test_different_seeds_and_epochs_give_different_orders() -> None:

@@ -87,7 +87,7 @@ def test_file_dash_is_standard_input(
         (("evaluate", "classifier", "test.jsonl", "more"), "'more' is too much. See headswap evaluate --help."),
         (("predict",), "The argument MODEL is missing. See headswap predict --help."),
         (("predict", "classifier", "x", "--device", "gpu"), "A GPU is called cuda."),
-        (("study", "movies", "--out", "x", "--max-steps=3"), "--pretrain.max-steps or --finetune.max-steps"),
+        (("study", "movies", "--out", "x", "--max-steps=3"), "--pretrain.max-steps or --adapt.max-steps"),
         (("study", "movies", "--out", "x", "--max-minuts", "3"), "Did you mean --max-minutes?"),
         (("generate", "base", "one", "two", "three"), "'two', 'three' are too much. generate takes one prompt"),
     ],

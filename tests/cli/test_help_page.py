@@ -207,6 +207,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 folder / "reviews.txt", out=runs / name, objective=objective, max_steps=3, held_out_fraction=0.1,
                 vocab_size=300, **SHAPE, **tiny,
             )  # fmt: skip
+        hs.pretrain(
+            folder / "reviews.txt", out=runs / "llama", preset="llama", max_steps=2, held_out_fraction=0.1,
+            vocab_size=300, **SHAPE, **tiny,
+        )  # fmt: skip
         quick = {"device": "cpu", "threads": 1, "max_steps": 2}
         data = {"train": folder / "train.csv", "test": folder / "test.csv"}
         for name, more in (("classifier", {}), ("lora", {"trainable": "lora"}), ("pretrained-1", {})):
@@ -246,7 +250,7 @@ def test_every_example_of_every_page_runs(
 
 def test_the_example_of_the_demo_starts(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     started = []
-    monkeypatch.setattr("headswap.cli.study.run_study_verb", lambda *given: started.append(given) or 0)
+    monkeypatch.setattr("headswap.cli.study.run_study_verb", lambda *given, **_: started.append(given) or 0)
     ((_, command),) = [each for each in examples(capsys) if each[0] == "demo"]
     assert run(shlex.split(command)[1:]) == 0
     assert len(started) == 1

@@ -42,11 +42,26 @@ def test_a_study_prints_its_table_and_can_be_reported_again(
     assert len(read_study(tmp_path / "out").runs) == 12
 
 
+def test_prepare_only_writes_rows_and_trains_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["study", *flags(tmp_path), "--prepare-only"]) == 0
+    assert f"{tmp_path / 'out' / 'rows'} has 60 test rows without labels" in " ".join(capsys.readouterr().out.split())
+    assert not (tmp_path / "out" / "runs").exists()
+    assert run(["study", *flags(tmp_path), "--prepare-only", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["answers"]["columns"] == ["row", "prediction"]
+    assert [entry["file"] for entry in told["train"]][:2] == ["train-40-seed1.jsonl", "train-40-seed2.jsonl"]
+
+
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [
         (["--budgets", "many"], "--budgets holds 'many'"),
         (["--arms", "tfdif"], "'tfdif' is not an arm. Did you mean 'tfidf'?"),
+        (
+            ["--arms", "tfidf=x.csv"],
+            "'tfidf=x.csv' is not an arm: the answers of another system need a name and a file",
+        ),
+        (["--arms", "llm=nowhere.csv"], "nowhere.csv does not exist"),
         (["--arms", "pretrained"], "The arm 'pretrained' needs a corpus to pre-train on. Pass --corpus"),
         (["--seeds", "0"], "--seeds '0' is not allowed"),
         (["--jobs", "0"], "--jobs must be at least 1"),

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from headswap.api.keyword_arguments import sort_into_sections
 from headswap.core.errors import Collected, InputError, SettingError, absent, did_you_mean
+from headswap.core.keyword_arguments import sort_into_sections
 from headswap.finetuning.config import FinetuneRecipe
 
 
@@ -32,7 +32,9 @@ def test_one_word_of_a_setting_is_enough_for_a_suggestion() -> None:
     assert did_you_mean("size", names) == " Did you mean 'hidden_size' or 'batch_size'?"
     assert did_you_mean("sed", names) == " Did you mean 'seed'?", "similar names take precedence"
     assert did_you_mean("epo", names) == "", "only whole words match"
-    with pytest.raises(SettingError, match=r"epochs is not a setting\. Did you mean 'num_train_epochs'\?"):
+    both = ["head_epochs", "num_train_epochs"]
+    assert did_you_mean("epochs", both) == " Did you mean 'head_epochs' or 'num_train_epochs'?", "not the closer alone"
+    with pytest.raises(SettingError, match=r"epochs is not a setting\. Did you mean .*'num_train_epochs'.*\?"):
         sort_into_sections({"epochs": 3}, FinetuneRecipe)
 
 

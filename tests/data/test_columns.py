@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import json
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -133,8 +134,8 @@ def test_a_quote_in_tsv_never_joins_rows_silently(tmp_path: Path) -> None:
 
 
 def test_parquet_reads_like_the_others(tmp_path: Path) -> None:
-    pyarrow = pytest.importorskip("pyarrow", reason="pip install 'headswap[parquet]'")
-    parquet = pytest.importorskip("pyarrow.parquet", reason="pip install 'headswap[parquet]'")
+    pyarrow = import_module("pyarrow")
+    parquet = import_module("pyarrow.parquet")
     rows = [f"text {number}" for number in range(3000)]
     parquet.write_table(pyarrow.table({"id": range(3000), "text": rows}), tmp_path / "a.parquet", row_group_size=700)
     assert read(tmp_path / "a.parquet")[2999] == Document("text 2999", str(tmp_path / "a.parquet"), 3000)

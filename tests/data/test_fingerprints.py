@@ -3,23 +3,23 @@
 import pytest
 
 from headswap.data import fingerprints as fingerprinting
-from headswap.data.fingerprints import digests_of, fingerprints, first_of_equal, trigrams_of
+from headswap.data.fingerprints import digests_of, fingerprints, first_of_equal, trigrams_of, words_of
 
 TEXTS = ["", "a", "a b", "a b c", "!!! ???", "one two three four five", "この映画は", "a b c d a b c d", "x_y z"]
 
 
 def test_the_trigrams_of_a_text_do_not_depend_on_the_texts_around_it() -> None:
-    together, sizes = trigrams_of(TEXTS)
-    alone = [trigrams_of([text])[0].tolist() for text in TEXTS]
+    together, sizes = trigrams_of(*words_of(TEXTS))
+    alone = [trigrams_of(*words_of([text]))[0].tolist() for text in TEXTS]
     assert [len(one) for one in alone] == sizes.tolist()
     assert [trigram for one in alone for trigram in one] == together.tolist()
     assert sizes.tolist() == [1, 1, 1, 1, 1, 3, 3, 4, 1]
 
 
 def test_a_long_text_has_the_same_trigrams(monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = [trigrams_of([text])[0].tolist() for text in TEXTS]
+    expected = [trigrams_of(*words_of([text]))[0].tolist() for text in TEXTS]
     monkeypatch.setattr(fingerprinting, "LONG_TEXT", 0)
-    assert [trigrams_of([text])[0].tolist() for text in TEXTS] == expected
+    assert [trigrams_of(*words_of([text]))[0].tolist() for text in TEXTS] == expected
 
 
 def test_blocks_are_bounded_by_texts_and_characters(monkeypatch: pytest.MonkeyPatch) -> None:

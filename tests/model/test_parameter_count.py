@@ -7,9 +7,9 @@ import torch
 
 from headswap.core.errors import RunError
 from headswap.model.parameter_count import count_parameters, count_parameters_of_shape, evaluate
-from headswap.model.shape import PRESET_VOCAB_SIZES, PRESETS, HeadShape, ModelSettings
+from headswap.model.shape import PRESET_VOCAB_SIZES, PRESETS, HeadShape, LoraShape, ModelSettings
 from headswap.model.text_model import ModelShape, TextModel, build_model
-from tiny import tiny_model_shape
+from tiny import OPTIONS, tiny_model_shape
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_gpt2_small_and_bert_base_have_their_published_counts() -> None:
 @pytest.mark.parametrize("preset", PRESETS)
 def test_formula_and_tensors_agree_for_every_head_and_option(preset: str) -> None:
     for head, tied, hidden, pooling in itertools.product(
-        ("lm", "classify"), (True, False), ("none", "tanh"), ("mean", "mean+max")
+        ("lm", "classify"), (True, False), ("none", "tanh", "gelu"), ("mean", "mean+max")
     ):
         base = tiny_model_shape(preset, tied_head=tied).base
         num_labels = 5 if head == "classify" else None
@@ -44,6 +44,23 @@ def test_formula_and_tensors_agree_for_every_head_and_option(preset: str) -> Non
         counts = count_parameters(model)
         assert counts.total == sum(part.count for part in counts.parts)
         assert counts.total == sum(tensor.numel() for tensor in model.state_dict().values())
+
+
+@pytest.mark.parametrize(("preset", "changes"), OPTIONS.values(), ids=OPTIONS)
+def test_formula_and_tensors_agree_for_options_that_no_preset_has(preset: str, changes: dict[str, object]) -> None:
+    shape = tiny_model_shape(preset, **changes)
+    for lora in (None, LoraShape(rank=2, alpha=4)):
+        model = build_model(shape.changed(lora=lora), seed=0)
+        assert count_parameters(model).total == sum(tensor.numel() for tensor in model.state_dict().values())
+
+
+def test_llama_has_the_parameters_of_modern() -> None:
+    counts = [
+        count_parameters_of_shape(ModelSettings(preset=preset).shape(vocab_size=16_000), None)
+        for preset in ("modern", "llama")
+    ]
+    assert counts[0] == counts[1]
+    assert counts[0].total == 16_000 * 512 + 6 * (4 * 512**2 + 3 * 512 * 1408 + 2 * 512) + 512
 
 
 def test_a_formula_that_differs_from_the_tensors_is_an_error() -> None:

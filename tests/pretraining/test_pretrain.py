@@ -11,6 +11,7 @@ from safetensors.torch import load_file
 
 import headswap as hs
 from headswap.core.errors import InputError, SettingError
+from headswap.defaults import adaptation_epochs
 from tiny import ONE_THREAD, PRETRAIN
 
 
@@ -67,6 +68,36 @@ def test_adapting_with_a_mistyped_reference_leaves_the_old_run(
             tiny_base, tiny_runs / "corpus.txt", reference=str(tiny_runs / "corpsu.txt"), overwrite=True, **settings
         )
     assert {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()} == before
+
+
+def test_an_adaptation_keeps_the_last_weights_or_those_with_the_lowest_held_out_loss(
+    tiny_base: hs.Run, tiny_runs: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A rate at which the loss rises again: the best weights are those of an earlier evaluation."""
+    settings = {"max_steps": 12, "eval_steps": 2, "learning_rate": 1.0, "lr_scheduler_type": "constant", **ONE_THREAD}
+    best = hs.adapt(tiny_base, tiny_runs / "corpus.txt", out=tmp_path / "best", load_best_model_at_end=True, **settings)
+    losses = {line["step"]: line["eval_loss"] for line in best.metrics() if "eval_loss" in line and line["step"]}
+    lowest = min(losses, key=losses.__getitem__)
+    assert lowest < 12, "the test shows something"
+    assert best.result["loss"] == losses[lowest]
+    assert "are kept: their held-out loss is lowest" in caplog.text
+    last = hs.adapt(tiny_base, tiny_runs / "corpus.txt", out=tmp_path / "last", **settings)
+    assert last.result["loss"] == losses[12]
+    weights = [load_file(run.path / "bundle" / "model.safetensors") for run in (best, last)]
+    assert any(not torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+    kept = load_file(best.path / "checkpoints" / f"best-{lowest:08d}" / "model.safetensors")
+    assert all(torch.equal(kept[name], weights[0][name]) for name in kept)
+
+
+def test_an_adaptation_without_a_limit_reads_short_text_thirty_times(
+    tiny_base: hs.Run, tiny_runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headswap.defaults.ADAPT_TOKENS", 1)
+    once = hs.adapt(tiny_base, tiny_runs / "corpus.txt", out=tmp_path / "once", batch_size=64, **ONE_THREAD)
+    assert once.result["epochs"] == pytest.approx(1.0, abs=0.3)
+    assert adaptation_epochs(10) == 1.0
+    monkeypatch.undo()
+    assert [adaptation_epochs(tokens) for tokens in (1_000, 20_000_000, 400_000_000)] == [30.0, 2.5, 1.0]
 
 
 def test_a_misspelt_setting_is_an_error_with_a_suggestion(tmp_path: Path) -> None:

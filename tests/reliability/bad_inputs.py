@@ -834,7 +834,17 @@ setting("a share of masks for the next token", "--mlm-probability=0.2", "--mlm-p
 # Studies
 
 STUDY = ("study", "--corpus=corpus.txt", "--train=train.csv", "--out=out")
-argv("a study of nothing", "study", "--out=out", says=("needs a corpus", "Pass --corpus"))
+argv("a study of nothing", "study", "--out=out", says=("No training set is given", "--train FILE"))
+argv(
+    "a study of a base without text",
+    "study",
+    "--train=train.csv",
+    "--test=train.csv",
+    "--arms=pretrained",
+    "--out=out",
+    files="train.csv",
+    says=("needs a corpus", "Pass --corpus"),
+)
 argv("a study of text that does not exist", "study", "--corpus=corpsu.txt", "--train=train.csv", "--test=train.csv",
      "--out=out", files="corpus.txt train.csv", says=("corpsu.txt does not exist",))  # fmt: skip
 argv("a study of labels that are not there", "study", "--corpus=corpus.txt", "--train=trian.csv", "--test=train.csv",

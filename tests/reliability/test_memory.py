@@ -91,4 +91,5 @@ def test_a_token_store_of_one_document_needs_little_memory_per_character(tmp_pat
         ]
         return ["-m", "headswap", "store", file, *flags]
 
-    assert growth(command, (20_000, 100_000)) < 180  # 4 MB more text; 700 MB if it is encoded as one
+    # 4 MB more text. Measured: 165 to 183 MB in ten calls; 700 MB if the text is encoded as one.
+    assert growth(command, (20_000, 100_000)) < 320

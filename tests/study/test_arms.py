@@ -56,4 +56,4 @@ def test_an_arm_with_an_unknown_setting_is_refused(monkeypatch: pytest.MonkeyPat
 
 def test_a_base_needs_a_corpus() -> None:
     with pytest.raises(SettingError, match="The arm 'pretrained' needs a corpus"):
-        read_arms(load_recipe(StudyRecipe, None, {}))
+        read_arms(load_recipe(StudyRecipe, None, {"study": {"arms": "pretrained"}}))

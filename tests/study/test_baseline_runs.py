@@ -4,8 +4,12 @@ import json
 import shutil
 from pathlib import Path
 
+import pytest
+
+from headswap.finetuning.splits import LabelledSplits
 from headswap.study.analysis import analyse
 from headswap.study.baseline_runs import add_baselines
+from headswap.study.report import make_report
 from headswap.study.runs import read_runs, read_study
 from study_fixture import (
     runs_of,
@@ -23,9 +27,9 @@ def test_a_comparison_has_the_results_of_the_study(finished_study: Path) -> None
     tfidf = next(c["values"] for c in ours["cells"] if c["arm"] == "tfidf")
     assert len(tfidf) == 3
     assert len(set(tfidf.values())) == 1, "the same labels in another order"
-    found = next(row for row in ours["comparisons"] if (row["arm"], row["other"]) == ("pretrained", "scratch"))
+    found = next(row for row in ours["comparisons"] if (row["arm"], row["other"]) == ("pretrained", "tfidf"))
     other = next(
-        r for r in theirs["comparisons"] if (r["arm"], r["other"], r["labels"]) == ("pretrained", "scratch", 220)
+        r for r in theirs["comparisons"] if (r["arm"], r["other"], r["labels"]) == ("pretrained", "tfidf", 220)
     )
     assert (found["mean"], found["low"], found["p"]) == (other["mean"], other["low"], other["p"])
 
@@ -38,3 +42,12 @@ def test_changed_labels_leave_the_baselines_out_with_a_note(finished_study: Path
     runs = add_baselines(read_runs([copy]))
     assert runs.arms == ["scratch"]
     assert "have changed or cannot be read, so there is no baseline at 220 labels" in runs.prepared["notes"][0]
+
+
+def test_a_comparison_states_the_overlap_of_its_runs(finished_study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = ["3 test texts are also in the train set, so the scores on them are too high."]
+    monkeypatch.setattr(LabelledSplits, "overlap_sentences", lambda _: told)
+    found = add_baselines(read_runs(runs_of(finished_study, "scratch-220-seed1-", "scratch-220-seed2-")))
+    expected = "Training set of 220 labels: 3 test texts are also in the train set, so the scores on them are too high."
+    assert found.prepared["notes"] == [expected]
+    assert expected in make_report(found).caveats

@@ -1,10 +1,12 @@
 """What the intervals leave out, and the sentences of the overlap check."""
 
 from dataclasses import replace
+from pathlib import Path
 
 from headswap.study.analysis import analyse
 from headswap.study.caveats import caveats, overlap_sentence
 from headswap.study.results import SetOverlap
+from headswap.study.runs import PretrainedBase
 from study_fixture import (
     synthetic_study,
 )
@@ -36,23 +38,52 @@ def test_an_installed_base_and_its_size_are_stated() -> None:
     assert "parameters" not in sentence
 
 
+def test_a_public_checkpoint_may_have_seen_the_test_texts() -> None:
+    runs = synthetic_study({("scratch", 100): [0.7, 0.71, 0.72], ("hf:mini", 100): [0.8, 0.81, 0.82]})
+    for run in runs.runs:
+        run.result["base"] = "hf:owner/mini" if run.arm == "hf:mini" else "scratch"
+    found = [sentence for sentence in caveats(analyse(runs)) if "public checkpoint" in sentence]
+    assert len(found) == 1
+    assert "'hf:mini' starts from the public checkpoint hf:owner/mini, which may have been trained on texts" in found[0]
+
+
 def test_a_shared_base_is_stated() -> None:
     results = analyse(synthetic_study({("scratch", 100): [0.7, 0.71, 0.72], ("pretrained", 100): [0.8, 0.81, 0.82]}))
     assert caveats(results) == [
         "All runs of a pre-trained arm share one base. These intervals leave out the variation between pre-training "
-        "runs; use --base-seeds 3 or more to include it."
+        "runs; headswap study --base-seeds 3 (or more) includes it."
     ]
     assert caveats(replace(results, num_bases=2)) == [
-        "The runs of a pre-trained arm share two bases, which are too few to state anything about other bases; use "
-        "--base-seeds 3 or more."
+        "The runs of a pre-trained arm share two bases, which are too few to state anything about other bases; "
+        "headswap study --base-seeds 3 (or more) allows it."
     ]
     assert caveats(replace(results, num_bases=3)) == []
 
 
 def test_the_overlap_of_two_sets_and_of_one_set_is_a_sentence() -> None:
-    assert overlap_sentence(SetOverlap("train", "test", 1, 2, 240, [])) == (
+    assert overlap_sentence(SetOverlap("train", "test", 1, 2, 0, 0, 240, [])) == (
         "1 row of train is also in test; near-duplicates: 2."
     )
-    assert overlap_sentence(SetOverlap("train", "train", 3, 0, 240, [])) == (
+    assert overlap_sentence(SetOverlap("train", "train", 3, 0, None, None, 240, [])) == (
         "3 rows of train repeat an earlier row of the same set; near-duplicates: 0."
     )
+    assert overlap_sentence(SetOverlap("corpus", "test", 2, 0, 1200, 7, 5000, [])) == (
+        "2 rows of corpus are also in test; near-duplicates: 0; contained: 1,200; "
+        "with a shared passage (not removed): 7."
+    )
+
+
+def test_bases_that_read_different_numbers_of_tokens_are_stated() -> None:
+    cells = {(arm, 100): [0.7, 0.71, 0.72] for arm in ("pretrained", "masked+nsp", "adapted")}
+    study = synthetic_study(cells)
+    tokens = {"pretrained": 2_000_000, "masked+nsp": 1_200_000, "adapted": 500_000}
+    study.bases = {
+        arm: [PretrainedBase(f"base-{arm}", Path(arm), {"seconds": 1.0, "tokens": number}, [])]
+        for arm, number in tokens.items()
+    }
+    assert [text for text in caveats(analyse(study)) if "numbers of tokens" in text] == [
+        "The bases of different arms were pre-trained on different numbers of tokens (masked+nsp 1.2 M; pretrained "
+        "2.0 M), so differences between these arms are not due to the objective or the settings alone."
+    ]
+    study.bases["masked+nsp"][0].result["tokens"] = 1_950_000
+    assert not [text for text in caveats(analyse(study)) if "numbers of tokens" in text]

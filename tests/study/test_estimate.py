@@ -30,9 +30,9 @@ def test_a_probe_gives_time_memory_and_disk(tmp_path: Path) -> None:
     }  # fmt: skip
     estimator = Estimator(probe, prepared)
     tuned = {job.labels: job for job in plan.jobs.values() if job.kind == "finetune"}
-    # 2 epochs of 11 steps and of 3 steps, 3 x 44 and 3 x 40 evaluated texts, 60 test texts, 4 s to start.
-    assert estimator.seconds(tuned[220]) == pytest.approx(4 + 22 * 0.1 + (3 * 44 + 60) * 0.001)
-    assert estimator.seconds(tuned[40]) == pytest.approx(4 + 6 * 0.1 + (3 * 40 + 60) * 0.001)
+    # 2 epochs of 11 steps and of 3 steps, 3 x 44 and 3 x 40 evaluated texts, 60 test texts, 1 s to start.
+    assert estimator.seconds(tuned[220]) == pytest.approx(1 + 22 * 0.1 + (3 * 44 + 60) * 0.001)
+    assert estimator.seconds(tuned[40]) == pytest.approx(1 + 6 * 0.1 + (3 * 40 + 60) * 0.001)
     found = estimate_study(plan.jobs.values(), estimator, parallel=2, keep="bundles")
     assert found.memory_bytes == 10**9
     assert found.disk_bytes == 4 * 10**6 * (1 + 12 + 2 * 5)
@@ -42,4 +42,4 @@ def test_a_probe_gives_time_memory_and_disk(tmp_path: Path) -> None:
     rows = {"packed": 1_000.0, "documents": prepared.corpus_bytes / 4.0 / prepared.num_rows["corpus"]}
     for layout, row_tokens in rows.items():
         base.sections["training"]["layout"] = layout
-        assert estimator.seconds(base) == pytest.approx(4 + 10 * 4 * row_tokens * 0.1 / 200 * 2)
+        assert estimator.seconds(base) == pytest.approx(1 + 10 * 4 * row_tokens * 0.1 / 200 * 2)

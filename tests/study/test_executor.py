@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from headswap.study.estimate import Estimator, estimate_study
-from headswap.study.executor import Executor, Outcome, Watcher, cores, thread_limits
+from headswap.study.executor import Executor, Outcome, Watcher, cores
+from headswap.study.executors.local import thread_limits
 from headswap.study.plan import Job
 from study_fixture import (
     RecordingWatcher,

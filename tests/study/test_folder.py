@@ -182,7 +182,7 @@ def test_the_lock_is_held_before_and_after_the_replacement(
         refused.append((out / "report.md").exists())
 
     make_plan = initializing.make_plan
-    monkeypatch.setattr(initializing, "make_plan", lambda *arguments: [try_again(), make_plan(*arguments)][1])
+    monkeypatch.setattr(initializing, "make_plan", lambda *given, **more: [try_again(), make_plan(*given, **more)][1])
     run_study(out=out, sections=given, overwrite=True, on_preflight=try_again)
     assert refused == [True, False], "once next to the old study, once in the new one"
     assert not (out / ".lock").exists()
@@ -211,7 +211,7 @@ def test_a_kill_leaves_the_old_study_or_the_new_one(
     if is_old:
         assert now == before
     else:
-        data = {f"data/{name}" for name in ("prepared.json", "test.jsonl", "train.jsonl")}
+        data = {f"data/{name}" for name in ("prepared.json", "test.jsonl", "train.jsonl", "unlabelled.jsonl")}
         assert set(now) == {"study.toml", "plan.json", "design.json", "data"} | data
         assert "-60-seed1" in str(now["plan.json"])
     study = run_study(out=out, sections=given, overwrite=is_old)

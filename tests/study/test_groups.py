@@ -68,7 +68,7 @@ def test_a_group_column_that_is_the_label_column_is_an_error(tmp_path: Path) -> 
 
 
 def test_jobs_split_by_group_and_record_the_group_of_each_test_text(tmp_path: Path) -> None:
-    sections = with_groups(tmp_path, seeds=1, budgets=("220",), arms=("tfidf", "scratch"))
+    sections = with_groups(tmp_path, seeds=1, budgets=("220",), arms=("tfidf", "scratch"), trials=2)
     plan = done_here(tmp_path / "out", sections)
     for job in plan.jobs.values():
         if job.kind == "finetune":
@@ -105,11 +105,11 @@ def test_group_ids_survive_a_file_and_must_fit_the_texts(tmp_path: Path) -> None
 
 
 def test_cross_validation_of_tfidf_separates_no_group(monkeypatch: pytest.MonkeyPatch) -> None:
-    from headswap.baselines import classify
+    from headswap.baselines import linear
 
     seen: list[Any] = []
-    folds_of = classify._folds
-    monkeypatch.setattr(classify, "_folds", lambda *given: seen.append(folds_of(*given)) or seen[-1])
+    folds_of = linear.make_folds
+    monkeypatch.setattr(linear, "make_folds", lambda *given: seen.append(folds_of(*given)) or seen[-1])
     train = [Example(f"text {at % 7}", ("a", "b")[at % 2], "x", at, group=f"g{at // 4}") for at in range(80)]
     tfidf_probabilities(train, train, ["a", "b"])
     assert len(seen[0]) == 5

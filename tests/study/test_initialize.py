@@ -110,3 +110,12 @@ def test_a_budget_below_the_number_of_classes_is_refused(tmp_path: Path) -> None
     with pytest.raises(SettingError, match="budget of 2 labels is too small for one label of each of the 3 classes"):
         run_study(out=tmp_path / "out", sections=given)
     assert not (tmp_path / "out" / "runs").exists()
+
+
+def test_budgets_that_cannot_be_calibrated_are_one_error_before_the_start(tmp_path: Path) -> None:
+    given = sections_of(tmp_path, arms=("scratch",), budgets=("40", "60", "220"), seeds=2)
+    given["finetune"]["calibrate"] = True
+    sentence = r"budgets below 200 labels have none \(here: 40, 60\)\. Leave --finetune.calibrate out"
+    with pytest.raises(SettingError, match=sentence):
+        run_study(out=tmp_path / "out", sections=given)
+    assert not (tmp_path / "out").exists()

@@ -49,23 +49,30 @@ def copy(request: pytest.FixtureRequest, finished_study: Path, tmp_path: Path) -
 
 
 class Here:
-    """A job that is run in this process when it is started."""
+    """A back end that runs every job in this process when it is started."""
 
-    stdin = None
+    def __init__(self, *_: Any, **__: Any) -> None:
+        """No worker is needed."""
 
-    def __init__(self, command: list[str], **_: Any) -> None:
+    def start(self, request: Any) -> "Here":
         from headswap.study.job import run_job
 
-        description = Path(command[-1])
-        run_job(json.loads(description.read_text(encoding="utf-8")))
+        run_job(json.loads(request.file.read_text(encoding="utf-8")))
+        return self
 
-    def poll(self) -> int:
+    def exit_code(self) -> int:
         return 0
+
+    def wait(self, seconds: float) -> None:
+        """Every job has ended."""
+
+    def close(self) -> None:
+        """There is nothing to end."""
 
 
 def study_again(out: Path, files: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Run the study a second time; return the names of the jobs that it ran."""
-    monkeypatch.setattr("headswap.study.executor.subprocess.Popen", Here)
+    monkeypatch.setattr("headswap.study.executor.LocalWorkers", Here)
     started: list[str] = []
 
     class Names(Watcher):

@@ -149,7 +149,7 @@ def test_arms_have_the_same_labels_at_a_seed_and_budgets_are_nested(tmp_path: Pa
     plan = plan_of(tmp_path)
     for seed in (1, 2):
         ours, theirs = splits_of(plan, "scratch", 220, seed), splits_of(plan, "pretrained", 220, seed)
-        assert ours == theirs
+        assert (ours[0] | ours[1], ours[2]) == (theirs[0] | theirs[1], theirs[2])
         assert set.union(*splits_of(plan, "tfidf", 220, seed)[:2]) == ours[0] | ours[1]
         small = splits_of(plan, "scratch", 40, seed)
         assert small[0] | small[1] <= ours[0] | ours[1]
@@ -158,10 +158,17 @@ def test_arms_have_the_same_labels_at_a_seed_and_budgets_are_nested(tmp_path: Pa
 
 def test_a_budget_includes_the_validation_labels(tmp_path: Path) -> None:
     plan = plan_of(tmp_path)
-    train, validation, _ = splits_of(plan, "scratch", 220, 1)
+    train, validation, _ = splits_of(plan, "pretrained", 220, 1)
     assert (len(train), len(validation)) == (176, 44)
-    train, validation, _ = splits_of(plan, "scratch", 40, 1)
+    train, validation, _ = splits_of(plan, "scratch", 220, 1)
+    assert (len(train), len(validation)) == (220, 0), "scratch holds nothing out below 2,000 labels"
+    train, validation, _ = splits_of(plan, "pretrained", 40, 1)
     assert (len(train), len(validation)) == (40, 0), "below 200 labels nothing is held out"
+
+
+def test_scratch_holds_out_as_the_other_arms_do_if_they_have_trials(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, study={"trials": 2})
+    assert splits_of(plan, "scratch", 220, 1) == splits_of(plan, "pretrained", 220, 1)
 
 
 def test_a_validation_file_is_used_with_all_labels_only(tmp_path: Path) -> None:
@@ -171,7 +178,7 @@ def test_a_validation_file_is_used_with_all_labels_only(tmp_path: Path) -> None:
     sections["study"] |= {"budgets": ("220", "all"), "arms": ("scratch",)}
     plan = planned(tmp_path / "out", sections)[2]
     train, validation, _ = splits_of(plan, "scratch", 220, 1)
-    assert (len(train), len(validation)) == (176, 44)
+    assert (len(train), len(validation)) == (220, 0)
     train, validation, _ = splits_of(plan, "scratch", 290, 1)
     assert (len(train), len(validation)) == (240, 50)
 
@@ -201,3 +208,20 @@ def bundle_at(folder: Path, *, head: str) -> Path:
     folder.mkdir(parents=True)
     (folder / "config.json").write_text(f'{{"head": "{head}"}}', encoding="utf-8")
     return folder
+
+
+def test_scratch_has_its_own_settings_unless_the_study_gives_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = {"model": {"direction": "bidirectional", "num_hidden_layers": 1, "dropout": 0.3}}
+    monkeypatch.setattr(fitted, "SCRATCH_SETTINGS", own)
+
+    def model(**changes: dict[str, Any]) -> dict[str, Any]:
+        plan = plan_of(tmp_path, study={"arms": ("scratch",), "budgets": ("40",), "seeds": 1}, **changes)
+        return next(job.sections["model"] for job in plan.jobs.values() if job.kind == "finetune")
+
+    assert model(finetune={"dropout": 0.2}) == {
+        "base": "scratch", "preset": "small", "direction": "bidirectional", "dropout": 0.2,
+        **_sections(tmp_path)["model"],
+    }  # fmt: skip
+    assert model()["dropout"] == 0.3

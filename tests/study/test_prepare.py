@@ -72,7 +72,7 @@ def test_a_corpus_without_overlap_is_not_copied(tmp_path: Path) -> None:
     sections = write_data(tmp_path / "files")
     prepared = prepare(load_recipe(StudyRecipe, None, sections), tmp_path / "out")
     assert prepared.corpus == (str((tmp_path / "files" / "corpus.jsonl").resolve()),)
-    assert prepared.num_rows == {"train": 240, "test": 60, "corpus": 150}
+    assert prepared.num_rows == {"train": 240, "test": 60, "corpus": 150, "unlabelled": 240}
 
 
 def test_prepared_data_are_used_again_until_a_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,22 +97,60 @@ def test_num_test_is_a_fixed_stratified_sample(tmp_path: Path) -> None:
     assert labels.count("pos") == 10
 
 
-def test_a_token_store_is_not_checked_for_overlap_and_noted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_contained_texts_are_removed_and_passages_are_only_counted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="headswap")
+    sections = write_data(tmp_path / "files")
+    tested, own = ([f"{name}{number}" for number in range(60)] for name in ("word", "other"))
+    add(tmp_path / "files" / "test.jsonl", [{"text": " ".join(tested), "label": "neg"}])
+    part, quotation, passage = tested[:45], [*own, *tested, *own], [*own, *tested[20:40]]
+    add(tmp_path / "files" / "train.jsonl", [{"text": " ".join(part), "label": "neg"}])
+    add(tmp_path / "files" / "corpus.jsonl", [{"text": " ".join(quotation)}, {"text": " ".join(passage)}])
+    prepared = prepare(load_recipe(StudyRecipe, None, sections), tmp_path / "out")
+    assert prepared.dropped == {"train": 1, "corpus": 1}
+    found = next(row for row in prepared.overlap if (row["from"], row["to"]) == ("corpus", "test"))
+    counts = {name: found[name] for name in ("exact_rows", "near_rows", "contained_rows", "passage_rows")}
+    assert counts == {"exact_rows": 0, "near_rows": 0, "contained_rows": 1, "passage_rows": 1}
+    assert texts(prepared.corpus[0])[-1] == " ".join(passage)
+    assert "1 text of train also occurs in test (0 exactly, 0 nearly, 1 as a part or quotation)." in caplog.text
+    assert "1 text of corpus shares a passage with a text of test" in caplog.text
+
+
+def test_a_large_removed_part_of_the_corpus_is_noted_and_a_whole_corpus_is_an_error(tmp_path: Path) -> None:
+    sections = write_data(tmp_path / "files")
+    tested = " ".join(f"word{number}" for number in range(60))
+    add(tmp_path / "files" / "test.jsonl", [{"text": tested, "label": "neg"}])
+    long = " ".join([*(f"other{number}" for number in range(2_000)), tested])
+    add(tmp_path / "files" / "corpus.jsonl", [{"text": long}])
+    (note,) = prepare(load_recipe(StudyRecipe, None, sections), tmp_path / "out").notes
+    assert note.startswith("The overlap check removed ")
+    (tmp_path / "files" / "corpus.jsonl").write_text(json.dumps({"text": long}) + "\n")
+    with pytest.raises(InputError, match="nothing is left of it"):
+        prepare(load_recipe(StudyRecipe, None, sections), tmp_path / "again")
+
+
+def test_a_token_store_is_checked_for_overlap_and_not_changed(tmp_path: Path) -> None:
     from headswap.cli.exit_codes import run
 
     sections = write_data(tmp_path / "files")
+    tested = texts(str(tmp_path / "files" / "test.jsonl"))[0]
+    add(tmp_path / "files" / "corpus.jsonl", [{"text": tested}])
     store = tmp_path / "store"
-    logging.getLogger("headswap").propagate = True
     flags = ["--tokenizer", str(tmp_path / "t.json"), "--out", str(store), "--quiet"]
     assert run(["tokenizer", sections["study"]["corpus"][0], "--out", str(tmp_path / "t.json"), "--quiet"]) == 0
     assert run(["store", sections["study"]["corpus"][0], *flags]) == 0
     sections["study"]["corpus"] = (str(store),)
     sections["tokenizer"] = {}
     prepared = prepare(load_recipe(StudyRecipe, None, sections), tmp_path / "out")
-    assert prepared.notes == (
-        "The corpus contains a token store, so it could not be checked for overlap with the test set.",
-    )
-    assert "corpus" not in {row["from"] for row in prepared.overlap}
+    assert rows_of(prepared, "corpus", "test") == (1, 0)
+    assert prepared.corpus == (str(store),)
+    assert prepared.dropped == {}
+    (note,) = prepared.notes
+    assert note.startswith("1 document of the token store that is the corpus also occurs in test or validation.")
+    sections["study"]["on_leak"] = "stop"
+    with pytest.raises(InputError, match="1 text of corpus also occurs in test"):
+        prepare(load_recipe(StudyRecipe, None, sections), tmp_path / "out")
 
 
 @pytest.mark.parametrize(
@@ -121,7 +159,8 @@ def test_a_token_store_is_not_checked_for_overlap_and_noted(tmp_path: Path, capl
         ({"train": None}, "No training set is given"),
         ({"test": None}, "A study needs a test set. Pass --test FILE."),
         ({"num_train": 50}, "num_train is a setting of finetune"),
-        ({"task": "regress"}, "A study compares classifiers of single texts; .* is for the task regress"),
+        ({"task": "regress"}, "metric is 'accuracy', but a study of the task regress compares by r2 or pearson"),
+        ({"task": "multilabel"}, "A study compares classifiers and regression models .* is for the task multilabel"),
         ({"text_pair_column": "second"}, "is for pairs of texts"),
     ],
 )

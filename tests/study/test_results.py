@@ -25,11 +25,11 @@ def test_results_json_has_these_keys() -> None:
     interval = ["mean", "low", "high", "count"]
     assert list(written["cells"][0]) == [
         "arm", "labels", *interval, "values", "over", "mean_accuracy", "mean_macro_f1", "mean_loss",
-        "mean_ece", "median", "num_collapsed", "abstention",
+        "mean_ece", "without_scores", "median", "num_collapsed", "abstention",
     ]  # fmt: skip
     assert list(written["comparisons"][0]) == [
         "arm", "other", "labels", *interval, "num_bases", "p", "family", "p_holm", "num_comparisons", "verdict",
-        "seeds_needed",
+        "seeds_needed", "over", "one_answer",
     ]  # fmt: skip
     assert list(written["disagreements"][0]) == ["row", "label", "trust", "text"]
     assert list(written["details"][0]) == ["arm", "labels", "confusion", "f1", "ece", "bins"]

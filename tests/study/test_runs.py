@@ -9,7 +9,7 @@ import pytest
 from headswap.core.errors import InputError, SettingError
 from headswap.finetuning.prediction_file import Predictions
 from headswap.study.report import make_report
-from headswap.study.runs import read_runs, read_study
+from headswap.study.runs import arm_names, read_runs, read_study
 from study_fixture import (
     runs_of,
 )
@@ -70,3 +70,32 @@ def test_other_folders_than_fine_tuning_runs_are_refused(finished_study: Path, t
         read_runs([run, base])
     with pytest.raises(InputError, match="is not a run folder"):
         read_runs([run, tmp_path])
+
+
+def settings_of(**changes: object) -> dict[str, object]:
+    """The settings of a run, flattened."""
+    every = {
+        "model.base": "runs/base",
+        "training.learning_rate": 1e-3,
+        "training.batch_size": 16,
+        "head.pooling": "mean",
+    }
+    return every | {name.replace("__", "."): value for name, value in changes.items()}
+
+
+def test_an_arm_is_named_by_as_few_settings_as_tell_it_apart() -> None:
+    runs = {
+        Path("a"): settings_of(),
+        Path("b"): settings_of(training__learning_rate=1e-4, training__batch_size=8, head__pooling="last"),
+        Path("c"): settings_of(training__learning_rate=1e-4, training__batch_size=8, head__pooling="max"),
+    }
+    names = {"a": "pretrained pooling=mean", "b": "pretrained pooling=last", "c": "pretrained pooling=max"}
+    assert arm_names(runs) == {Path(path): name for path, name in names.items()}
+
+
+def test_runs_with_equal_settings_share_a_name_and_bases_that_are_called_alike_do_not() -> None:
+    same = {Path(name): settings_of() for name in "ab"}
+    assert arm_names(same) == {Path("a"): "pretrained", Path("b"): "pretrained"}
+    bases = ["/x/one/bundle", "/x/two/bundle", "/y/one/bundle", "scratch"]
+    found = arm_names({Path(base): settings_of(model__base=base) for base in bases})
+    assert list(found.values()) == ["/x/one/bundle", "two", "/y/one/bundle", "scratch"]

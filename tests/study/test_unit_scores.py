@@ -1,12 +1,16 @@
 """One value per test text: its mean is the score, and its jackknife is that of leaving texts out."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 
-from headswap.finetuning.prediction_file import Predictions, text_ids
+from headswap.finetuning.prediction_file import Predictions, ValuePredictions, text_ids
 from headswap.metrics.classification import scores
-from headswap.study.unit_scores import unit_scores
+from headswap.metrics.regression import regression_metrics
+from headswap.study.statistics import crossed_mean
+from headswap.study.unit_scores import UNIT_SCORES, pearson_values, r2_values, unit_scores
 
 
 def random_predictions(num_labels: int, num_texts: int, seed: int = 0) -> Predictions:
@@ -56,3 +60,75 @@ def test_groups_keep_the_mean_and_sum_their_texts(metric: str) -> None:
     assert found.mean() == pytest.approx(values.mean())
     expected = [(values[groups == group] - values.mean()).sum() * 10 / 60 for group in range(10)]
     assert found - found.mean() == pytest.approx(np.array(expected))
+
+
+def random_values(num_texts: int, *, quality: float = 1.0) -> ValuePredictions:
+    stream = np.random.default_rng(num_texts)
+    targets = stream.choice([1.0, 2.0, 3.0, 8.0, 9.0, 10.0], num_texts)
+    values = 5 + quality * 0.3 * targets + stream.standard_normal(num_texts)
+    return ValuePredictions(values, targets, text_ids([str(number) for number in range(num_texts)]))
+
+
+@pytest.mark.parametrize("metric", ["r2", "pearson"])
+def test_pseudo_values_of_a_regression_leave_one_text_out(metric: str) -> None:
+    predictions = random_values(40)
+    targets, values = predictions.targets, predictions.values
+    score = regression_metrics(targets, values)[metric]
+    without = [regression_metrics(np.delete(targets, row), np.delete(values, row))[metric] for row in range(40)]
+    jackknife = 40 * score - 39 * np.array(without)
+    found = unit_scores(predictions, metric)
+    assert found.mean() == pytest.approx(score)
+    assert found - found.mean() == pytest.approx(jackknife - jackknife.mean())
+
+
+def test_a_constant_prediction_has_the_correlation_zero_and_so_has_one_text_that_differs() -> None:
+    targets = np.arange(10.0)
+    assert pearson_values(targets, np.full(10, 5.5)).tolist() == [0.0] * 10
+    alone = np.r_[np.zeros(9), 1.0]
+    assert np.isfinite(pearson_values(targets, alone)).all()
+    assert pearson_values(targets, alone).mean() == pytest.approx(np.corrcoef(targets, alone)[0, 1])
+
+
+@pytest.mark.parametrize("values", [r2_values, pearson_values])
+def test_true_values_that_are_equal_or_one_text_alone_have_the_score_zero(values: Callable) -> None:
+    assert values(np.full(5, 3.0), np.arange(5.0)).tolist() == [0.0] * 5
+    assert values(np.array([3.0]), np.array([2.0])).tolist() == [0.0]
+    assert np.isfinite(values(np.r_[np.zeros(5), 1.0], np.arange(6.0))).all()
+
+
+def false_positives(metric: str, *, num_seeds: int, stable: float, of_seeds: float, ratings: bool, draws: int) -> float:
+    """The share of p < .05 between two arms with the same true score; `stable` is the share of errors of all seeds."""
+    stream, num_texts, rejected = np.random.default_rng(0), 150, 0
+    for _ in range(draws):
+        drawn = stream.choice([1, 2, 3, 4, 7, 8, 9, 10], num_texts) if ratings else stream.lognormal(0, 1, num_texts)
+        targets = (drawn - drawn.mean()) / drawn.std()
+        arms = []
+        for _ in range(2):
+            shared = np.sqrt(stable) * stream.standard_normal(num_texts)
+            noise = np.sqrt(1 - stable) * stream.standard_normal((num_seeds, num_texts))
+            slopes = 1 + of_seeds * stream.standard_normal((num_seeds, 1))
+            rows = 0.5 * (slopes * targets + shared + noise)
+            arms.append(np.stack([{"r2": r2_values, "pearson": pearson_values}[metric](targets, row) for row in rows]))
+        rejected += (crossed_mean(arms[0] - arms[1]).p_value() or 1.0) < 0.05
+    return rejected / draws
+
+
+@pytest.mark.parametrize("metric", ["r2", "pearson"])
+@pytest.mark.parametrize("ratings", [True, False], ids=["ratings", "skewed"])
+@pytest.mark.parametrize(
+    ("num_seeds", "stable", "of_seeds"), [(3, 0.9, 0.0), (3, 0.2, 0.1), (5, 0.9, 0.1)], ids=["stable", "noisy", "seeds"]
+)
+def test_the_error_rate_of_a_regression_is_at_most_5_percent(
+    metric: str, ratings: bool, num_seeds: int, stable: float, of_seeds: float
+) -> None:
+    found = false_positives(
+        metric, num_seeds=num_seeds, stable=stable, of_seeds=of_seeds, ratings=ratings, draws=600
+    )  # fmt: skip
+    assert 0.01 <= found <= 0.05 + 2.5 * np.sqrt(0.05 * 0.95 / 600)
+
+
+def test_every_metric_of_a_study_has_values_per_text() -> None:
+    from headswap.registry import TASKS
+
+    named = {metric for task in TASKS for metric in TASKS.load(task).study_metrics}
+    assert named == set(UNIT_SCORES)

@@ -309,8 +309,8 @@ def test_a_conll_file_is_a_tagging_task_and_an_unknown_tag_is_named(tmp_path: Pa
     assert "train_f1" in run.result["history"][0], "too few examples to hold any out"
 
 
-@pytest.mark.parametrize(("task", "direction"), [("classify", "causal"), ("tag", "bidirectional")])
-def test_a_base_from_scratch_is_bidirectional_if_the_task_needs_it(
+@pytest.mark.parametrize(("task", "direction"), [("classify", "bidirectional"), ("tag", "bidirectional")])
+def test_a_base_from_scratch_is_bidirectional_unless_another_direction_is_given(
     tmp_path: Path, task: str, direction: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     train = write_rows(tmp_path / "train.jsonl", ROWS[task](30))

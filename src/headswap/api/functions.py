@@ -11,16 +11,17 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from headswap.api.inputs import PathName, Rows, as_corpus, as_labelled
-from headswap.api.keyword_arguments import sort_into_sections
 from headswap.api.model import Model
 from headswap.api.options import AdaptOptions, FinetuneOptions, PretrainOptions, StudyOptions
 from headswap.api.run import Run
+from headswap.core.keyword_arguments import sort_into_sections
 from headswap.core.settings import Recipe
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.finetuning.finetune import finetune as finetune_run
 from headswap.pretraining.config import AdaptRecipe, PretrainRecipe
 from headswap.pretraining.pretrain import adapt as adapt_run
 from headswap.pretraining.pretrain import pretrain as pretrain_run
+from headswap.registry import TrackerName
 from headswap.training.config import DeviceName
 from headswap.training.observer import Observer
 from headswap.training.run_folder import RunFolder
@@ -36,6 +37,7 @@ def pretrain(
     overwrite: bool = False,
     resume: bool = False,
     observer: Observer | None = None,
+    report_to: TrackerName | Sequence[TrackerName] = (),
     **settings: Unpack[PretrainOptions],
 ) -> Run:
     """Pre-train a base on a corpus.
@@ -43,7 +45,7 @@ def pretrain(
     The corpus is one name or several (files, folders, data sets), a table with a column `text`, or `headswap.Texts`.
     The other settings are those of `headswap pretrain`.
     """
-    how = {"overwrite": overwrite, "resume": resume, "observer": observer}
+    how = {"overwrite": overwrite, "resume": resume, "observer": observer, "report_to": _names(report_to)}
     return _train(pretrain_run, PretrainRecipe, _with_corpus(settings, corpus), out=out, config=config, **how)
 
 
@@ -56,10 +58,11 @@ def adapt(
     overwrite: bool = False,
     resume: bool = False,
     observer: Observer | None = None,
+    report_to: TrackerName | Sequence[TrackerName] = (),
     **settings: Unpack[AdaptOptions],
 ) -> Run:
     """Continue pre-training a base on a new corpus; the settings are those of `headswap adapt`."""
-    how = {"overwrite": overwrite, "resume": resume, "observer": observer}
+    how = {"overwrite": overwrite, "resume": resume, "observer": observer, "report_to": _names(report_to)}
     chosen = _with_corpus(_with_base(settings, base), corpus)
     return _train(adapt_run, AdaptRecipe, chosen, out=out, config=config, **how)
 
@@ -75,14 +78,15 @@ def finetune(
     overwrite: bool = False,
     resume: bool = False,
     observer: Observer | None = None,
+    report_to: TrackerName | Sequence[TrackerName] = (),
     **settings: Unpack[FinetuneOptions],
 ) -> Run:
-    """Fine-tune a base (a run, the path of a bundle, `box:NAME`, or "scratch") on labelled data.
+    """Fine-tune a base (a run, the path of a bundle, `box:NAME`, `hf:NAME`, or "scratch") on labelled data.
 
     Each set is a file, the name of a data set, a pandas or polars frame, a `datasets.Dataset`, a list of dictionaries,
     or a list of (text, label) pairs. The other settings are those of `headswap finetune`.
     """
-    how = {"overwrite": overwrite, "resume": resume, "observer": observer}
+    how = {"overwrite": overwrite, "resume": resume, "observer": observer, "report_to": _names(report_to)}
     sets = {"train": train, "validation": validation, "test": test}
     chosen = _with_sets(_with_base(settings, base), sets)
     return _train(finetune_run, FinetuneRecipe, chosen, out=out, config=config, **how)
@@ -100,6 +104,7 @@ def run_study(
     jobs: int = 1,
     max_minutes: float | None = None,
     pretrain: PretrainOptions | None = None,
+    adapt: AdaptOptions | None = None,
     finetune: FinetuneOptions | None = None,
     with_texts: bool = True,
     **settings: Unpack[StudyOptions],
@@ -113,9 +118,9 @@ def run_study(
     chosen = _with_sets(_with_corpus(settings, corpus), {"train": train, "validation": validation, "test": test})
     if dataset is not None:
         chosen = {"corpus": (dataset,), "train": dataset} | chosen
-    own = StudyRecipe.model_fields.keys() - {"pretrain", "finetune"}
+    own = StudyRecipe.model_fields.keys() - {"pretrain", "adapt", "finetune"}
     sections = sort_into_sections(chosen, StudyRecipe, only=own)
-    for name, part in (("pretrain", pretrain), ("finetune", finetune)):
+    for name, part in (("pretrain", pretrain), ("adapt", adapt), ("finetune", finetune)):
         if part is not None:
             sections[name] = dict(part)
     study = run_jobs(
@@ -126,9 +131,9 @@ def run_study(
     return write_report(read_study(Path(out)), Path(out), with_texts=with_texts).as_json()
 
 
-def load(path: PathName, *, device: DeviceName = "auto") -> Model:
-    """The model of a bundle, of a run folder or of an installed base (`box:NAME`), on a device."""
-    return Model.load(fspath(path), device=device)
+def load(path: PathName, *, device: DeviceName = "auto", allow_download: bool = False) -> Model:
+    """The model of a bundle, a run folder, an installed base (`box:NAME`) or a public checkpoint (`hf:NAME`)."""
+    return Model.load(fspath(path), device=device, allow_download=allow_download)
 
 
 def _train(
@@ -144,6 +149,10 @@ def _train(
     sections = sort_into_sections(settings, recipe)
     done = train(out=Path(out), config=Path(config) if config else None, sections=sections, **how)
     return Run(done.path, device=sections.get("machine", {}).get("device", "auto"))
+
+
+def _names(given: str | Sequence[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
 
 
 def _with_corpus(settings: Mapping[str, Any], corpus: Any) -> dict[str, Any]:

@@ -4,16 +4,12 @@ Rows are written once, as JSON lines, into the cache under the hash of their con
 So the same checks, splits and checksums apply, and the same data give the same file when a run is resumed.
 """
 
-import hashlib
-import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike, fspath
 from typing import Any
 
 from headswap.core.errors import InputError
-from headswap.core.files import atomic_file
-from headswap.data.content_hash import cache_folder, writable
+from headswap.data.rows_in_memory import cached_rows
 
 PathName = str | PathLike[str]
 Rows = Any
@@ -29,9 +25,9 @@ def as_corpus(given: PathName | Sequence[PathName] | Rows) -> tuple[str, ...]:
     if isinstance(given, str | PathLike):
         return (fspath(given),)
     if isinstance(given, Texts):
-        return (_written({"text": text} for text in given),)
+        return (cached_rows({"text": text} for text in given),)
     if is_frame(given) or _is_records(given):
-        return (_written(records(given)),)
+        return (cached_rows(records(given)),)
     return tuple(fspath(name) for name in given)
 
 
@@ -39,7 +35,7 @@ def as_labelled(given: PathName | Rows) -> str:
     """The name of a labelled set: a file or data set, or the file that rows in memory were written to."""
     if isinstance(given, str | PathLike):
         return fspath(given)
-    return _written(records(given))
+    return cached_rows(records(given))
 
 
 def as_inputs(given: Iterable[Any]) -> list[Any]:
@@ -96,31 +92,3 @@ def _class_name(value: Any, names: Sequence[str] | None) -> Any:
     if names is None or not isinstance(value, int):
         return value
     return names[value] if value >= 0 else None
-
-
-def _written(rows: Iterable[Mapping[str, Any]]) -> str:
-    lines = [json.dumps(_plain(dict(row)), ensure_ascii=False) + "\n" for row in rows]
-    if not lines:
-        raise InputError("The data holds no rows.")
-    content = "".join(lines).encode()
-    root = cache_folder()
-    file = root / "inputs" / f"{hashlib.sha256(content).hexdigest()[:32]}.jsonl"
-    if not file.exists():
-        with writable(root), atomic_file(file) as temporary:
-            temporary.write_bytes(content)
-    return str(file)
-
-
-def _plain(value: Any) -> Any:
-    """A value as JSON has it: NumPy's numbers and arrays as Python's, a missing number as null."""
-    if isinstance(value, Mapping):
-        return {str(name): _plain(one) for name, one in value.items()}
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    if value is None or isinstance(value, str | bool | int):
-        return value
-    if isinstance(value, float):
-        return None if math.isnan(value) else value
-    return str(value)

@@ -32,9 +32,9 @@ class Model:
         self.bundle = bundle
 
     @classmethod
-    def load(cls, path: str | Path, *, device: DeviceName = "auto") -> "Model":
-        """Read a bundle, a run folder or an installed base (`box:NAME`)."""
-        return cls(Bundle.load(path, device=device_of(device)))
+    def load(cls, path: str | Path, *, device: DeviceName = "auto", allow_download: bool = False) -> "Model":
+        """Read a bundle, a run folder, an installed base (`box:NAME`) or a public checkpoint (`hf:NAME`)."""
+        return cls(Bundle.load(path, device=device_of(device), allow_download=allow_download))
 
     def __repr__(self) -> str:
         return f"Model({self.name!r}: {self.bundle.what})"
@@ -108,9 +108,16 @@ class Model:
             return filler.fill(text, top_k=top_k)
         return [filler.fill(one, top_k=top_k) for one in text]
 
-    def embed(self, texts: Sequence[str], *, pooling: Pooling = "mean") -> np.ndarray:
-        """One vector per text (rows), pooled over the tokens of the base."""
-        return embed_texts(self.bundle, as_inputs(texts), pooling=pooling)
+    def embed(
+        self,
+        texts: Sequence[str],
+        *,
+        pooling: Pooling = "mean",
+        normalize: bool = False,
+        max_length: int | None = None,
+    ) -> np.ndarray:
+        """One vector per text (rows), pooled over the tokens; with `normalize` every vector has length 1."""
+        return embed_texts(self.bundle, as_inputs(texts), pooling=pooling, normalize=normalize, max_length=max_length)
 
     def evaluate(
         self,

@@ -31,11 +31,13 @@ class ShapeChangesOptions(TypedDict, total=False):
     intermediate_size: int | None
     positions: Literal["sinusoidal", "learned", "rotary"] | None
     norm: Literal["pre", "post"] | None
+    normalization: Literal["layer", "rms"] | None
     final_norm: bool | None
     activation: Literal["relu", "gelu", "gelu_tanh", "swiglu"] | None
     embedding_norm: bool | None
     type_vocab_size: int | None
     tied_head: bool | None
+    lm_head_transform: Literal["none", "relu", "gelu", "gelu_tanh"] | None
     dropout: float | None
     attention_dropout: float | None
 
@@ -43,7 +45,7 @@ class ShapeChangesOptions(TypedDict, total=False):
 class ModelOptions(TypedDict, total=False):
     """Settings of `ModelSettings` that several functions have."""
 
-    preset: Literal["lab", "small", "modern", "gpt2-small", "bert-base"]
+    preset: Literal["lab", "small", "modern", "llama", "gpt2-small", "bert-base"]
 
 
 class MaskingOptions(TypedDict, total=False):
@@ -103,6 +105,7 @@ class MachineOptions(TypedDict, total=False):
     threads: int | None
     deterministic: bool
     fast: Literal["auto", "off"]
+    allow_download: bool
 
 
 class ColumnOptions(TypedDict, total=False):
@@ -124,6 +127,7 @@ class ColumnOptions(TypedDict, total=False):
 class LabelledOptions(TypedDict, total=False):
     """Settings of `LabelledSettings` that several functions have."""
 
+    hold_out_from: int
     group_column: str | None
     task: Literal["classify", "multilabel", "regress", "tag", "span"] | None
     label_file: PathName | None
@@ -141,7 +145,7 @@ class HeadOptions(TypedDict, total=False):
 class HeadShapeOptions(TypedDict, total=False):
     """Settings of `HeadShape` that several functions have."""
 
-    head_hidden: Literal["none", "tanh"]
+    head_hidden: Literal["none", "tanh", "relu", "gelu"]
     head_bias: bool
     head_dropout: float
 
@@ -156,6 +160,8 @@ class AdaptationOptions(TypedDict, total=False):
     unfreeze: Literal["at-once", "gradual"] | None
     layer_lr_decay: float | None
     head_lr_factor: float | None
+    head_epochs: float | None
+    head_init: Literal["random", "class-means"] | None
 
 
 class PretrainOptions(
@@ -182,6 +188,7 @@ class AdaptOptions(
 
     reference: PathName | None
     objective: Literal["causal", "masked", "masked+nsp", "masked+sop"] | None
+    load_best_model_at_end: bool
 
 
 class FinetuneOptions(
@@ -198,7 +205,7 @@ class FinetuneOptions(
 ):
     """Settings of `headswap.finetune`."""
 
-    preset: Literal["lab", "small", "modern", "gpt2-small", "bert-base"] | None
+    preset: Literal["lab", "small", "modern", "llama", "gpt2-small", "bert-base"] | None
     direction: Literal["causal", "bidirectional"] | None
     weight_decay: float
     long: Literal["truncate", "head+tail", "windows"] | None
@@ -222,6 +229,14 @@ class FinetuneOptions(
     max_length: int | None
     num_train_epochs: float | None
     early_stopping_patience: int | None
+    token_dropout: float | None
+    unlabelled: tuple[str, ...]
+    consistency_weight: float
+    consistency_token_dropout: float
+    consistency_threshold: float
+    consistency_temperature: float
+    consistency_ramp: float
+    unlabelled_batch_size: int | None
 
 
 class StudyOptions(
@@ -241,13 +256,14 @@ class StudyOptions(
 
     documents: Literal["auto", "line", "paragraph", "file"]
     corpus_text_column: str
-    arms: tuple[str, ...]
+    arms: tuple[str, ...] | None
     budgets: tuple[str, ...]
     seeds: int
     base_seeds: int
+    trials: int
     num_test: int | None
     max_length: int | None
     primary_arm: str | None
-    metric: Literal["accuracy", "macro_f1"]
+    metric: Literal["accuracy", "macro_f1", "r2", "pearson"]
     on_leak: Literal["drop", "report", "stop"]
     keep: Literal["bundles", "results"]

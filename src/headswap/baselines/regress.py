@@ -1,17 +1,48 @@
 """Baselines of regression: the mean, and TF-IDF with ridge regression."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from headswap.baselines.text_space import TextSpace
 from headswap.baselines.tfidf import folds_without_strata, groups_of, joined_text, tfidf_features
 from headswap.data.records import Example
 from headswap.metrics.regression import regression_metrics
 
 METRIC = "mse"
 PENALTIES = tuple(10.0**power for power in range(-3, 4))
+CROSS_VALIDATION = "cross_validation"
+
+
+@dataclass(frozen=True)
+class RegressBaseline:
+    """A baseline that predicts a value per text; an arm of a study."""
+
+    meaning: str
+    """What it is, for the table of a study's arms."""
+    values: Callable[[Sequence[Example], Sequence[Example], str], tuple[np.ndarray, dict[str, Any]]]
+    """From train, test and the metric: the values on test, and what was chosen on train."""
+    seconds_per_text: float = 0.0
+    """Time of one fit per text, for the estimate of a study."""
+    version: int = 1
+    """Part of a study's job ids: raise it when the scores change."""
+    needs_space: bool = False
+
+    def fit(
+        self,
+        train: Sequence[Example],
+        test: Sequence[Example],
+        labels: Sequence[str],
+        metric: str,
+        *,
+        space: TextSpace | None = None,
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """The values on test, and what was chosen on train by the metric, with its score by cross-validation."""
+        del labels, space
+        return self.values(train, test, metric)
 
 
 def mean_value(train: Sequence[Example], test: Sequence[Example]) -> dict[str, Any]:
@@ -23,6 +54,26 @@ def mean_value(train: Sequence[Example], test: Sequence[Example]) -> dict[str, A
 
 def tfidf_ridge(train: Sequence[Example], test: Sequence[Example], metric: str = METRIC) -> dict[str, Any]:
     """TF-IDF and ridge regression; its penalty is chosen by cross-validation of the metric on train alone."""
+    predicted, chosen = ridge_values(train, test, metric)
+    truth = np.array([example.value for example in test])
+    return regression_metrics(truth, predicted, is_final=True) | {"alpha": chosen["alpha"]}
+
+
+def mean_values(train: Sequence[Example], test: Sequence[Example], metric: str) -> tuple[np.ndarray, dict[str, Any]]:
+    """The mean of train for every text; it has no correlation to cross-validate."""
+    from sklearn.dummy import DummyRegressor
+
+    values = np.array([example.value for example in train])
+    score = None
+    if metric not in ("pearson", "spearman"):
+        folds = folds_without_strata(len(train), groups_of(train))
+        score = _cross_validated(DummyRegressor(), np.zeros((len(train), 1)), values, folds, metric)
+    mean = float(np.mean([example.value for example in train]))
+    return np.full(len(test), mean), {"value": mean, CROSS_VALIDATION: score}
+
+
+def ridge_values(train: Sequence[Example], test: Sequence[Example], metric: str) -> tuple[np.ndarray, dict[str, Any]]:
+    """TF-IDF and ridge regression: the values on test, the penalty, and its score by cross-validation."""
     from sklearn.linear_model import Ridge
     from threadpoolctl import threadpool_limits
 
@@ -34,8 +85,8 @@ def tfidf_ridge(train: Sequence[Example], test: Sequence[Example], metric: str =
         found = {alpha: _cross_validated(models[alpha], features, values, folds, metric) for alpha in PENALTIES}
         alpha = max(PENALTIES, key=found.__getitem__)
         predicted = models[alpha].fit(features, values).predict(test_features)
-    truth = np.array([example.value for example in test])
-    return regression_metrics(truth, predicted, is_final=True) | {"alpha": alpha}
+    score = found[alpha] if math.isfinite(found[alpha]) else None
+    return predicted, {"alpha": alpha, CROSS_VALIDATION: score}
 
 
 def _cross_validated(model: Any, features: Any, values: np.ndarray, folds: Any, metric: str) -> float:
@@ -48,3 +99,7 @@ def _cross_validated(model: Any, features: Any, values: np.ndarray, folds: Any, 
     if found is None:
         return -math.inf
     return -found if metric == "mae" else found
+
+
+mean_baseline = RegressBaseline("always the mean of the training values", mean_values)
+tfidf_baseline = RegressBaseline("TF-IDF of word 1-2-grams, ridge regression", ridge_values, seconds_per_text=4e-3)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from inspect import signature
 from typing import Any
 
-from headswap.baselines.classify import VERSION as CLASSIFY_VERSION
+from headswap.baselines.classify import tfidf_baseline
 from headswap.baselines.tfidf import TooManyClassesError, joined_text
 from headswap.core.errors import InputError
 from headswap.core.files import read_json, write_json
@@ -17,7 +17,7 @@ from headswap.registry import BASELINES
 
 VERSION = 2
 Baseline = Callable[..., dict[str, Any]]
-CACHE_KEYS = {"classify": f"baselines {CLASSIFY_VERSION}, macro-F1 over all labels"}
+CACHE_KEYS = {"classify": f"baselines {tfidf_baseline.version}, macro-F1 over all labels"}
 """The key of a task in the cache, where it is not `baselines TASK VERSION`."""
 
 

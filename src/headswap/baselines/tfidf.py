@@ -23,11 +23,11 @@ class TooManyClassesError(HeadswapError):
     """A linear model has too many classes to be fitted in memory."""
 
 
-def check_size(num_classes: int, number: int, *, what: str) -> None:
+def check_size(num_classes: int, number: int, *, what: str, model: str = "TF-IDF + logistic regression") -> None:
     """Raise if a model with many classes has too many coefficients: the solver needs gigabytes for them."""
     if num_classes > MANY_CLASSES and num_classes * number > MOST_COEFFICIENTS:
         raise TooManyClassesError(
-            f"TF-IDF + logistic regression is not fitted: {num_classes:,} classes x {number:,} {what} are more than "
+            f"{model} is not fitted: {num_classes:,} classes x {number:,} {what} are more than "
             f"{MOST_COEFFICIENTS:,} numbers, which need gigabytes of memory. It is fitted with fewer classes or texts."
         )
 

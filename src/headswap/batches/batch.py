@@ -4,7 +4,7 @@ It is one of the three objects that packages exchange. `lengths_B` is on the dev
 that attention layouts are computed without waiting for the device. Targets are (index, value) pairs; the index is that
 of a token for language modelling, tagging and spans, and that of a sequence for classification.
 
-Shapes: N tokens of all sequences, B sequences, T targets.
+Shapes: N tokens of all sequences, B sequences, T targets, P pairs of views.
 """
 
 from collections.abc import Sequence
@@ -32,6 +32,9 @@ class Batch:
     """1 if the two segments of a sequence are consecutive and in order, else 0; for the sentence-pair objectives."""
     counts_T: Tensor | None = None
     """0 for padding targets and 1 for all others; None if there are no padding targets."""
+    views_2P: Tensor | None = None
+    """Pairs of sequences that are two views of one text without a label: the text as it is, and changed."""
+    view_weights_P: Tensor | None = None
     documents: tuple[int, ...] = ()
 
     @property
@@ -56,7 +59,9 @@ class Batch:
 
     @property
     def target_counts(self) -> tuple[int, ...]:
-        """The divisor of each loss of this batch: the number of targets and, for sentence pairs, of pairs."""
+        """The divisor of each loss of this batch: the number of targets and, where there are any, of pairs."""
+        if self.view_weights_P is not None:
+            return self.num_targets, len(self.view_weights_P)
         return (self.num_targets,) if self.pair_target_B is None else (self.num_targets, len(self.pair_target_B))
 
     def to(self, device: torch.device) -> "Batch":
@@ -72,6 +77,8 @@ class Batch:
             segments_N=None if self.segments_N is None else to_device(self.segments_N, device),
             pair_target_B=None if self.pair_target_B is None else to_device(self.pair_target_B, device),
             counts_T=None if self.counts_T is None else to_device(self.counts_T, device),
+            views_2P=None if self.views_2P is None else to_device(self.views_2P, device),
+            view_weights_P=None if self.view_weights_P is None else to_device(self.view_weights_P, device),
         )
 
     def without_targets(self) -> "Batch":
@@ -81,6 +88,8 @@ class Batch:
             target_index_T=self.target_index_T[:0],
             target_value_T=self.target_value_T[:0],
             pair_target_B=None if self.pair_target_B is None else self.pair_target_B[:0],
+            views_2P=None if self.views_2P is None else self.views_2P[:, :0],
+            view_weights_P=None if self.view_weights_P is None else self.view_weights_P[:0],
         )
 
 

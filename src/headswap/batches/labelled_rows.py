@@ -6,7 +6,7 @@ training and evaluation read them.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -69,6 +69,13 @@ class EncodedSet:
         return self.num_truncated / max(1, self.num_tokens)
 
 
+class RowChange(Protocol):
+    """Changes the inputs of a row in a training step, such as token dropout."""
+
+    def __call__(self, row: Row, *, number: int, step: int) -> Row:
+        """Row `number` as it is read in a step."""
+
+
 @dataclass(frozen=True)
 class ExampleBatches:
     """Batches of labelled rows as a pure function of the step."""
@@ -77,15 +84,24 @@ class ExampleBatches:
     batch_size: int
     seed: int
     is_per_token: bool
+    change: RowChange | None = None
 
     def micro_batches(self, step: int, *, count: int) -> list[Batch]:
         """The rows of a step, divided into at most `count` micro-batches."""
-        chosen = rows_of_step(step, num_rows=len(self.rows), batch_size=self.batch_size, seed=self.seed)
         return [
-            batch_of([self.rows[row] for row in part], is_per_token=self.is_per_token)
-            for part in np.array_split(chosen, count)
+            batch_of([self.row(number, step) for number in part], is_per_token=self.is_per_token)
+            for part in np.array_split(self.numbers(step), count)
             if len(part)
         ]
+
+    def numbers(self, step: int) -> np.ndarray:
+        """Which rows a step reads."""
+        return rows_of_step(step, num_rows=len(self.rows), batch_size=self.batch_size, seed=self.seed)
+
+    def row(self, number: int, step: int) -> Row:
+        """A row as it is read in a step."""
+        row = self.rows[number]
+        return row if self.change is None else self.change(row, number=int(number), step=step)
 
 
 def batch_of(rows: Sequence[Row], *, is_per_token: bool) -> Batch:

@@ -5,21 +5,13 @@ quarters from its end (Sun et al. 2019 found this best on long reviews). `window
 windows of full length. The tokens that are cut off are counted.
 """
 
-from typing import Protocol
-
 import numpy as np
 
 from headswap.batches.config import Long
+from headswap.tokens.frame import Frame
 
 HEAD_SHARE = 0.25
 OVERLAP_SHARE = 0.25
-
-
-class Marks(Protocol):
-    """The special tokens that sequences contain."""
-
-    sos_id: int
-    sep_id: int | None
 
 
 def window_spans(length: int, room: int, overlap: int | None) -> list[tuple[int, int]]:
@@ -31,9 +23,9 @@ def window_spans(length: int, room: int, overlap: int | None) -> list[tuple[int,
     return [(start, start + room) for start in starts]
 
 
-def cut_text(ids: np.ndarray, marks: Marks, *, max_length: int, long: Long, overlap: int | None) -> list[np.ndarray]:
-    """The sequences of a text, each beginning with `<sos>`: one, or several with `windows`."""
-    room = max_length - 1
+def cut_text(ids: np.ndarray, frame: Frame, *, max_length: int, long: Long, overlap: int | None) -> list[np.ndarray]:
+    """The sequences of a text, each with the special tokens around it: one, or several with `windows`."""
+    room = max_length - frame.num_single
     if len(ids) <= room or long == "truncate":
         parts = [ids[:room]]
     elif long == "head+tail":
@@ -41,24 +33,26 @@ def cut_text(ids: np.ndarray, marks: Marks, *, max_length: int, long: Long, over
         parts = [np.concatenate((ids[:head], ids[len(ids) - (room - head) :]))]
     else:
         parts = [ids[start:end] for start, end in window_spans(len(ids), room, overlap)]
-    return [np.concatenate((np.array([marks.sos_id]), part)) for part in parts]
+    return [frame.around(part) for part in parts]
 
 
 def join_pair(
-    first: np.ndarray, second: np.ndarray, marks: Marks, *, max_length: int
+    first: np.ndarray, second: np.ndarray, frame: Frame, *, max_length: int
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """`<sos> first <sep> second`, its segments (0 up to `<sep>`, then 1), and the number of tokens cut off.
+    """The sequence of a pair, such as `<sos> first <sep> second`, its segments (0 up to the second text, then 1), and
+    the number of tokens cut off.
 
     The longer of the two texts is cut first.
     """
-    assert marks.sep_id is not None
-    room = max_length - 2
+    assert frame.between
+    room = max_length - frame.num_pair
     lost = max(0, len(first) + len(second) - room)
     if lost:
         kept = min(len(first), max(room - len(second), (room + 1) // 2))
         first, second = first[:kept], second[: room - kept]
-    ids = np.concatenate(([marks.sos_id], first, [marks.sep_id], second)).astype(np.int64)
-    segments = (np.arange(len(ids)) >= len(first) + 2).astype(np.int64)
+    ids = frame.around_pair(first, second)
+    begin = len(frame.before) + len(first) + len(frame.between)
+    segments = (np.arange(len(ids)) >= begin).astype(np.int64)
     return ids, segments, lost
 
 

@@ -5,11 +5,15 @@ next power of four, applied again until the value is in the range (cycle walking
 directly; a resumed run needs no saved state, and an epoch contains every row exactly once for any number of processes.
 """
 
+from functools import lru_cache
+
 import numpy as np
 
 from headswap.core.random_streams import derive_seed, mixed
 
 ROUNDS = 6
+MOST_KEPT = 500_000
+"""The order of an epoch of at most this many rows is computed at once and kept (4 MB)."""
 
 
 def shuffled(positions: np.ndarray, size: int, seed: int, *names: str | int) -> np.ndarray:
@@ -28,8 +32,18 @@ def rows_of_step(step: int, *, num_rows: int, batch_size: int, seed: int) -> np.
     """The rows of optimizer step `step` (from 0); the last step of an epoch may have fewer rows."""
     per_epoch = steps_per_epoch(num_rows, batch_size)
     epoch, within = divmod(step, per_epoch)
-    positions = np.arange(within * batch_size, min((within + 1) * batch_size, num_rows))
-    return shuffled(positions, num_rows, seed, "epoch", epoch)
+    start, end = within * batch_size, min((within + 1) * batch_size, num_rows)
+    if num_rows <= MOST_KEPT:
+        return _order_of_epoch(num_rows, seed, epoch)[start:end]
+    return shuffled(np.arange(start, end), num_rows, seed, "epoch", epoch)
+
+
+@lru_cache(maxsize=2)
+def _order_of_epoch(num_rows: int, seed: int, epoch: int) -> np.ndarray:
+    """All rows of an epoch: one computation for all its steps."""
+    order = shuffled(np.arange(num_rows), num_rows, seed, "epoch", epoch)
+    order.setflags(write=False)
+    return order
 
 
 def steps_per_epoch(num_rows: int, batch_size: int) -> int:

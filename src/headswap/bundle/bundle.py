@@ -21,6 +21,7 @@ from headswap.bundle.config_json import check_values, config_of, shape_of, task_
 from headswap.bundle.task_state import TaskState
 from headswap.bundle.untrusted import CARD, CONFIG, GOLDEN, WEIGHTS, check_config_unchanged, check_inside, check_sizes
 from headswap.bundle.uses import use_of
+from headswap.core.checkpoints import checkpoint_folder, is_checkpoint
 from headswap.core.errors import InputError, absent
 from headswap.core.files import atomic_folder, has_entry, read_json, write_json
 from headswap.core.installed_bases import base_folder, checked_base, is_boxed
@@ -30,6 +31,7 @@ from headswap.core.settings import validate
 from headswap.model.golden import GOLDEN_TOLERANCE, golden_outputs
 from headswap.model.text_model import TextModel, build_empty
 from headswap.model.weights import load_weights, save_model
+from headswap.registry import CHECKPOINTS
 from headswap.tokens.lab_tokenizer import MODEL_FILE
 from headswap.tokens.tokenizer import Tokenizer
 
@@ -78,12 +80,12 @@ class Bundle:
         """What this model is, in words, for example: a classifier."""
         return use_of(self.model.shape).what
 
-    def save(self, folder: Path, *, dtype: torch.dtype | None = None) -> None:
+    def save(self, folder: str | Path, *, dtype: torch.dtype | None = None) -> None:
         """Write the folder atomically; a narrower `dtype` must represent every weight exactly.
 
         A bundle in the folder is replaced; a folder with other files is refused.
         """
-        with atomic_folder(folder, LAYOUT) as temporary:
+        with atomic_folder(Path(folder), LAYOUT) as temporary:
             self.write_into(temporary, dtype=dtype)
             write_manifest(temporary)
 
@@ -108,8 +110,10 @@ class Bundle:
         )
 
     @classmethod
-    def load(cls, path: str | Path, *, device: torch.device | str = "cpu") -> "Bundle":
-        """Read a bundle, the bundle of a run folder, or `box:NAME`."""
+    def load(cls, path: str | Path, *, device: torch.device | str = "cpu", allow_download: bool = False) -> "Bundle":
+        """Read a bundle, the bundle of a run folder, `box:NAME`, or a public checkpoint (`hf:NAME`)."""
+        if is_checkpoint(path):
+            return CHECKPOINTS.load("hf")(str(path), device=device, allow_download=allow_download)
         folder = checked_base(path) if is_boxed(path) else find_bundle(Path(path))
         check_inside(folder)
         config = read_json(folder / CONFIG)
@@ -150,6 +154,8 @@ def find_bundle(path: Path) -> Path:
     """The bundle folder for `path`: the folder itself, the one in a run folder, or that of an installed base."""
     if is_boxed(path):
         return base_folder(path)
+    if is_checkpoint(path):
+        return checkpoint_folder(path)
     for folder in (path, path / "bundle"):
         if (folder / CONFIG).is_file():
             return folder
@@ -164,5 +170,5 @@ def find_bundle(path: Path) -> Path:
             f"Finish it with --resume, or use {path / 'checkpoints' / 'last'}."
         )
     if not path.exists():
-        raise InputError(f"{absent(path)} Give a bundle, a run folder, or box:NAME (see headswap bases).")
+        raise InputError(f"{absent(path)} Give a bundle, a run folder, box:NAME (see headswap bases), or hf:FOLDER.")
     raise InputError(f"{path} is neither a bundle nor a run folder: it has no {CONFIG}.")

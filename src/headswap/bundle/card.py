@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from headswap.bundle.uses import use_of
 from headswap.core.document_text import markdown
 from headswap.core.installed_bases import PREFIX
+from headswap.core.local_paths import CHECKPOINT, shared_name
 from headswap.model.parameter_count import count_parameters
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def _shown(key: str, value: Any) -> Any:
 
 def _base_name(path: str) -> str:
     """The name of a bundle's folder or of its run folder; `box:NAME` is kept."""
-    if path.startswith(PREFIX):
-        return path
+    if path.startswith((PREFIX, CHECKPOINT)):
+        return shared_name(path)
     folder = Path(os.path.abspath(path))
     return folder.parent.name if folder.name == "bundle" else folder.name

@@ -28,8 +28,8 @@ def adapt(
     Parameters
     ----------
     bundle
-        Run folder or bundle of a pre-trained base, or an installed base (box:NAME, see headswap bases). Required, here
-        or in the recipe of --config.
+        Run folder or bundle of a pre-trained base, an installed base (box:NAME, see headswap bases), or a public
+        checkpoint (hf:FOLDER or hf:NAME). Required, here or in the recipe of --config.
     corpus
         New text: files, folders, glob patterns, a token store, a named data set (see headswap datasets), or - for
         standard input. Required, here or in the recipe of --config.

@@ -12,7 +12,7 @@ VERB_GROUPS = {
         "demo": "Run a small example study on film reviews (about 5 minutes on two CPU cores).",
         "study": "Compare models that are trained on different numbers of labels, and report what pre-training gains.",
         "report": "Write the report of a study again from its saved predictions.",
-        "compare": "Compare fine-tuning runs that are not part of a study.",
+        "compare": "Compare fine-tuning runs that are not part of a study, or the answers of other systems.",
     },
     "Train": {
         "pretrain": "Pre-train a base (a Transformer to be fine-tuned later) on unlabelled text.",
@@ -26,6 +26,7 @@ VERB_GROUPS = {
         "fill": "Fill in the masked words of texts with a masked language model.",
         "embed": "Compute one vector per text.",
         "evaluate": "Score a fine-tuned model on labelled text, or a language model on a corpus.",
+        "suggest": "Choose which unlabelled texts to label next.",
     },
     "Data": {
         "doctor": "Check data before training, or a saved model before use.",
@@ -38,7 +39,11 @@ VERB_GROUPS = {
         "bases": "List the installed bases, which other verbs accept as box:NAME.",
         "params": "Count the parameters of a model.",
         "labels": "List or rename the labels of a fine-tuned model.",
+        "export": "Write a model in the format of another library.",
         "pack": "Prepare a pre-trained base for publication as a Python package.",
+    },
+    "Shell": {
+        "completion": "Print the completion script of a shell.",
     },
 }
 VERBS = {verb: description for verbs in VERB_GROUPS.values() for verb, description in verbs.items()}

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column, Table
 
+from headswap.core.local_paths import CHECKPOINT
 from headswap.core.terminal_text import json_escaped, one_line, visible
 from headswap.training.observer import Observer
 
@@ -158,6 +159,8 @@ def model_name(given: str) -> str:
     """A model as tables show it: box:NAME, scratch, or the name of its folder."""
     if given.startswith("box:"):
         return given
+    if given.startswith(CHECKPOINT):
+        return CHECKPOINT + Path(given.removeprefix(CHECKPOINT)).name
     folder = Path(given)
     return folder.parent.name if folder.name == "bundle" and folder.parent.name else folder.name or given
 

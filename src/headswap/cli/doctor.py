@@ -52,7 +52,8 @@ def doctor(
     bundle
         Bundle, run folder, installed base (box:NAME) or token store to check.
     corpus
-        Unlabelled text to check: files, folders, glob patterns or a named data set (see headswap datasets).
+        Unlabelled text to check: files, folders, glob patterns, a token store or a named data set (see headswap
+        datasets).
     tokenizer
         A tokenizer.json, bundle or run folder. With it, the number of tokens per word and the shares of unknown and of
         truncated tokens are reported too.
@@ -63,7 +64,7 @@ def doctor(
         Number of tokens above which a text counts as truncated. Default: the context length of the model that
         --tokenizer names, otherwise that of --preset.
     preset
-        Preset that you plan to pre-train: lab, small, modern, gpt2-small or bert-base. The size of the corpus is
+        Preset that you plan to pre-train: lab, small, modern, llama, gpt2-small or bert-base. The size of the corpus is
         checked for it. Default: the shape of the bundle or run folder given as --tokenizer, otherwise small.
     """
     from headswap.cli.display import print_json, start_messages
@@ -133,6 +134,7 @@ def _check_texts(
     from headswap.data.doctor import examine_data
     from headswap.data.documents import read_documents
     from headswap.data.groups import group_findings
+    from headswap.tokens.store import is_store
     from headswap.tokens.tokenizer import Tokenizer
 
     loaded = Tokenizer.load(tokenizer) if tokenizer else None
@@ -140,7 +142,8 @@ def _check_texts(
     task, labelled = _labelled(data)
     texts = None
     if corpus:
-        read_documents(corpus, settings)  # a missing file is wrong use, not a finding
+        if not (len(corpus) == 1 and is_store(corpus[0])):
+            read_documents(corpus, settings)  # a missing file is wrong use, not a finding
         texts = partial(_texts, corpus, settings)
     diagnosis = examine_data(
         texts, labelled, tokenizer=loaded, max_length=max_length or limit,
@@ -175,8 +178,14 @@ def _labelled(data: LabelledSettings) -> tuple[Any, dict[str, Any]]:
 
 
 def _texts(corpus: tuple[str, ...], settings: ReadSettings) -> Iterator[str]:
-    from headswap.data.documents import read_documents
+    """The texts of the documents; those of a token store are decoded."""
+    from pathlib import Path
 
+    from headswap.data.documents import read_documents
+    from headswap.tokens.store import TokenStore, is_store
+
+    if len(corpus) == 1 and is_store(corpus[0]):
+        return TokenStore.open(Path(corpus[0])).texts()
     return (document.text for document in read_documents(corpus, settings))
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from headswap.cli.flags import Device, Fast, Output, OutputFlags, switch
+from headswap.cli.flags import Device, Download, Fast, Output, OutputFlags, switch
 from headswap.model.shape import Pooling
 from headswap.training.config import DeviceName, FastName
 
@@ -16,10 +16,13 @@ def embed(
     file: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,  # - is standard input
     text_column: str | None = None,
     pooling: Pooling = "mean",
+    normalize: Annotated[bool, switch("Scale every vector to length 1.")] = False,
+    max_length: int | None = None,
     out: Path | None = None,
     overwrite: Annotated[bool, switch("Replace the file if it exists.")] = False,
     device: Annotated[DeviceName, Device] = "auto",
     fast: Annotated[FastName, Fast] = "auto",
+    allow_download: Annotated[bool, Download] = False,
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
 ) -> None:
     """Compute one vector per text.
@@ -31,7 +34,8 @@ def embed(
     Parameters
     ----------
     bundle
-        Run folder or bundle of a base or of a fine-tuned model, or an installed base (box:NAME, see headswap bases).
+        Run folder or bundle of a base or of a fine-tuned model, an installed base (box:NAME, see headswap bases),
+        or a public checkpoint (hf:FOLDER or hf:NAME).
     text
         Texts to embed; - reads one text per line from standard input.
     file
@@ -42,6 +46,8 @@ def embed(
     pooling
         How the token vectors of a text become one vector: last, mean, first, max, mean+max (both, concatenated), or
         weighted-mean (token i has weight i).
+    max_length
+        Maximum number of tokens per text. [default: the context length of the base]
     out
         NumPy file (.npy) to write, one row per text; --json then prints the path and the numbers of rows and columns.
         Without it each vector is printed as one line of JSON, also without --json.
@@ -68,7 +74,8 @@ def embed(
             out, what="array of vectors", is_ours=are_vectors, overwrite=overwrite, reads=reads, example="vectors.npy"
         )
     texts = texts_to_read(text, file, text_column)
-    vectors = embed_texts(Bundle.load(bundle, device=device_with(device, fast=fast)), texts, pooling=pooling)
+    loaded = Bundle.load(bundle, device=device_with(device, fast=fast), allow_download=allow_download)
+    vectors = embed_texts(loaded, texts, pooling=pooling, normalize=normalize, max_length=max_length)
     if out is None:
         for one, vector in zip(texts, vectors, strict=True):
             print_json({"text": one, "vector": [round(float(value), 6) for value in vector]})

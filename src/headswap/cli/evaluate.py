@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from headswap.cli.flags import Data, Machine, Output, OutputFlags
+from headswap.cli.flags import Data, Download, Machine, Output, OutputFlags
 from headswap.data.config import ColumnSettings, DocumentUnit
 from headswap.training.config import MachineSettings
 
@@ -17,6 +17,7 @@ def evaluate(
     documents: DocumentUnit | None = None,
     max_length: int | None = None,
     abstain_below: float | None = None,
+    allow_download: Annotated[bool, Download] = False,
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
     machine: Annotated[MachineSettings | None, Machine] = None,
 ) -> None:
@@ -29,7 +30,8 @@ def evaluate(
     Parameters
     ----------
     bundle
-        Run folder or bundle of a model, or an installed base (box:NAME, see headswap bases).
+        Run folder or bundle of a model, an installed base (box:NAME, see headswap bases),
+        or a public checkpoint (hf:FOLDER or hf:NAME).
     data
         Labelled set (for a fine-tuned model), or corpus (for a base, which is scored as a language model).
     label_file
@@ -52,7 +54,7 @@ def evaluate(
 
     start_messages(quiet=flags.quiet)
     computer = Computer(machine or MachineSettings())
-    loaded = Bundle.load(bundle, device=computer.device)
+    loaded = Bundle.load(bundle, device=computer.device, allow_download=allow_download)
     columns = columns or ColumnSettings()
     if loaded.model.shape.head == "lm":
         given = {name.replace("_", "-"): True for name in columns.model_fields_set if name != "text_column"}

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from headswap.cli.flags import Device, Fast, Output, OutputFlags
+from headswap.cli.flags import Device, Download, Fast, Output, OutputFlags
 from headswap.training.config import DeviceName, FastName
 
 
@@ -16,6 +16,7 @@ def fill(
     top_k: int = 5,
     device: Annotated[DeviceName, Device] = "auto",
     fast: Annotated[FastName, Fast] = "auto",
+    allow_download: Annotated[bool, Download] = False,
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
 ) -> None:
     """Fill in the masked words of texts with a masked language model.
@@ -25,7 +26,8 @@ def fill(
     Parameters
     ----------
     bundle
-        A masked base: run folder, bundle, or installed base (box:NAME, see headswap bases).
+        A masked base: run folder, bundle, installed base (box:NAME, see headswap bases), or public
+        checkpoint (hf:FOLDER or hf:NAME).
     text
         Texts with <mask> in place of each missing word; - reads one text per line from standard input.
     file
@@ -49,7 +51,7 @@ def fill(
     if top_k < 1:
         raise SettingError(f"--top-k {top_k} is not allowed: it should be at least 1.")
     texts = texts_to_read(text, file, text_column)
-    filler = Filler(Bundle.load(bundle, device=device_with(device, fast=fast)))
+    filler = Filler(Bundle.load(bundle, device=device_with(device, fast=fast), allow_download=allow_download))
     for one in texts:
         filled = filler.fill(one, top_k=top_k)
         if flags.json:

@@ -4,9 +4,26 @@ import shlex
 from pathlib import Path
 from typing import Annotated
 
-from headswap.cli.flags import Adaptation, Data, Head, Machine, Model, Output, Tokenizer, Training, TrainingFlags
+from headswap.cli.flags import (
+    Adaptation,
+    Consistency,
+    Data,
+    Head,
+    Machine,
+    Model,
+    Output,
+    Tokenizer,
+    Training,
+    TrainingFlags,
+)
 from headswap.data.config import LabelledSettings
-from headswap.finetuning.config import AdaptationSettings, FinetuneTraining, HeadSettings, StartSettings
+from headswap.finetuning.config import (
+    AdaptationSettings,
+    ConsistencySettings,
+    FinetuneTraining,
+    HeadSettings,
+    StartSettings,
+)
 from headswap.tokens.config import TokenizerSettings
 from headswap.training.config import MachineSettings
 
@@ -21,6 +38,7 @@ def finetune(
     head: Annotated[HeadSettings | None, Head] = None,
     adaptation: Annotated[AdaptationSettings | None, Adaptation] = None,
     training: Annotated[FinetuneTraining | None, Training] = None,
+    consistency: Annotated[ConsistencySettings | None, Consistency] = None,
     machine: Annotated[MachineSettings | None, Machine] = None,
 ) -> None:
     """Put a new head on a base and fine-tune it on labelled text.
@@ -56,6 +74,7 @@ def finetune(
         "head": head,
         "adaptation": adaptation,
         "training": training,
+        "consistency": consistency,
         "machine": machine,
     }
     run, console = run_verb(finetune_run, out, flags, sections)

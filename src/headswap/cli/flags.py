@@ -6,6 +6,8 @@ from typing import Annotated
 
 from cyclopts import Group, Parameter
 
+from headswap.registry import TrackerName
+
 
 def section(title: str) -> Parameter:
     """The fields of a settings model become flags of the verb, in one group of its help page."""
@@ -38,6 +40,13 @@ class TrainingFlags(OutputFlags):
         bool,
         switch("Resume the run in the folder. If there is none, a new run starts; a finished run is left as it is."),
     ] = False
+    report_to: Annotated[
+        tuple[TrackerName, ...],
+        Parameter(
+            help="Also write the metrics for tensorboard or mlflow (give the flag twice for both), as files in the run "
+            "folder. MLFLOW_TRACKING_URI names another store."
+        ),
+    ] = ()
 
 
 @dataclass(frozen=True)
@@ -55,6 +64,13 @@ class StudyFlags(OutputFlags):
         ),
     ] = None
     no_texts: Annotated[bool, switch("Show no texts of the data in the report.")] = False
+    prepare_only: Annotated[
+        bool,
+        switch(
+            "Train nothing: write the training rows of every budget and seed and the test rows for another system, "
+            "such as an LLM, whose answers can then be an arm (NAME=FILE in --arms)."
+        ),
+    ] = False
     overwrite: Annotated[
         bool, switch("Replace the study in the folder. It is removed only after all settings were found valid.")
     ] = False
@@ -62,6 +78,7 @@ class StudyFlags(OutputFlags):
 
 Device = Parameter(help="Device: auto uses a CUDA GPU if there is one, otherwise the CPU.")
 Fast = Parameter(help="auto uses fast kernels and CUDA graphs; off uses neither. Results differ only by rounding.")
+Download = switch("Download a public checkpoint (hf:NAME) that is not in the cache.")
 Output = section("Output")
 Data = section("Data")
 Tokenizer = section("Tokenizer")
@@ -70,4 +87,5 @@ Masking = section("Masking")
 Head = section("Head")
 Adaptation = section("Trainable weights")
 Training = section("Training")
+Consistency = section("Unlabelled texts")
 Machine = section("Machine")

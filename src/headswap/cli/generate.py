@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from headswap.cli.flags import Device, Fast, Output, OutputFlags, section
+from headswap.cli.flags import Device, Download, Fast, Output, OutputFlags, section
 from headswap.inference.generate.config import SamplingSettings
 from headswap.training.config import DeviceName, FastName
 
@@ -15,6 +15,7 @@ def generate(
     sampling: Annotated[SamplingSettings | None, section("Sampling")] = None,
     device: Annotated[DeviceName, Device] = "auto",
     fast: Annotated[FastName, Fast] = "auto",
+    allow_download: Annotated[bool, Download] = False,
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
 ) -> None:
     """Continue a text with a causal language model.
@@ -24,7 +25,8 @@ def generate(
     Parameters
     ----------
     bundle
-        A causal base: run folder, bundle, or installed base (box:NAME, see headswap bases).
+        A causal base: run folder, bundle, installed base (box:NAME, see headswap bases), or public
+        checkpoint (hf:FOLDER or hf:NAME).
     prompt
         Text to continue. Without it a new document is generated; - reads one prompt per line from standard input. The
         continuations of several prompts are separated by an empty line; with --json there is one object per line.
@@ -37,7 +39,7 @@ def generate(
 
     start_messages(quiet=flags.quiet)
     prompts = texts_to_read(["-"], None, None) if prompt == "-" else [prompt]
-    generator = Generator(Bundle.load(bundle, device=device_with(device, fast=fast)))
+    generator = Generator(Bundle.load(bundle, device=device_with(device, fast=fast), allow_download=allow_download))
     for number, found in enumerate(generator.continue_texts(prompts, sampling or SamplingSettings())):
         if flags.json:
             print_json(

@@ -18,7 +18,17 @@ from typing import Any, Literal, get_args, get_origin
 from cyclopts import App
 from rich.console import Console
 
-from headswap.cli.help_tables import ARGUMENTS, COMMON, GROUPS, HIDDEN, NEEDED, ORDER, OUTSIDE_THEIR_SECTION, VALUES
+from headswap.cli.help_tables import (
+    ARGUMENTS,
+    COMMON,
+    GROUPS,
+    HIDDEN,
+    NEEDED,
+    ORDER,
+    OUTSIDE_THEIR_SECTION,
+    OWN_VALUES,
+    VALUES,
+)
 from headswap.cli.wording import with_flags
 from headswap.core.errors import counted
 
@@ -92,6 +102,8 @@ def entries_of(app: App, verb: str) -> list[Entry]:
     entries = [_entry(argument) for argument in arguments]
     flags = {entry.name for entry in entries if entry.group != "Arguments"}
     entries = [replace(entry, text=_text_with_flags(entry, flags)) for entry in entries]
+    own = OWN_VALUES.get(verb, {})
+    entries = [replace(each, label=f"--{each.name} {own[each.name]}") if each.name in own else each for each in entries]
     needed = NEEDED.get(verb, ())
     entries = [replace(each, label=each.label.strip("[]")) if each.name in needed else each for each in entries]
     common = COMMON.get(verb, ())

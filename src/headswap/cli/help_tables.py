@@ -5,8 +5,8 @@ A setting is named as in a recipe (`max_steps`); a setting of a study's training
 """
 
 ORDER = (
-    "Arguments", "Data", "Base", "Study", "Training", "Pre-training", "Fine-tuning", "Sampling", "Head",
-    "Trainable weights", "Masking", "Tokenizer", "Model", "Machine", "Output",
+    "Arguments", "Data", "Base", "Study", "Training", "Pre-training", "Adaptation", "Fine-tuning", "Sampling", "Head",
+    "Trainable weights", "Unlabelled texts", "Masking", "Tokenizer", "Model", "Machine", "Export", "Output",
 )  # fmt: skip
 """The groups of a help page, from the first that a user needs to the last."""
 
@@ -32,9 +32,9 @@ COMMON: dict[str, tuple[str, ...]] = {
     ),
     "study": (
         "corpus", "train", "validation", "test", "text_column", "label_column",
-        "arms", "budgets", "seeds", "base_seeds", "max_length", "on_leak",
+        "arms", "budgets", "seeds", "base_seeds", "trials", "max_length", "on_leak",
         "pretrain.max_minutes", "pretrain.objective", "finetune.num_train_epochs",
-        "vocab_size", "preset", "device",
+        "preset", "device",
         "out", "config", "jobs", "max_minutes", "no_texts", "overwrite", "json", "quiet",
     ),
     "evaluate": (
@@ -56,8 +56,8 @@ COMMON: dict[str, tuple[str, ...]] = {
 HIDDEN: dict[str, tuple[str, ...]] = {
     "study": (
         "task", "num_train", "text_pair_column", "label_separator", "tokens_column", "tags_column", "conll_word_column",
-        "conll_tag_column", "context_column", "question_column", "answers_column", "pretrain.seed", "finetune.seed",
-        "finetune.max_answer_length", "finetune.metric_for_best_model",
+        "conll_tag_column", "context_column", "question_column", "answers_column", "pretrain.seed", "adapt.seed",
+        "adapt.objective", "finetune.seed", "finetune.max_answer_length", "finetune.metric_for_best_model",
     ),
     "doctor": ("num_train",),
 }  # fmt: skip
@@ -72,7 +72,8 @@ ARGUMENTS = {"bundle": "MODEL"}
 GROUPS: dict[str, str] = {
     **dict.fromkeys(
         (
-            "corpus", "corpus_text_column", "documents", "file", "label_file", "reference", "text_column", "text_pair",
+            "corpus", "corpus_text_column", "documents", "file", "label_file", "label_column", "reference", "test",
+            "text_column", "text_pair",
             "text_pair_column", "tokens_column", "question", "question_column", "context_column", "sentences",
             "max_length",
         ),
@@ -83,8 +84,10 @@ GROUPS: dict[str, str] = {
     **dict.fromkeys(("minutes", "seeds"), "Study"),
     **dict.fromkeys(("tokenizer", "kind", "vocab_size", "lowercase", "side"), "Tokenizer"),
     **dict.fromkeys(("head", "num_labels", "preset", "pooling"), "Model"),
-    **dict.fromkeys(("device", "fast", "precision"), "Machine"),
-    **dict.fromkeys(("out", "overwrite", "jobs", "no_texts", "all", "top_k", "abstain_below"), "Output"),
+    **dict.fromkeys(("device", "fast", "precision", "allow_download"), "Machine"),
+    **dict.fromkeys(
+        ("to", "out", "overwrite", "jobs", "no_texts", "all", "top_k", "abstain_below", "normalize", "count"), "Output"
+    ),
 }  # fmt: skip
 """The group of a flag that belongs to no section of settings, and of the few that are shown outside of theirs."""
 OUTSIDE_THEIR_SECTION = ("base", "corpus", "corpus_text_column", "documents", "jobs")
@@ -105,3 +108,5 @@ VALUES: dict[str, str] = {
     **dict.fromkeys(("arms", "budgets"), "LIST"),
 }  # fmt: skip
 """What the value of a flag is called, where its type says too little."""
+OWN_VALUES: dict[str, dict[str, str]] = {"compare": {"reference": "ARM"}}
+"""The same for one verb, where the flag means something else there."""

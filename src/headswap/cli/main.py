@@ -7,6 +7,7 @@ import signal
 import sys
 from typing import NoReturn
 
+from headswap.cli.one_message import INTERRUPTED, is_printed_here
 from headswap.cli.streams import drop_unwritten, prepare_streams
 from headswap.core.stop_requests import termination_signals
 
@@ -21,7 +22,7 @@ def main() -> NoReturn:
 
         code = run(sys.argv[1:])
     except KeyboardInterrupt:
-        code = complain("Interrupted.", 130)
+        code = complain(INTERRUPTED, 130)
     finally:
         drop_unwritten()
     sys.exit(code)
@@ -33,8 +34,9 @@ def _interrupt(_number: int, _frame: object) -> NoReturn:
 
 
 def complain(message: str, code: int) -> int:
-    """Print an error on standard error; returns the exit code."""
+    """Print an error on standard error, under torchrun once for all processes; returns the exit code."""
     from headswap.core.terminal_text import visible  # imported late: see main
 
-    print(f"headswap: {visible(message)}", file=sys.stderr)
+    if is_printed_here(message):
+        print(f"headswap: {visible(message)}", file=sys.stderr)
     return code

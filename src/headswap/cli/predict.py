@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from headswap.cli.flags import Device, Fast, Output, OutputFlags
+from headswap.cli.flags import Device, Download, Fast, Output, OutputFlags
 from headswap.training.config import DeviceName, FastName
 
 
@@ -23,6 +23,7 @@ def predict(
     precision: Literal["fp32", "bf16"] = "fp32",
     device: Annotated[DeviceName, Device] = "auto",
     fast: Annotated[FastName, Fast] = "auto",
+    allow_download: Annotated[bool, Download] = False,
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
 ) -> None:
     """Predict labels, numbers, tags or answers with a fine-tuned model.
@@ -74,7 +75,7 @@ def predict(
     from headswap.training.device import device_with
 
     start_messages(quiet=flags.quiet)
-    loaded = Bundle.load(bundle, device=device_with(device, fast=fast))
+    loaded = Bundle.load(bundle, device=device_with(device, fast=fast), allow_download=allow_download)
     task_of(loaded)
     columns = InputColumns(text_column, text_pair_column, tokens_column, question_column, context_column)
     second = {"text-pair": text_pair, "question": question}

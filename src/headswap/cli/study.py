@@ -1,7 +1,8 @@
 """`headswap study`."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Group, Parameter
 
@@ -9,11 +10,15 @@ from headswap.batches.config import MaskingSettings
 from headswap.cli.flags import Adaptation, Data, Head, Machine, Masking, Model, Output, StudyFlags, Tokenizer, section
 from headswap.finetuning.config import AdaptationSettings, HeadSettings
 from headswap.model.shape import ModelSettings
-from headswap.study.config import StudyData, StudyFinetune, StudyPretrain, StudySettings
+from headswap.study.config import StudyAdapt, StudyData, StudyFinetune, StudyPretrain, StudySettings
 from headswap.tokens.config import TokenizerSettings
 from headswap.training.config import MachineSettings
 
+if TYPE_CHECKING:
+    from headswap.study.results import StudyResults
+
 Pretraining = Parameter(name="pretrain", group=Group("Pre-training"))
+Adapting = Parameter(name="adapt", group=Group("Adaptation"))
 Finetuning = Parameter(name="finetune", group=Group("Fine-tuning"))
 
 
@@ -31,6 +36,7 @@ def study(
     adaptation: Annotated[AdaptationSettings | None, Adaptation] = None,
     masking: Annotated[MaskingSettings | None, Masking] = None,
     pretrain: Annotated[StudyPretrain | None, Pretraining] = None,
+    adapt: Annotated[StudyAdapt | None, Adapting] = None,
     finetune: Annotated[StudyFinetune | None, Finetuning] = None,
     machine: Annotated[MachineSettings | None, Machine] = None,
 ) -> int:
@@ -38,7 +44,8 @@ def study(
 
     A model in a study is called an arm. A number of labels is called a budget. Each arm is trained with several seeds
     at each budget and scored on the same test set. The report has the scores with intervals, and for each difference
-    whether it is shown by a statistical test. A study compares classifiers of single texts.
+    whether it is shown by a statistical test. A study compares classifiers or regression models of single
+    texts.
 
     The same command resumes a study that was stopped. Settings of the trainings have a prefix, as in
     --pretrain.max-minutes 10 or --finetune.num-train-epochs 5. All other settings, also those of masking, have no
@@ -62,6 +69,7 @@ def study(
         "adaptation": adaptation,
         "masking": masking,
         "pretrain": pretrain,
+        "adapt": adapt,
         "finetune": finetune,
         "machine": machine,
     }
@@ -72,8 +80,17 @@ def study(
     return run_study_verb(out, flags, values)
 
 
-def run_study_verb(out: Path, flags: StudyFlags, sections: dict[str, Any]) -> int:
-    """Run a study, write and print its report; the exit code is 0 if all jobs were done."""
+def run_study_verb(
+    out: Path,
+    flags: StudyFlags,
+    sections: dict[str, Any],
+    *,
+    closing: "Callable[[StudyResults], str] | None" = None,
+) -> int:
+    """Run a study, write and print its report; the exit code is 0 if all jobs were done.
+
+    `closing` makes the last sentence that is printed.
+    """
     from headswap.cli.display import print_json, start_messages
     from headswap.cli.study_display import JobDisplay, print_results
     from headswap.core.errors import RunError, counted
@@ -82,6 +99,8 @@ def run_study_verb(out: Path, flags: StudyFlags, sections: dict[str, Any]) -> in
     from headswap.study.runs import read_study
 
     console = start_messages(quiet=flags.quiet)
+    if flags.prepare_only:
+        return _export(out, flags, sections)
     display = JobDisplay(console, quiet=flags.quiet)
     try:
         done = run_study(
@@ -108,7 +127,8 @@ def run_study_verb(out: Path, flags: StudyFlags, sections: dict[str, Any]) -> in
         if outcome.failed:
             raise RunError(f"All jobs failed, so there is nothing to report. See {out}/logs.")
         raise RunError("No job fits into --max-minutes, so there is nothing to report. Raise --max-minutes.")
-    results = write_report(read_study(out), out, with_texts=not flags.no_texts).as_json()
+    report = write_report(read_study(out), out, with_texts=not flags.no_texts)
+    results = report.as_json() | ({} if closing is None else {"closing": closing(report.results)})
     if flags.json:
         left = {"left_out": names, "failed": {done.plan.jobs[id].name: why for id, why in outcome.failed.items()}}
         print_json({"out": str(out), **left, **results})
@@ -119,4 +139,17 @@ def run_study_verb(out: Path, flags: StudyFlags, sections: dict[str, Any]) -> in
     if outcome.failed:
         console.print(f"{counted(len(outcome.failed), 'job')} failed. The same command tries them again.")
         return 1
+    return 0
+
+
+def _export(out: Path, flags: StudyFlags, sections: dict[str, Any]) -> int:
+    """Write the rows of a study for another system."""
+    from headswap.cli.display import print_json, print_text
+    from headswap.study.row_export import export_rows
+
+    rows = export_rows(out=out, config=flags.config, sections=sections, overwrite=flags.overwrite)
+    if flags.json:
+        print_json({"out": str(out), "rows": str(rows.folder), **rows.content})
+    else:
+        print_text(rows.sentence())
     return 0

@@ -11,11 +11,12 @@ from headswap.cli.display import print_table, print_text
 from headswap.core.errors import counted
 from headswap.core.terminal_text import visible
 from headswap.study.chart_files import spark_line
-from headswap.study.charts import mean_curve
+from headswap.study.charts import METRIC_NAMES, mean_curve
 from headswap.study.estimate import Preflight
 from headswap.study.executor import Watcher
 from headswap.study.findings import seconds as readable_seconds
 from headswap.study.plan import Job
+from headswap.study.results import Budget
 
 SECONDS_BETWEEN_UPDATES = 1.0
 
@@ -87,24 +88,27 @@ def _epoch(job: Job) -> str:
 def print_results(results: dict[str, Any], *, out: Path | None) -> None:
     """Print the table, the main findings, and where the report is."""
     cells = {(cell["arm"], cell["labels"]): cell for cell in results["cells"]}
-    split, curves = _curves(results)
-    columns = ["arm", *(f"{budget['labels']:,} labels" for budget in results["budgets"])]
+    split, what, curves = _curves(results)
+    columns = ["arm", *(Budget(**budget).heading for budget in results["budgets"])]
     columns += [split] if curves else []
     rows = []
     for arm in results["arms"]:
         shown = [_cell(cells.get((arm, budget["labels"]))) for budget in results["budgets"]]
         rows.append([arm, *shown, *([curves.get(arm, "")] if curves else [])])
-    metric = {"macro_f1": "macro-F1"}.get(results["metric"], results["metric"])
-    seeds = counted(len(results["seeds"]), "seed")
-    title = f"Test {metric}, mean and 95 % interval over seeds and texts, {seeds}, {results['num_test']:,} texts"
+    metric = METRIC_NAMES[results["metric"]]
+    seeds = counted(len(results["seeds"]), "seed") if results["seeds"] else "one answer per text"
+    over = "seeds and texts" if results["seeds"] else "texts"
+    title = f"Test {metric}, mean and 95 % interval over {over}, {seeds}, {results['num_test']:,} texts"
     if curves:
         largest = results["budgets"][-1]["labels"]
-        title += f"\nBars: {split} accuracy per epoch with {largest:,} labels"
+        title += f"\nBars: {split} {what} per epoch with {largest:,} labels"
     print_table(title, columns, rows)
     for sentence in [*results["headline"], *results["caveats"]]:
         print_text(sentence)
     if out is not None:
         print_text(f"Report: {out}/report.html (also report.md, results.csv, results.json, figures/).")
+    if "closing" in results:
+        print_text(results["closing"])
 
 
 def _cell(cell: dict[str, Any] | None) -> str:
@@ -118,14 +122,15 @@ def _cell(cell: dict[str, Any] | None) -> str:
     return f"{cell['mean']:.3f} ({note}{cell['low']:.3f} to {cell['high']:.3f}){median}"
 
 
-def _curves(results: dict[str, Any]) -> tuple[str, dict[str, str]]:
-    """The split, and the mean accuracy per epoch of each arm at the largest budget as small bars on one scale."""
+def _curves(results: dict[str, Any]) -> tuple[str, str, dict[str, str]]:
+    """The split, the metric, and its mean per epoch of each arm at the largest budget as small bars on one scale."""
     largest = results["budgets"][-1]["labels"]
-    for measure, texts in (("eval_accuracy", "validation"), ("train_accuracy", "training")):
+    known = (("eval_accuracy", "validation"), ("train_accuracy", "training"), ("eval_r2", "validation"))
+    for measure, texts in known:
         chosen = [c for c in results["curves"] if c["labels"] == largest and c["measure"] == measure]
         if chosen:
             means = {c["arm"]: [v for _, v in mean_curve([p for p in c["seeds"].values() if p])] for c in chosen}
             every = [value for curve in means.values() for value in curve]
             bars = {arm: spark_line(curve, min(every), max(every)) for arm, curve in means.items()}
-            return texts, bars
-    return "", {}
+            return texts, METRIC_NAMES[measure.partition("_")[2]], bars
+    return "", "", {}

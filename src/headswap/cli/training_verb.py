@@ -24,5 +24,6 @@ def run_verb(
             overwrite=flags.overwrite,
             resume=flags.resume,
             observer=display,
+            report_to=flags.report_to,
         )
     return (run if is_first_process() else None), console

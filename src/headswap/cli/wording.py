@@ -99,7 +99,7 @@ def _flag_of_a_training(sentence: str, argv: list[str], settings: Collection[str
         return None
     flag = next((part.partition("=")[0] for part in argv if f": {part.partition('=')[0]}." in sentence), "")
     field = flag.removeprefix("--").replace("-", "_")
-    names = [_flag(name) for part in ("pretrain", "finetune") if (name := f"{part}.{field}") in settings]
+    names = [_flag(name) for part in ("pretrain", "adapt", "finetune") if (name := f"{part}.{field}") in settings]
     if not names:
         return None
     return f"Unknown option: {flag}. In a study the flag is {' or '.join(names)}. See headswap study --help."

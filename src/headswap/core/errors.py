@@ -81,7 +81,9 @@ def did_you_mean(given: str, allowed: Iterable[str]) -> str:
     """` Did you mean 'x'?` for a similar name, or for names with `given` as one of their words; otherwise ""."""
     names = list(allowed)
     near = get_close_matches(given, names, n=1, cutoff=0.6)
-    near = near or [name for name in names if given in name.replace("-", "_").split("_")][:MOST_MEANT]
+    with_word = [name for name in names if given in name.replace("-", "_").split("_")]
+    if with_word and not set(near) - set(with_word):  # the similar name is one of several that have the word
+        near = with_word[:MOST_MEANT]
     meant = "' or '".join(near)
     return f" Did you mean '{meant}'?" if near else ""
 

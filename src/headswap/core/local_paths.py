@@ -10,13 +10,17 @@ from pathlib import Path
 from typing import Any
 
 HOME = "~/"
+CHECKPOINT = "hf:"
+"""Prefix of a public checkpoint, which may be a path (core/checkpoints.py)."""
 
 
 def shared_name(given: str) -> str:
     """The name of a bundle or file for others: a relative path as given, of another path the last part.
 
-    The bundle of a run folder has the name of the run.
+    The bundle of a run folder has the name of the run. A public checkpoint keeps its prefix `hf:`.
     """
+    if given.startswith(CHECKPOINT):
+        return CHECKPOINT + shared_name(given.removeprefix(CHECKPOINT))
     if not os.path.isabs(given) and not given.startswith("~") and ".." not in Path(given).parts:
         return given
     place = Path(os.path.abspath(os.path.expanduser(given)))
@@ -28,6 +32,8 @@ def local_path(given: str) -> str:
 
     Other texts are returned as they are.
     """
+    if given.startswith(CHECKPOINT):
+        return CHECKPOINT + local_path(given.removeprefix(CHECKPOINT))
     if not _is_absolute_path(given):
         return given
     here, home = os.getcwd(), os.path.expanduser("~")
@@ -40,6 +46,8 @@ def local_path(given: str) -> str:
 
 def home_path(given: str) -> str:
     """An absolute path below the home folder as `~/...`; other texts as they are."""
+    if given.startswith(CHECKPOINT):
+        return CHECKPOINT + home_path(given.removeprefix(CHECKPOINT))
     home = os.path.expanduser("~")
     is_inside = _is_absolute_path(given) and _is_below(given, home)
     return HOME + os.path.relpath(given, home) if is_inside else given

@@ -243,4 +243,4 @@ def log_findings(findings: Iterable[Finding], log: Any) -> None:
     """Log one line per finding."""
     for finding in findings:
         write = log.info if finding.level == "note" else log.warning
-        write("%s", finding.sentence()[:1].upper() + finding.sentence()[1:])
+        write("%s", finding.sentence()[:1].upper() + finding.sentence()[1:], extra={"is_finding": True})

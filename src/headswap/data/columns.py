@@ -80,6 +80,22 @@ def read_rows(path: Path, wanted: Wanted, problems: Problems) -> Iterator[Row]:
     problems.raise_found()
 
 
+def column_names(path: Path) -> list[str]:
+    """The names of all columns of a file; of .jsonl, the keys of all its objects. Invalid rows are left to the reader.
+
+    With these names a reader can ask for optional columns where they exist.
+    """
+    extension = extension_of(path)
+    if extension == ".parquet":
+        return _parquet_names(path)
+    if extension in (".csv", ".tsv"):
+        delimiter = "," if extension == ".csv" else "\t"
+        reader = csv.reader(read_lines(path, keep_ends=True), delimiter=delimiter, strict=True)
+        return next(_numbered(reader, path), (0, []))[1]
+    objects = (_json_object(text)[0] for text in read_lines(path) if text.strip())
+    return list(dict.fromkeys(name for row in objects for name in row))
+
+
 def missing_columns(where: str, wanted: Wanted, columns: Sequence[str]) -> list[str]:
     """One sentence per wanted column that is not in `columns`."""
     sentences = []
@@ -197,12 +213,26 @@ def _repeated_columns(path: Path, wanted: Wanted, names: Sequence[str]) -> list[
     return [f"{path} has the column '{name}' twice. Rename or remove one of them." for name in twice]
 
 
-def _parquet_rows(path: Path, wanted: Wanted) -> Iterator[Row]:
+def _pyarrow(path: Path) -> Any:
     try:
         import pyarrow
         import pyarrow.parquet
     except ModuleNotFoundError:
         raise MissingExtraError(f"Reading {path}", extra="parquet", package="pyarrow") from None
+    return pyarrow
+
+
+def _parquet_names(path: Path) -> list[str]:
+    pyarrow = _pyarrow(path)
+    with _seekable(path) as file:
+        try:
+            return list(pyarrow.parquet.ParquetFile(file).schema_arrow.names)
+        except (pyarrow.ArrowException, OSError) as problem:
+            raise InputError(f"{path} is not valid parquet ({str(problem).splitlines()[0]}).") from None
+
+
+def _parquet_rows(path: Path, wanted: Wanted) -> Iterator[Row]:
+    pyarrow = _pyarrow(path)
     line = 0
     with _seekable(path) as file:
         try:

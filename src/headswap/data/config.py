@@ -7,6 +7,7 @@ from pydantic import Field
 from headswap.core.settings import Settings
 from headswap.registry import TaskName
 
+FEWEST_FOR_CHOOSING = 200
 DocumentUnit = Literal["auto", "line", "paragraph", "file"]
 
 
@@ -57,10 +58,13 @@ class LabelledSettings(ColumnSettings):
     label_file), or a named data set such as movies (see headswap datasets)."""
     validation: str | None = None
     """Labelled validation set, used to choose the best epoch and to stop early. Default: 20 % of the training set, at
-    most 2,000 examples, drawn with the label shares of the whole set. If the training set has fewer than 200 examples,
-    there is no validation set."""
+    most 2,000 examples, drawn with the label shares of the whole set. If the training set has fewer than hold_out_from
+    examples, there is no validation set."""
     test: str | None = None
     """Labelled test set, scored once after training. Default: the test set of a named data set, otherwise none."""
+    hold_out_from: Annotated[int, Field(ge=2, le=10**9)] = FEWEST_FOR_CHOOSING
+    """Smallest training set of which a part is held out as validation set, if no validation set is given. A smaller
+    training set is used whole: the number of epochs is fixed and the last weights are kept."""
     group_column: str | None = None
     """Name of the column with the author, patient or thread of each text (tasks classify, multilabel and regress).
     Texts of one group stay on one side of a split, and a group in two sets counts as overlap. Default: none."""

@@ -20,10 +20,11 @@ from headswap.core.errors import InputError, counted
 from headswap.data.checks import DAMAGED, WORD, Finding, cheap_findings, damaged_finding, has_classes, label_counts
 from headswap.data.fingerprints import digests_of, first_of_equal, normalised
 from headswap.data.labelled import check_labels, label_names
-from headswap.data.overlap import NEAR, Overlap, find_overlap
+from headswap.data.overlap import NEAR, Overlap, find_overlap, how_many, passages_sentence
 from headswap.data.records import Labelled, TaggedExample
 
 ORDER = ("corpus", "train", "validation", "test")
+SCORED = ("validation", "test")
 MOST_FOR_NEAR = 20_000
 """In a corpus with more texts, only exact duplicates are searched, not near duplicates."""
 QUANTILES = (0.5, 0.9, 0.99)
@@ -36,7 +37,7 @@ class Encoder(Protocol):
     """The part of a tokenizer that the doctor uses."""
 
     origin: str
-    unk_id: int
+    unk_id: int | None
 
     def encode_batch(self, texts: list[str]) -> list[np.ndarray]:
         """The token ids of each text."""
@@ -279,26 +280,31 @@ def _overlaps(texts: Mapping[str, Texts], sets: Mapping[str, Description]) -> li
     names = [name for name in ORDER if name in texts]
     pairs = [(one, other) for at, one in enumerate(names) for other in names[at + 1 :]]
     inside = [(name, name) for name in names if name != "corpus" or sets[name].num_texts <= MOST_FOR_NEAR]
-    return find_overlap({name: texts[name]() for name in names}, pairs=[*pairs, *inside])
+    scored = [pair for pair in pairs if pair[1] in SCORED]
+    return find_overlap({name: texts[name]() for name in names}, pairs=[*pairs, *inside], containment=scored)
 
 
 def _of_overlap(one: Overlap) -> Iterator[Finding]:
-    exact, near = len(one.exact), len(one.near)
+    near, found = len(one.near), len(one.rows)
     if one.from_set == one.to_set:
         if near:
             yield Finding(
                 "warning", "near duplicates", one.from_set,
                 f"{near:,} of {counted(one.num_rows, 'text')} nearly repeat an earlier one "
-                f"(similarity of at least {NEAR}).",
+                f"(similarity of at least {NEAR}, or one other word in 8 to 28).",
                 {"near_duplicates": near},
             )  # fmt: skip
-    elif exact or near:
-        is_scored = one.to_set in ("validation", "test")
+    elif found:
+        is_scored = one.to_set in SCORED
         remedy = f"scores on {one.to_set} will be too high. Remove these texts from {one.from_set}."
         why = remedy if is_scored else "the base is trained on them without labels."
         yield Finding(
             "problem" if is_scored else "note", "overlap", one.from_set,
-            f"{exact + near:,} of {counted(one.num_rows, 'text')} also occur in {one.to_set} ({exact:,} exactly, "
-            f"{near:,} nearly): {why}",
-            {"from": one.from_set, "to": one.to_set, "exact_rows": exact, "near_rows": near},
+            f"{found:,} of {counted(one.num_rows, 'text')} also occur in {one.to_set} ({how_many(one)}): {why}",
+            {"from": one.from_set, "to": one.to_set, **one.counts},
+        )  # fmt: skip
+    if one.passages:
+        yield Finding(
+            "note", "shared passages", one.from_set, passages_sentence(one),
+            {"from": one.from_set, "to": one.to_set, **one.counts},
         )  # fmt: skip

@@ -1,8 +1,9 @@
 """Fingerprints of texts, computed for many texts at once: what the overlap check compares instead of the texts.
 
-A text has a digest of its normalised form, the set of its word trigrams as 32-bit hashes, and the hashes of 16 bands of
-a MinHash. Two texts share a band with a probability that grows with the Jaccard similarity of their trigrams. The
-permutations and the final mixing of the MinHash are those of datasketch 2 (scheme affine32, seed 1).
+A text has a digest of its normalised form, the hashes of its words, the set of its word trigrams as 32-bit hashes, and
+the hashes of 16 bands of a MinHash. Two texts share a band with a probability that grows with the Jaccard similarity of
+their trigrams. The permutations and the final mixing of the MinHash are those of datasketch 2 (scheme affine32, seed
+1).
 """
 
 import re
@@ -44,6 +45,10 @@ class Fingerprints:
     """Number of trigrams of each text, at least 1."""
     beginnings: Sequence[str]
     """The first characters of each text, for examples."""
+    words: np.ndarray
+    """The hashes of the words of all texts in their order, as uint32."""
+    num_words: np.ndarray
+    """Number of words of each text, at least 1."""
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -53,9 +58,11 @@ def fingerprints(texts: Iterable[str]) -> Iterator[Fingerprints]:
     """The fingerprints of all texts, block by block."""
     for block in _blocks(texts):
         plain = [normalised(text) for text in block]
-        trigrams, sizes = trigrams_of(plain)
+        words, num_words = words_of(plain)
+        trigrams, sizes = trigrams_of(words, num_words)
         beginnings = [_beginning(text) for text in block]
-        yield Fingerprints(digests_of(plain), _bands(trigrams, sizes), trigrams, sizes, beginnings)
+        bands = _bands(trigrams, sizes)
+        yield Fingerprints(digests_of(plain), bands, trigrams, sizes, beginnings, words, num_words)
 
 
 def normalised(text: str) -> str:
@@ -89,16 +96,20 @@ def sorted_unique(values: np.ndarray) -> np.ndarray:
     return values[np.append(True, values[1:] != values[:-1])[: len(values)]]
 
 
-def trigrams_of(plain: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+def words_of(plain: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """The hashes of the words of all texts, end to end, and how many each text has; a text without words has signs."""
+    words = [_word_hashes(text) for text in plain]
+    return np.concatenate([np.zeros(0, np.uint32), *words]), np.array([len(hashes) for hashes in words], dtype=np.int64)
+
+
+def trigrams_of(words: np.ndarray, num_words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Hashes of the word trigrams of each text, sorted and unique within it, and how many each text has.
 
-    A shorter text is one n-gram; a text without words uses its signs.
+    A shorter text is one n-gram.
     """
-    words = [_word_hashes(text) for text in plain]
-    counts = np.array([len(hashes) for hashes in words])
-    flat = np.concatenate(words)
-    text_of, last = np.repeat(np.arange(len(plain)), counts), np.repeat(np.cumsum(counts), counts) - 1
-    widths = np.minimum(counts, WORDS_PER_NGRAM)[text_of]
+    flat = words.astype(np.uint64)
+    text_of, last = np.repeat(np.arange(len(num_words)), num_words), np.repeat(np.cumsum(num_words), num_words) - 1
+    widths = np.minimum(num_words, WORDS_PER_NGRAM)[text_of]
     places = np.arange(len(flat))
     mixed = np.zeros(len(flat), dtype=np.uint64)
     for place in range(WORDS_PER_NGRAM):
@@ -108,17 +119,17 @@ def trigrams_of(plain: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         mixed = np.where(place < widths, following, mixed)
     is_start = places + widths - 1 <= last
     keys = sorted_unique((text_of[is_start].astype(np.uint64) << np.uint64(32)) | (mixed[is_start] >> np.uint64(32)))
-    sizes = np.bincount((keys >> np.uint64(32)).astype(np.int64), minlength=len(plain))
+    sizes = np.bincount((keys >> np.uint64(32)).astype(np.int64), minlength=len(num_words))
     return keys.astype(np.uint32), sizes
 
 
 def _word_hashes(plain: str) -> np.ndarray:
     if len(plain) > LONG_TEXT:
-        found = np.fromiter((crc32(word.group().encode()) for word in _WORD.finditer(plain)), dtype=np.uint64)
+        found = np.fromiter((crc32(word.group().encode()) for word in _WORD.finditer(plain)), dtype=np.uint32)
         if len(found):
             return found
     words = _WORD.findall(plain) or plain.split() or [""]
-    return np.fromiter(map(crc32, map(str.encode, words)), dtype=np.uint64, count=len(words))
+    return np.fromiter(map(crc32, map(str.encode, words)), dtype=np.uint32, count=len(words))
 
 
 def _bands(trigrams: np.ndarray, sizes: np.ndarray) -> np.ndarray:

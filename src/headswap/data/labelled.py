@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from headswap.core.errors import InputError, SettingError, absent, listed, raise_problems
+from headswap.core.kept_inputs import Kept, file_state
 from headswap.data.columns import COLUMN_EXTENSIONS, Problems, Row, kind_of, label_of, read_rows, text_problem
 from headswap.data.hub_sets import PREFIX, hub_rows
 from headswap.data.named_sets import is_named, list_datasets, read_named_examples
@@ -24,6 +25,9 @@ from headswap.data.records import Example
 from headswap.data.seen_labels import check_seen
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+KEPT: Kept[tuple[Any, ...]] = Kept(512 * 2**20)
+"""Examples of files with columns, in a process that keeps inputs."""
+BYTES_PER_BYTE = 4  # memory of the examples of a file, about, in sizes of the file
 FEWEST_NUMBERS = 10  # fewer different numbers may be classes, such as stars
 
 
@@ -130,11 +134,19 @@ def read_labelled(
                 )
             examples = list(_paired_lines(path, one_file(label_file), parse))
         else:
-            problems = Problems()
-            examples = list(_examples(read_rows(path, wanted, problems), str(path), "line", problems, parse, has_group))
+            key = (file_state(path), tuple(wanted.items())) if parse is one_label else None
+            examples = list(KEPT.find(key) or ()) or _read_columns(path, wanted, parse)
+            if key is not None:
+                KEPT.add(key, tuple(examples), BYTES_PER_BYTE * path.stat().st_size)
     if not examples:
         raise InputError(f"{source} is empty: it contains no example.")
     return examples
+
+
+def _read_columns(path: Path, wanted: dict[str, str], parse: Callable[[Any], Parsed]) -> list[Example]:
+    problems = Problems()
+    rows = read_rows(path, wanted, problems)
+    return list(_examples(rows, str(path), "line", problems, parse, "group_column" in wanted))
 
 
 def label_names(train: Sequence[Example]) -> list[str]:

@@ -121,4 +121,4 @@ def whole_text(example: Labelled, *, separator: str = PAIR_SEPARATOR) -> str:
 
 def pair_as_text(example: Example, *, separator: str = PAIR_SEPARATOR) -> Example:
     """The example with both texts of a pair joined in `text`, for models that read one text."""
-    return replace(example, text=whole_text(example, separator=separator))
+    return replace(example, text=whole_text(example, separator=separator), text_pair=None)

@@ -1,9 +1,10 @@
 """An index of the texts of one set, which finds the equal text or the most similar text of other texts.
 
-In memory it needs about 250 bytes per text, whatever the length of the texts: digests, bands, and positions in two
-temporary files, which contain the trigrams and the beginnings of the texts. Texts that share a band are candidates, and
-each candidate is verified by the exact Jaccard similarity, so there are no false positives. Candidates are collected
-and verified in groups of bounded size.
+In memory it needs about 250 bytes per text, whatever the length of the texts: digests, bands, and positions in three
+temporary files, which contain the words, the trigrams and the beginnings of the texts. Texts that share a band are
+candidates, and each candidate is verified by the exact Jaccard similarity, so there are no false positives. Candidates
+are collected and verified in groups of bounded size. Short texts that differ in one word are found by short_texts.py,
+which needs up to 350 bytes more for each of them.
 """
 
 import os
@@ -14,13 +15,14 @@ from typing import Any
 import numpy as np
 
 from headswap.data.fingerprints import BLOCK_TEXTS, NUM_BANDS, Fingerprints, first_of_equal, sorted_unique
+from headswap.data.ragged import ragged
+from headswap.data.short_texts import NO_ROW, ShortTexts
 
 MOST_PAIRS = 500_000
 """Pairs of a text and a candidate that are collected before they are verified; one text may have more."""
 MOST_TRIGRAMS = 2_000_000
 """Trigrams that are compared at a time; one pair may have more."""
 HIGHEST_NEAR = 0.9999  # 1.0 is for equal texts; other texts can have the same trigrams
-NO_ROW = -1
 _MIXER = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -30,10 +32,14 @@ class TextIndex:
     def __init__(self, near: float) -> None:
         self.near = near
         self._parts: dict[str, list[np.ndarray]] = {"digests": [], "bands": [], "sizes": [], "sets": []}
-        self._trigrams, self._beginnings = _RowsOnDisk(), _RowsOnDisk()
+        self._trigrams, self._beginnings, self._words = _RowsOnDisk(), _RowsOnDisk(), _RowsOnDisk()
+        self._short_texts, self._num_texts = ShortTexts(), 0
 
     def add(self, block: Fingerprints) -> None:
-        """Add texts; their trigrams and beginnings are written to the disk."""
+        """Add texts; their words, trigrams and beginnings are written to the disk."""
+        self._short_texts.add(block, self._num_texts)
+        self._num_texts += len(block)
+        self._words.append(block.words.tobytes(), block.num_words * block.words.itemsize)
         self._trigrams.append(block.trigrams.tobytes(), block.sizes * block.trigrams.itemsize)
         shown = [text.encode() for text in block.beginnings]
         self._beginnings.append(b"".join(shown), np.array([len(text) for text in shown]))
@@ -51,6 +57,8 @@ class TextIndex:
         sets = _joined(self._parts.pop("sets"), np.zeros(0, np.uint64))
         self._trigrams.seal()
         self._beginnings.seal()
+        self._words.seal()
+        self._short_texts.seal()
         self._first_rows = first_of_equal(self.digests[:, 0], self.digests[:, 1])
         self._sorted_digests = self.digests[self._first_rows]
         rows = np.sort(first_of_equal(sets, self.sizes)).astype(np.uint32)
@@ -64,7 +72,11 @@ class TextIndex:
         for start in range(0, len(self.sizes), BLOCK_TEXTS):
             rows = np.arange(start, min(start + BLOCK_TEXTS, len(self.sizes)))
             shown = [self.beginning(row) for row in rows.tolist()]
-            yield Fingerprints(self.digests[rows], self.bands[rows], self._read(rows), self.sizes[rows], shown)
+            words, num_words = _joined_rows(self._words, rows), self._words.lengths_of(rows) // 4
+            trigrams = _joined_rows(self._trigrams, rows)
+            yield Fingerprints(
+                self.digests[rows], self.bands[rows], trigrams, self.sizes[rows], shown, words, num_words
+            )
 
     def beginning(self, row: int) -> str:
         """The first characters of a text."""
@@ -88,7 +100,9 @@ class TextIndex:
             best = np.lexsort((candidates, -near, texts))
             best = best[np.append(True, np.diff(texts[best]) > 0)[: len(best)]]
             rows[texts[best]], scores[texts[best]] = candidates[best], near[best]
-        return rows, scores
+        others, shares = self._short_texts.find(block)
+        is_short = (rows == NO_ROW) & (others != NO_ROW) & (own_rows is None or others < own_rows)
+        return np.where(is_short, others, rows), np.where(is_short, shares, scores)
 
     def _find_equal(self, digests: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if not len(self._sorted_digests):
@@ -116,7 +130,7 @@ class TextIndex:
             found = []
             for (begins, ends), (_, order) in zip(ranges, self._sorted_bands, strict=True):
                 counts = (ends - begins)[done:end]
-                rows = order[_ragged(begins[done:end], counts)].astype(np.int64)
+                rows = order[ragged(begins[done:end], counts)].astype(np.int64)
                 found.append(np.repeat(texts[done:end], counts) * len(self.sizes) + rows)
             pairs = sorted_unique(np.concatenate(found))
             numbers, rows = np.divmod(pairs, max(1, len(self.sizes)))
@@ -139,17 +153,13 @@ class TextIndex:
             end = max(done + 1, int(np.searchsorted(totals, before + MOST_TRIGRAMS, "right")))
             ours, theirs = block.sizes[texts[done:end]], self.sizes[candidates[done:end]]
             own_pairs, other_pairs = (np.repeat(np.arange(end - done), sizes) for sizes in (ours, theirs))
-            own = _keys(own_pairs, block.trigrams[_ragged(starts[texts[done:end]], ours)])
-            other = _keys(other_pairs, self._read(candidates[done:end]))
+            own = _keys(own_pairs, block.trigrams[ragged(starts[texts[done:end]], ours)])
+            other = _keys(other_pairs, _joined_rows(self._trigrams, candidates[done:end]))
             is_shared = other[np.searchsorted(other, own).clip(max=len(other) - 1)] == own
             shared = np.bincount(own_pairs[is_shared], minlength=end - done)
             result[done:end] = np.minimum(shared / (ours + theirs - shared), HIGHEST_NEAR)
             done = end
         return result
-
-    def _read(self, rows: np.ndarray) -> np.ndarray:
-        """The trigrams of some texts, end to end."""
-        return np.frombuffer(b"".join(map(self._trigrams.read, rows.tolist())), dtype=np.uint32)
 
 
 class _RowsOnDisk:
@@ -171,16 +181,19 @@ class _RowsOnDisk:
         self.offsets = np.cumsum(np.concatenate(self.lengths))
         self.lengths = []
 
+    def lengths_of(self, rows: np.ndarray) -> np.ndarray:
+        """The bytes of some rows."""
+        return self.offsets[rows + 1] - self.offsets[rows]
+
     def read(self, row: int) -> bytes:
         """The bytes of a row."""
         start, end = self.offsets[row : row + 2].tolist()
         return os.pread(self.file.fileno(), end - start, start)
 
 
-def _ragged(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """The positions start, start + 1, ... of several ranges, end to end."""
-    ends = np.cumsum(lengths)
-    return np.repeat(starts - ends + lengths, lengths) + np.arange(int(ends[-1]) if len(ends) else 0)
+def _joined_rows(kept: _RowsOnDisk, rows: np.ndarray) -> np.ndarray:
+    """The values of some texts, end to end."""
+    return np.frombuffer(b"".join(map(kept.read, rows.tolist())), dtype=np.uint32)
 
 
 def _keys(pairs: np.ndarray, trigrams: np.ndarray) -> np.ndarray:

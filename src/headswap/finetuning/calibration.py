@@ -5,7 +5,7 @@ from typing import Any
 
 from headswap.core.errors import SettingError, counted
 from headswap.finetuning.config import FinetuneRecipe
-from headswap.finetuning.splits import FEWEST_FOR_CHOOSING, LabelledSplits
+from headswap.finetuning.splits import LabelledSplits
 
 
 def check_can_calibrate(recipe: FinetuneRecipe, splits: LabelledSplits) -> None:
@@ -14,7 +14,7 @@ def check_can_calibrate(recipe: FinetuneRecipe, splits: LabelledSplits) -> None:
         examples = counted(len(splits.train), "training example")
         raise SettingError(
             f"calibrate needs a validation set, and none is held out of {examples} "
-            f"(at least {FEWEST_FOR_CHOOSING} are needed). Pass --validation FILE, or leave --calibrate out."
+            f"(at least {recipe.data.hold_out_from} are needed). Pass --validation FILE, or leave --calibrate out."
         )
 
 

@@ -25,6 +25,7 @@ from headswap.tokens.config import TokenizerSettings
 from headswap.training.config import Epochs, MachineSettings, Positive, Steps, TrainingSettings
 
 Unfreeze = Literal["at-once", "gradual"]
+HeadInit = Literal["random", "class-means"]
 
 
 class HeadSettings(HeadShape):
@@ -58,6 +59,13 @@ class AdaptationSettings(Settings):
     layers have it. Default: 0.8, or 1 with --base scratch."""
     head_lr_factor: Positive | None = None
     """Learning rate of the new head divided by --learning-rate. Default: 10, or 1 with --base scratch."""
+    head_epochs: Annotated[float, Field(ge=0, le=1e6)] | None = None
+    """Number of epochs at the start in which only the new head is trained. Default: 1 with --unfreeze gradual,
+    otherwise 0."""
+    head_init: HeadInit | None = None
+    """First weights of the new head of a classifier: random, or class-means. With class-means the head scores the
+    labels by how close the vector of a text is to the mean vector of each label's training texts. Default: class-means
+    with 10 or more labels, if the base was pre-trained on at least 3 tokens per parameter; otherwise random."""
 
     def model_post_init(self, _context: object) -> None:
         """Check `trainable`; top-N contains a number, so a Literal type cannot list its values."""
@@ -80,11 +88,13 @@ class AdaptationSettings(Settings):
 
     def check(self, *, is_scratch: bool) -> None:
         """Raise an error for settings that have no effect."""
-        if is_scratch and (given := self._given({"trainable": "all", "unfreeze": "at-once"})):
+        neutral = {"trainable": "all", "unfreeze": "at-once", "head_epochs": 0, "head_init": "random"}
+        if is_scratch and (given := self._given(neutral)):
             raise SettingError(f"{', '.join(given)} cannot be used with --base scratch: there is no base to adapt.")
         if self.trainable != "lora" and (given := self.not_default(("lora_rank", "lora_alpha", "lora_targets"))):
             raise SettingError(f"{', '.join(given)}: only used with --trainable lora.")
-        if self.trainable == "head" and (given := self._given({"unfreeze": "at-once", "layer_lr_decay": 1.0})):
+        neutral = {"unfreeze": "at-once", "layer_lr_decay": 1.0, "head_epochs": 0}
+        if self.trainable == "head" and (given := self._given(neutral)):
             raise SettingError(
                 f"{', '.join(given)}: no effect with --trainable head, which trains no layer of the base."
             )
@@ -100,28 +110,56 @@ class FinetuneTraining(TaskSettings, TrainingSettings):
     max_length: Annotated[int, Field(ge=2, le=10**8)] | None = None
     """Maximum number of tokens per text, including the start token <sos>. Default: the context length of the base. The
     run logs which share of the tokens is cut off."""
+    batch_size: Steps = 16
+    """Number of texts per optimizer step, over all processes together. Default: 16; from 36,267 training texts on 32,
+    and twice as many whenever the number of texts doubles."""
     num_train_epochs: Epochs | None = None
     """Number of passes over the training set. Default: as many as make about 3,400 steps, but at least 3 and at most
     20."""
     early_stopping_patience: Steps | None = None
     """Stop after this many epochs without a better validation score. Default: 5 if neither num_train_epochs nor
     max_steps is given, otherwise no early stopping."""
+    token_dropout: Share | None = None
+    """Probability with which each token of a training text is left out, drawn again in every step. Not for the tasks
+    tag and span. Default: 0."""
 
 
 class StartSettings(ShapeChanges):
     """The base that is fine-tuned, or the shape of a new one."""
 
     base: str | None = None
-    """The base to start from: a run folder of headswap pretrain, a bundle folder, or an installed base (box:NAME);
-    or scratch, to train a new model from random weights."""
+    """The base to start from: a run folder of headswap pretrain, a bundle folder, an installed base (box:NAME), or
+    a public checkpoint (hf:FOLDER or hf:NAME); or scratch, to train a new model from random weights."""
     preset: Preset | None = None
     """Shape of the new model with --base scratch: lab (4 layers of width 200), small (6 of width 256), modern (6 of
-    width 512), gpt2-small or bert-base (12 of width 768). Default: small."""
+    width 512), llama (as modern, with RMSNorm), gpt2-small or bert-base (12 of width 768). Default: 2 layers of
+    width 128, otherwise as small."""
     direction: Direction | None = None
-    """Attention direction with --base scratch: causal or bidirectional. Default: bidirectional for the tasks tag and
-    span, which need the text after a word, otherwise causal."""
+    """Attention direction with --base scratch: causal or bidirectional. Default: bidirectional; with the preset lab
+    causal, except for the tasks tag and span."""
     dropout: Share | None = 0.1
     """Dropout on embeddings and residual branches during fine-tuning. For attention see attention_dropout."""
+
+
+class ConsistencySettings(Settings):
+    """Consistency training: texts without labels that are used during fine-tuning."""
+
+    unlabelled: tuple[str, ...] = ()
+    """Texts without labels for consistency training of a classifier: files, folders or glob patterns, as for a corpus.
+    The model is trained to predict the same for a text and for the text with some tokens left out."""
+    consistency_weight: Positive = 1.0
+    """Weight of the consistency loss in the sum with the loss of the labelled texts."""
+    consistency_token_dropout: Share = 0.2
+    """Probability with which each token is left out in the changed view of an unlabelled text."""
+    consistency_threshold: Share = 0.8
+    """Only unlabelled texts whose most probable label has at least this probability count."""
+    consistency_temperature: Positive = 0.5
+    """Temperature by which the prediction for the unchanged text is sharpened before it is the target; 1 leaves it as
+    it is."""
+    consistency_ramp: Annotated[float, Field(ge=0, le=1)] = 0.2
+    """Share of the steps in which the weight of the consistency loss rises from 0."""
+    unlabelled_batch_size: Steps | None = None
+    """Number of unlabelled texts per optimizer step, over all processes together. Default: 3 x batch_size."""
 
 
 class FinetuneRecipe(Recipe):
@@ -134,4 +172,5 @@ class FinetuneRecipe(Recipe):
     head: HeadSettings = HeadSettings()
     adaptation: AdaptationSettings = AdaptationSettings()
     training: FinetuneTraining = FinetuneTraining()
+    consistency: ConsistencySettings = ConsistencySettings()
     machine: MachineSettings = MachineSettings()

@@ -6,12 +6,13 @@ predictions belong to the task (tasks/).
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
 from headswap.baselines.scores import task_baselines
-from headswap.batches.labelled_rows import EncodedSet, ExampleBatches
+from headswap.batches.labelled_rows import EncodedSet
 from headswap.batches.order import steps_per_epoch
 from headswap.bundle.bundle import Bundle
 from headswap.bundle.task_state import TaskState
@@ -19,12 +20,27 @@ from headswap.core.errors import SettingError, counted
 from headswap.core.local_paths import shared_name
 from headswap.core.settings import Settings, load_recipe
 from headswap.data.checks import findings_of, log_findings
-from headswap.defaults import FinetuningFacts, resolve_finetuning, resolve_start
+from headswap.data.records import Example
+from headswap.defaults import (
+    FinetuningFacts,
+    batch_size_of,
+    resolve_finetuning,
+    resolve_start,
+    with_scratch_settings,
+)
 from headswap.finetuning.calibration import calibration_sentence, check_can_calibrate
+from headswap.finetuning.class_means import can_have_class_means, check_class_means, set_class_means
 from headswap.finetuning.config import FinetuneRecipe
+from headswap.finetuning.consistency import (
+    CollapseCheck,
+    check_consistency,
+    read_unlabelled,
+    texts_checksum,
+)
 from headswap.finetuning.layer_rates import count, freeze, group_rates, report_trainable
+from headswap.finetuning.learning import make_learning
 from headswap.finetuning.prediction_file import predictions_of
-from headswap.finetuning.reload_check import FreshProcess, check_reload
+from headswap.finetuning.reload_check import FreshProcess, Reader, SameProcess, check_reload
 from headswap.finetuning.splits import read_splits
 from headswap.finetuning.starting_point import StartingPoint
 from headswap.inference.outputs import outputs_of
@@ -43,24 +59,40 @@ def finetune(
     config: str | Path | None = None,
     sections: Mapping[str, Settings | Mapping | None] | None = None,
     with_baselines: bool = True,
+    reloads_in_fresh_process: bool = True,
+    scores_test: bool = True,
     **how: Unpack[HowToRun],
 ) -> RunFolder:
     """Fine-tune with the settings of a recipe and of the given sections; return the run.
 
-    `with_baselines` is False in a study, which fits its own baselines.
+    `with_baselines` is False in a study, which fits its own baselines, and `reloads_in_fresh_process` is True there for
+    one run per arm. `scores_test` is False for a trial that may not be chosen.
     """
     recipe = load_recipe(FinetuneRecipe, Path(config) if config else None, sections)
     if recipe.data.train is None:
         raise SettingError("No training set is given. Pass --train FILE.")
     if recipe.model.base is None:
         raise SettingError("No base is given. Pass --base RUN (a bundle or a run folder), or --base scratch.")
+    if recipe.model.base == "scratch":
+        given = recipe.model_dump(exclude_unset=True, exclude={"verb"})
+        recipe = load_recipe(FinetuneRecipe, None, with_scratch_settings(given))
     recipe.adaptation.check(is_scratch=recipe.model.base == "scratch")
     data = recipe.data
+    reader: Callable[[], Reader] = FreshProcess if reloads_in_fresh_process else SameProcess
     return run_training(
         recipe,
-        lambda context: _Finetuning(recipe, context, with_baselines=with_baselines),
+        lambda context: _Finetuning(
+            recipe, context, with_baselines=with_baselines, reader=reader, scores_test=scores_test
+        ),
         out=out,
-        reads=(recipe.model.base, recipe.tokenizer.tokenizer, data.train, data.validation, data.test),
+        reads=(
+            recipe.model.base,
+            recipe.tokenizer.tokenizer,
+            data.train,
+            data.validation,
+            data.test,
+            *recipe.consistency.unlabelled,
+        ),
         **how,
     )
 
@@ -71,21 +103,43 @@ def for_task(recipe: FinetuneRecipe, task: Task) -> FinetuneRecipe:
     task.check_pooling(recipe.head.pooling)
     if data.text_pair_column is not None and training.long != "truncate":
         raise SettingError(f"long is '{training.long}', but pairs of texts can only be truncated. Remove the setting.")
+    if task.is_per_token and training.token_dropout:
+        raise SettingError(
+            f"token_dropout is {training.token_dropout:g}, but the task {task.name} needs every token. Remove it."
+        )
+    if recipe.adaptation.head_init == "class-means":
+        check_class_means(task, recipe.head.head_hidden)
+    check_consistency(recipe.consistency, task, reads_pairs=data.text_pair_column is not None)
     recipe = recipe.changed(data=data.changed(task=task.name), training=training)
     return resolve_start(recipe, direction=task.direction)
 
 
 class _Finetuning:
-    def __init__(self, recipe: FinetuneRecipe, context: Context, *, with_baselines: bool) -> None:
+    def __init__(
+        self,
+        recipe: FinetuneRecipe,
+        context: Context,
+        *,
+        with_baselines: bool,
+        reader: Callable[[], Reader],
+        scores_test: bool,
+    ) -> None:
         """Read the inputs: the labelled sets and the base."""
         self.run, self.machine = context.run, context.machine
         self.processes, self.observer = context.processes, context.observer
-        self.with_baselines = with_baselines
+        self.with_baselines, self.reader, self.scores_test = with_baselines, reader, scores_test
         self.splits = read_splits(recipe)
         self.task = self.splits.task
         self.recipe = for_task(recipe, self.task)
         check_can_calibrate(self.recipe, self.splits)
         self.calibration: dict[str, Any] = {}
+        self.unlabelled: list[Example] = []
+        self.collapse_check: CollapseCheck | None = None
+        if sources := recipe.consistency.unlabelled:
+            scored = [*self.splits.validation, *self.splits.test]
+            self.unlabelled = read_unlabelled(
+                sources, text_column=recipe.data.text_column, seed=recipe.training.seed, scored=scored
+            )
         self.start = StartingPoint.of(self.recipe, self.splits)
         self.latest: dict[str, Any] = {}
 
@@ -111,8 +165,12 @@ class _Finetuning:
             problem_type=self.task.problem_type,
         )  # fmt: skip
         self.train, self.validation = self._encoded(splits.train), self._encoded(splits.validation)
+        training = training.changed(batch_size=batch_size_of(training, len(self.train)))
         self.steps_per_epoch = steps_per_epoch(len(self.train.rows), training.batch_size)
         self.recipe, self.total_steps = resolve_finetuning(recipe.changed(training=training), self._facts())
+        if self.recipe.adaptation.head_init == "class-means":
+            set_class_means(start.model.to(self.machine.device), self.train.rows, autocast=self.machine.scoring())
+            self.start = replace(start, ledger=start.ledger.with_new_weights(start.model))
         freeze(start.model, self.recipe.adaptation)
 
     def _card(self, seed: int) -> dict[str, Any]:
@@ -130,6 +188,7 @@ class _Finetuning:
 
     def _facts(self) -> FinetuningFacts:
         model, tokens = self.start.model, self.start.tokens_trained
+        has_class_layer = can_have_class_means(self.task, self.recipe.head.head_hidden)
         return FinetuningFacts(
             hidden_size=model.shape.base.hidden_size,
             num_layers=model.shape.base.num_hidden_layers,
@@ -137,11 +196,13 @@ class _Finetuning:
             steps_per_epoch=self.steps_per_epoch,
             tokens_per_parameter=None if tokens is None else tokens / num_parameters(model.base),
             pooling=None if self.task.is_per_token else model.shape.classifier.pooling,
+            num_classes=len(self.splits.labels) if has_class_layer else None,
         )
 
     def checksums(self) -> dict[str, str]:
-        """Checksums of the labelled sets, the tokenizer and the base."""
-        return self.splits.checksums() | self.start.checksums()
+        """Checksums of the labelled sets, the tokenizer and the base, and of unlabelled texts."""
+        unlabelled = {"unlabelled texts": texts_checksum(self.unlabelled)} if self.unlabelled else {}
+        return self.splits.checksums() | self.start.checksums() | unlabelled
 
     def work(self) -> None:
         """Train, score the test set once, and write the results."""
@@ -158,10 +219,14 @@ class _Finetuning:
 
     def _plan(self) -> Plan:
         training, per_epoch = self.recipe.training, self.steps_per_epoch
+        learning = make_learning(
+            self.recipe, self.task, self.bundle, self.train, self.unlabelled, total_steps=self.total_steps
+        )
+        self.collapse_check = learning.collapse_check
         return Plan(
             bundle=self.bundle,
-            objective=self.task.objective(training, self.train, self.splits.labels),
-            source=ExampleBatches(self.train.rows, training.batch_size, training.seed, self.task.is_per_token),
+            objective=learning.objective,
+            source=learning.source,
             settings=training,
             machine=self.machine,
             processes=self.processes,
@@ -172,7 +237,9 @@ class _Finetuning:
             save_every=training.save_steps,
             score=self._score if len(self.validation) else None,
             patience=training.early_stopping_patience,
+            losses=learning.losses,
             rates=group_rates(self.start.model, self.recipe.adaptation, steps_per_epoch=per_epoch),
+            after_evaluation=None if self.collapse_check is None else self.collapse_check.after_evaluation,
             observer=self.observer,
         )
 
@@ -191,8 +258,8 @@ class _Finetuning:
         if progress.best_step is not None:
             self._log_best(best_epoch, progress.history[-1]["epoch"])
         result = self._result(progress, best_epoch)
-        with FreshProcess() as reader:
-            if self.splits.test:
+        with self.reader() as reader:
+            if self.splits.test and self.scores_test:
                 result["test"] = self._test(bundle)
                 result["truncated_shares"]["test"] = result["test"]["truncated_share"]
                 if self.with_baselines:
@@ -229,6 +296,7 @@ class _Finetuning:
             "num_train": len(self.train),
             "num_validation": len(self.validation),
             "best_epoch": best_epoch,
+            "validation_score": progress.best_score,
             "truncated_share": self.train.truncated_share,
             "truncated_shares": {
                 "train": self.train.truncated_share,
@@ -237,6 +305,7 @@ class _Finetuning:
             },
             "parameters": dict(zip(("total", "trainable"), count(self.bundle.model), strict=True)),
             "stopped_early": progress.has_stopped_early,
+            **(self.collapse_check.result() if self.collapse_check else {}),
             "history": progress.history,
         }
 
@@ -247,11 +316,12 @@ class _Finetuning:
         if prefix == "eval":
             bundle = self.task.choose_thresholds(outputs, examples, bundle)
         self.latest = self.task.evaluate(outputs, examples, bundle)
+        collapse = self.collapse_check.measure(self.bundle.model, self.machine.scoring()) if self.collapse_check else {}
         names = (*self.task.logged_metrics, "loss") if prefix == "eval" else self.task.logged_metrics
         wanted = self.recipe.training.metric_for_best_model
         if prefix == "eval" and wanted and wanted not in names:
             names = (wanted, *names)
-        return {f"{prefix}_{name}": self.latest[name] for name in names}
+        return {f"{prefix}_{name}": self.latest[name] for name in names} | collapse
 
     def _outputs(self, bundle: Bundle, encoded: EncodedSet) -> list[Any]:
         return outputs_of(bundle.model, encoded.rows, autocast=self.machine.scoring())
@@ -262,7 +332,7 @@ class _Finetuning:
         return self.task.selection_score(metrics, self.recipe.training.metric_for_best_model)
 
     def _test(self, bundle: Bundle) -> dict[str, Any]:
-        """Metrics on the test set; a classifier's predictions are saved."""
+        """Metrics on the test set; the predictions of tasks that can be compared are saved."""
         test = self._encoded(self.splits.test)
         outputs = self._outputs(bundle, test)
         metrics = self.task.evaluate(outputs, test, bundle, is_final=True)
@@ -270,7 +340,7 @@ class _Finetuning:
         self._log_encoding("test", test)
         if self.calibration:
             self.calibration["test"] = self.task.effect_of_temperature(outputs, test, bundle)
-        if self.task.keeps_predictions:
+        if self.task.prediction_kind is not None:
             answers = self.task.predictions(outputs, test, bundle)
             predictions_of(answers, self.splits.test, bundle.labels).save(self.run.path)
         return metrics | {"truncated_share": test.truncated_share}

@@ -1,8 +1,8 @@
 """Layer rates: which weights are trained, with which learning rate, and from which epoch on.
 
 `trainable` selects the weights. `layer_lr_decay` lowers the rates of lower layers. `unfreeze = gradual` unfreezes one
-more layer per epoch, from the head downwards. All of it is a function of a tensor's depth and of the step, so a resumed
-run does the same. The head is new and always trained.
+more layer per epoch, from the head downwards. In the first `head_epochs` only the head is trained. All of it is a
+function of a tensor's depth and of the step, so a resumed run does the same. The head is new and always trained.
 """
 
 import logging
@@ -56,7 +56,6 @@ def _is_bias(name: str) -> bool:
 def group_rates(model: TextModel, settings: AdaptationSettings, *, steps_per_epoch: int) -> dict[str, GroupRate]:
     """The learning-rate scale of each trainable tensor, and the step until which it is frozen."""
     num_layers = model.shape.base.num_hidden_layers
-    is_gradual = settings.unfreeze == "gradual"
     decay, factor = settings.layer_lr_decay, settings.head_lr_factor
     assert decay is not None
     assert factor is not None
@@ -65,8 +64,15 @@ def group_rates(model: TextModel, settings: AdaptationSettings, *, steps_per_epo
         if tensor.requires_grad:
             depth = depth_of(name, num_layers)
             scale = decay ** max(0, depth - 1) if depth else factor
-            rates[name] = GroupRate(scale, depth * steps_per_epoch if is_gradual else 0)
+            rates[name] = GroupRate(scale, round(first_epoch(depth, settings) * steps_per_epoch))
     return rates
+
+
+def first_epoch(depth: int, settings: AdaptationSettings) -> float:
+    """The epoch from which on tensors of this depth are trained, counted from 0."""
+    is_gradual = settings.unfreeze == "gradual"
+    head_epochs = float(is_gradual) if settings.head_epochs is None else settings.head_epochs
+    return head_epochs + (depth - 1) * is_gradual if depth else 0.0
 
 
 def report_trainable(model: TextModel, settings: AdaptationSettings, *, num_epochs: float) -> None:
@@ -74,19 +80,24 @@ def report_trainable(model: TextModel, settings: AdaptationSettings, *, num_epoc
     total, trained = count(model)
     if trained < total:
         log.info("Trainable: %s of %s parameters (%.2g %%).", f"{trained:,}", f"{total:,}", 100 * trained / total)
+    num_layers = model.shape.base.num_hidden_layers
+    deepest = max(depth_of(name, num_layers) for name, tensor in model.named_parameters() if tensor.requires_grad)
+    start = first_epoch(deepest, settings) + 1
     if settings.unfreeze == "gradual":
-        num_layers = model.shape.base.num_hidden_layers
-        last = max(depth_of(name, num_layers) for name, tensor in model.named_parameters() if tensor.requires_grad)
-        if last + 1 <= num_epochs:
+        if start <= num_epochs:
             log.info(
-                "Gradual unfreezing: one more layer per epoch, from the head down; all are trained from epoch %d on.",
-                last + 1,
+                "Gradual unfreezing: one more layer per epoch, from the head down; all are trained from epoch %g on.",
+                start,
             )
         else:
             log.warning(
-                "Gradual unfreezing unfreezes one more layer per epoch. All are trained from epoch %d on, but the run "
-                "has only %g epochs. Use more epochs, or --unfreeze at-once.", last + 1, num_epochs,
+                "Gradual unfreezing unfreezes one more layer per epoch. All are trained from epoch %g on, but the run "
+                "has only %g epochs. Use more epochs, or --unfreeze at-once.", start, num_epochs,
             )  # fmt: skip
+    elif start > 1:
+        log.info("Only the head is trained in the first %g epochs.", start - 1)
+        if start > num_epochs + 1:
+            log.warning("head_epochs is %g, but the run has only %g epochs.", start - 1, num_epochs)
 
 
 def count(model: nn.Module) -> tuple[int, int]:

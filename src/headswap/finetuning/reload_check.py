@@ -1,7 +1,8 @@
 """Load the saved bundle in a fresh process and compare its scores with the model in memory; a difference is an error.
 
 A model can get worse by saving if the tokenizer, the head or the label order exists only in the training process, so
-the check runs in another process. It is started early, because importing takes most of its time.
+the check runs in another process. It is started early, because importing takes most of its time. A study checks one run
+per arm in a fresh process and the others in the process that trained them, from the same files.
 """
 
 import json
@@ -50,11 +51,28 @@ class FreshProcess:
         return json.loads(found)
 
 
-def check_reload(process: FreshProcess, bundle: Bundle, folder: Path, rows: Sequence[Row]) -> dict[str, Any]:
-    """Compare the scores of a saved bundle in a fresh process with the model in memory; record it in the bundle."""
+class SameProcess:
+    """Loads the saved bundle in this process."""
+
+    def __enter__(self) -> "SameProcess":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing to end."""
+
+    def scores(self, folder: Path, rows: Sequence[Row]) -> list[Any]:
+        """The scores of some rows, computed from the saved bundle."""
+        return list(outputs_of(Bundle.load(folder).model, rows))
+
+
+Reader = FreshProcess | SameProcess
+
+
+def check_reload(reader: Reader, bundle: Bundle, folder: Path, rows: Sequence[Row]) -> dict[str, Any]:
+    """Compare the scores of a saved bundle, read by `reader`, with the model in memory; record it in the bundle."""
     asked = list(rows[:MOST_EXAMPLES])
     here = outputs_of(bundle.model.cpu(), asked)
-    there = [np.array(scores, dtype=np.float32) for scores in process.scores(folder, asked)]
+    there = [np.array(scores, dtype=np.float32) for scores in reader.scores(folder, asked)]
     pairs = list(zip(here, there, strict=True))
     gap = max(float(np.abs(one - other).max()) if one.shape == other.shape else float("inf") for one, other in pairs)
     if not gap <= TOLERANCE:

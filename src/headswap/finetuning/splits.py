@@ -2,7 +2,8 @@
 
 The label list comes from the training set alone, the best epoch is selected on the validation set, and the test set is
 scored once. Without a validation set a stratified fifth of the training set is held out, at most 2,000 examples; with
-groups, about a fifth in whole groups. Below 200 training examples nothing is held out and the last epoch is kept.
+groups, about a fifth in whole groups. Below `hold_out_from` training examples nothing is held out and the last epoch is
+kept.
 """
 
 import hashlib
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headswap.core.errors import Collected, SettingError, counted
+from headswap.data.config import FEWEST_FOR_CHOOSING
 from headswap.data.groups import check_groups, grouped_split, shared_group_sentences
 from headswap.data.named_sets import is_named, named_splits
 from headswap.data.records import Labelled, whole_text
@@ -21,7 +23,6 @@ from headswap.tasks.choose import chosen_task, named_task
 from headswap.tasks.task import Task
 
 log = logging.getLogger("headswap")
-FEWEST_FOR_CHOOSING = 200
 VALIDATION_SHARE = 0.2
 MOST_FOR_CHOOSING = 2_000
 
@@ -38,16 +39,23 @@ class LabelledSplits:
 
     def warn_of_overlap(self) -> None:
         """Warn about texts that are in two sets: scores on them are too good."""
+        for sentence in self.overlap_sentences():
+            log.warning("%s", sentence)
+
+    def overlap_sentences(self) -> list[str]:
+        """Sentences about texts and groups that are in two sets."""
+        found = []
         sets = {"train": self.train, "validation": self.validation, "test": self.test}
         known = {role: {whole_text(example) for example in examples} for role, examples in sets.items()}
         for role, other in (("validation", "train"), ("test", "train"), ("test", "validation")):
             if num := sum(whole_text(example) in known[other] for example in sets[role]):
                 texts, verb = counted(num, f"{role} text"), "is" if num == 1 else "are"
-                log.warning("%s %s also in the %s set, so the scores on them are too high.", texts, verb, other)
+                found.append(f"{texts} {verb} also in the {other} set, so the scores on them are too high.")
 
         if any(getattr(example, "group", None) is not None for example in self.train):
             for (_, scored), sentence in shared_group_sentences(sets).items():
-                log.warning("%s, so the scores on %s are too good.", sentence, scored)
+                found.append(f"{sentence}, so the scores on {scored} are too good.")
+        return found
 
     def checksums(self) -> dict[str, str]:
         """Checksums of the texts and labels of each set."""
@@ -102,7 +110,7 @@ def read_splits(recipe: FinetuneRecipe) -> LabelledSplits:
             task.check(sets[role], labels, role=role)
     collected.raise_found()
     validation = sets["validation"]
-    if data.validation is None and (num_held_out := num_for_choosing(len(train))):
+    if data.validation is None and (num_held_out := num_for_choosing(len(train), data.hold_out_from)):
         share = num_held_out / len(train)
         if data.group_column is None:
             rest, held_out = task.hold_out(train, share, seed)
@@ -112,9 +120,9 @@ def read_splits(recipe: FinetuneRecipe) -> LabelledSplits:
     return LabelledSplits(train, validation, sets["test"], labels, task)
 
 
-def num_for_choosing(num_labels: int) -> int:
+def num_for_choosing(num_labels: int, hold_out_from: int = FEWEST_FOR_CHOOSING) -> int:
     """How many training examples are held out for validation; more than 2,000 do not improve the selection."""
-    return 0 if num_labels < FEWEST_FOR_CHOOSING else min(MOST_FOR_CHOOSING, round(num_labels * VALIDATION_SHARE))
+    return 0 if num_labels < hold_out_from else min(MOST_FOR_CHOOSING, round(num_labels * VALIDATION_SHARE))
 
 
 def own_test(train: str) -> str | None:

@@ -75,7 +75,7 @@ class StartingPoint:
     def _from_base(cls, recipe: FinetuneRecipe, splits: LabelledSplits) -> "StartingPoint":
         assert recipe.model.base is not None
         given = [name for name in SHAPE_SETTINGS if getattr(recipe.model, name) is not None]
-        bundle = Bundle.load(recipe.model.base)
+        bundle = Bundle.load(recipe.model.base, allow_download=recipe.machine.allow_download)
         if given:
             raise SettingError(f"{', '.join(given)}: the base has its own. Remove the setting, or use --base scratch.")
         if recipe.tokenizer.tokenizer is not None:

@@ -24,7 +24,7 @@ TOKENS_PER_BATCH = {"cpu": 8_192, "cuda": 131_072}
 
 @dataclass(frozen=True, slots=True)
 class Sequences:
-    """Texts as token ids, `<sos>` first, and how many tokens were cut off."""
+    """Texts as token ids with the special tokens around them, and how many tokens were cut off."""
 
     ids: list[np.ndarray]
     num_tokens: int
@@ -45,10 +45,10 @@ class Sequences:
 def make_sequences(texts: Sequence[str], tokenizer: Tokenizer, *, max_length: int) -> Sequences:
     """Encode texts and truncate each at the limit."""
     encoded = tokenizer.encode_batch(list(texts))
-    sos = np.array([tokenizer.sos_id])
-    ids = [np.concatenate((sos, tokens[: max_length - 1])) for tokens in encoded]
-    num_truncated = sum(max(0, len(tokens) + 1 - max_length) for tokens in encoded)
-    return Sequences(ids, sum(len(tokens) + 1 for tokens in encoded), num_truncated)
+    frame = tokenizer.frame
+    ids = [frame.around(tokens[: max_length - frame.num_single]) for tokens in encoded]
+    lengths = [len(tokens) + frame.num_single for tokens in encoded]
+    return Sequences(ids, sum(lengths), sum(max(0, length - max_length) for length in lengths))
 
 
 @torch.no_grad()

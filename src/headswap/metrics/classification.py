@@ -131,5 +131,5 @@ def warn_of_collapse(metrics: dict[str, Any], *, role: str) -> None:
     if metrics and metrics["only_prediction"] is not None and metrics["majority_share"] < 1:
         log.warning(
             "The model predicts '%s' for all %d texts of %s. Try a lower learning rate, more warm-up or more epochs.",
-            metrics["only_prediction"], metrics["num_examples"], role,
+            metrics["only_prediction"], metrics["num_examples"], role, extra={"has_collapsed": True},
         )  # fmt: skip

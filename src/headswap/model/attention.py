@@ -171,14 +171,21 @@ class SelfAttention(nn.Module):
         super().__init__()
         self.layer = layer
         self.num_heads, self.head_dim = shape.num_attention_heads, shape.head_dim
+        self.num_shared_heads = shape.num_shared_heads
         self.dropout = shape.dropout if shape.attention_dropout is None else shape.attention_dropout
-        self.qkv = nn.Linear(shape.hidden_size, 3 * shape.hidden_size, bias=shape.bias)
+        joint = (self.num_heads + 2 * self.num_shared_heads) * self.head_dim
+        self.qkv = nn.Linear(shape.hidden_size, joint, bias=shape.bias)
         self.output = nn.Linear(shape.hidden_size, shape.hidden_size, bias=shape.bias)
 
     def project(self, hidden_ND: Tensor, rotary: Rotary | None) -> tuple[Tensor, Tensor, Tensor]:
         """Query, key and value of every token."""
-        query, key, value = self.qkv(hidden_ND).view(-1, 3, self.num_heads, self.head_dim).unbind(1)
-        return (query, key, value) if rotary is None else (rotary(query), rotary(key), value)
+        heads = (self.num_heads, self.num_shared_heads, self.num_shared_heads)
+        query, key, value = self.qkv(hidden_ND).view(-1, sum(heads), self.head_dim).split(heads, dim=1)
+        if rotary is not None:
+            query, key = rotary(query), rotary(key)
+        if self.num_shared_heads < self.num_heads:  # each key and value is used by several queries
+            key, value = (part.repeat_interleave(self.num_heads // self.num_shared_heads, 1) for part in (key, value))
+        return query, key, value
 
     def mix(self, parts_NHK: tuple[Tensor, Tensor, Tensor], layout: AttentionLayout) -> Tensor:
         """Attention between the tokens, as the layout defines it."""

@@ -15,12 +15,19 @@ from torch import Tensor, nn
 
 from headswap.model.attention import AttentionLayout, SelfAttention
 from headswap.model.positions import Rotary, sinusoidal_table
-from headswap.model.shape import BaseShape
+from headswap.model.shape import Activation, BaseShape
 
 Before = Callable[[Tensor, Rotary | None], tuple[Tensor, Tensor, Tensor]]
 After = Callable[[Tensor, Tensor], Tensor]
 LONGEST_TABLE = 1 << 16
 """Positions in a sinusoidal or rotary table; a base with more of them has a longer table only for longer sequences."""
+
+
+def make_norm(shape: BaseShape) -> nn.Module:
+    """A norm of the width of the base."""
+    if shape.normalization == "rms":
+        return nn.RMSNorm(shape.hidden_size, eps=shape.layer_norm_eps)
+    return nn.LayerNorm(shape.hidden_size, eps=shape.layer_norm_eps, bias=shape.bias)
 
 
 class FeedForward(nn.Module):
@@ -38,10 +45,14 @@ class FeedForward(nn.Module):
         """Applied to each token separately."""
         if self.activation == "swiglu":
             return self.down(F.silu(self.gate(hidden_ND)) * self.up(hidden_ND))
-        inner = self.up(hidden_ND)
-        if self.activation == "relu":
-            return self.down(F.relu(inner))
-        return self.down(F.gelu(inner, approximate="tanh" if self.activation == "gelu_tanh" else "none"))
+        return self.down(activate(self.up(hidden_ND), self.activation))
+
+
+def activate(inner: Tensor, activation: Activation) -> Tensor:
+    """An activation of one layer; swiglu is one of two layers."""
+    if activation == "relu":
+        return F.relu(inner)
+    return F.gelu(inner, approximate="tanh" if activation == "gelu_tanh" else "none")
 
 
 class Layer(nn.Module):
@@ -52,9 +63,9 @@ class Layer(nn.Module):
         self.norm_first = shape.norm == "pre"
         self.dropout = shape.dropout
         self.attention = SelfAttention(shape, index)
-        self.attention_norm = nn.LayerNorm(shape.hidden_size, eps=shape.layer_norm_eps, bias=shape.bias)
+        self.attention_norm = make_norm(shape)
         self.feed_forward = FeedForward(shape)
-        self.feed_forward_norm = nn.LayerNorm(shape.hidden_size, eps=shape.layer_norm_eps, bias=shape.bias)
+        self.feed_forward_norm = make_norm(shape)
         self.compiled: tuple[Before, After] | None = None
         """Compiled versions of `before_mixing` and `after_mixing`, used in training."""
 
@@ -91,10 +102,10 @@ class Base(nn.Module):
         if shape.type_vocab_size:
             self.segment_embedding = nn.Embedding(shape.type_vocab_size, shape.hidden_size)
         if shape.embedding_norm:
-            self.embedding_norm = nn.LayerNorm(shape.hidden_size, eps=shape.layer_norm_eps, bias=shape.bias)
+            self.embedding_norm = make_norm(shape)
         self.layers = nn.ModuleList(Layer(shape, index) for index in range(shape.num_hidden_layers))
         if shape.final_norm:
-            self.final_norm = nn.LayerNorm(shape.hidden_size, eps=shape.layer_norm_eps, bias=shape.bias)
+            self.final_norm = make_norm(shape)
 
     def forward(self, ids_N: Tensor, layout: AttentionLayout, segments_N: Tensor | None = None) -> Tensor:
         """The vectors after the last layer, N x D."""
@@ -103,7 +114,9 @@ class Base(nn.Module):
         rotary = None
         if self.shape.positions == "rotary":
             dtype = torch.float64 if hidden_ND.dtype == torch.float64 else torch.float32
-            rotary = Rotary(layout.positions_N, dim=self.shape.head_dim, length=length, dtype=dtype)
+            rotary = Rotary(
+                layout.positions_N, dim=self.shape.head_dim, length=length, theta=self.shape.rope_theta, dtype=dtype
+            )
         for layer in self.layers:
             hidden_ND = layer(hidden_ND, layout, rotary)
         return self.final_norm(hidden_ND) if self.shape.final_norm else hidden_ND

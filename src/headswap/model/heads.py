@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from headswap.batches.batch import Batch
+from headswap.model.base import activate, make_norm
 from headswap.model.pooling import pool
 from headswap.model.shape import BaseShape, HeadShape
 
@@ -39,10 +40,18 @@ class LanguageModelHead(nn.Module):
         super().__init__()
         self.weight = None if shape.tied_head else nn.Parameter(torch.empty(shape.vocab_size, shape.hidden_size))
         self.bias = nn.Parameter(torch.empty(shape.vocab_size)) if shape.lm_head_bias else None
+        self.activation = shape.lm_head_transform
+        if self.activation != "none":
+            self.dense = nn.Linear(shape.hidden_size, shape.hidden_size)
+            self.norm = make_norm(shape)
 
     def forward(self, hidden_ND: Tensor, embedding_VD: Tensor) -> Tensor:
         """Logits of a few tokens, N x V; losses over many tokens use the fused loss instead."""
-        return F.linear(hidden_ND, self.projection(embedding_VD), self.bias)
+        return F.linear(self.transform(hidden_ND), self.projection(embedding_VD), self.bias)
+
+    def transform(self, hidden_ND: Tensor) -> Tensor:
+        """What is projected onto the vocabulary: the base's vectors, or BERT's transform of them."""
+        return hidden_ND if self.activation == "none" else self.norm(activate(self.dense(hidden_ND), self.activation))
 
     def projection(self, embedding_VD: Tensor) -> Tensor:
         """The weights, V x D."""
@@ -63,10 +72,10 @@ class TaskHead(nn.Module):
         super().__init__()
         read_dim = shape.hidden_size * self.num_vectors(head)
         self.dropout = head.head_dropout
-        if head.head_hidden == "tanh":
+        self.hidden_activation = head.head_hidden
+        if head.head_hidden != "none":
             self.hidden = nn.Linear(read_dim, read_dim)
         self.output = nn.Linear(read_dim, num_labels, bias=head.head_bias)
-        self.has_hidden = head.head_hidden == "tanh"
 
     @classmethod
     def num_vectors(cls, head: HeadShape) -> int:
@@ -79,7 +88,7 @@ class TaskHead(nn.Module):
         """The number of parameters, with D for the width of the base and C for the number of classes."""
         count = cls.num_vectors(head)
         width = "D" if count == 1 else f"{count}*D"
-        hidden = f"{width}*{width} + {width} + " if head.head_hidden == "tanh" else ""
+        hidden = f"{width}*{width} + {width} + " if head.head_hidden != "none" else ""
         return f"{hidden}C*{width}" + (" + C" if head.head_bias else "")
 
     def forward(self, hidden_ND: Tensor, batch: Batch) -> Tensor:
@@ -88,8 +97,10 @@ class TaskHead(nn.Module):
 
     def score(self, read: Tensor) -> Tensor:
         """Logits for vectors of sequences or of tokens."""
-        if self.has_hidden:
+        if self.hidden_activation == "tanh":
             read = torch.tanh(self.hidden(read))
+        elif self.hidden_activation != "none":
+            read = activate(self.hidden(read), self.hidden_activation)
         if self.training and self.dropout:
             read = F.dropout(read, self.dropout, training=True)
         return self.output(read)

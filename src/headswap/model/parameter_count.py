@@ -1,8 +1,8 @@
 """Parameter counts: computed from a formula and from the tensors, and the two must agree.
 
 Published parameter counts differ because each counts different parts. Here every part has a formula in the symbols of
-the shape (V vocabulary, D width, L layers, F feed-forward width, P positions, S segments, C classes, R rank of
-adapters), and its value is compared with the number of elements of the part's tensors.
+the shape (V vocabulary, D width, L layers, F feed-forward width, P positions, S segments, K width of keys, C classes,
+R rank of adapters), and its value is compared with the number of elements of the part's tensors.
 """
 
 import ast
@@ -71,7 +71,7 @@ def count_parameters_of_shape(base: BaseShape, head: ModelShape | None) -> Param
 
 
 def _formulas(base: BaseShape, head: ModelShape | None) -> Iterator[tuple[str, str]]:
-    norm = "2*D" if base.bias else "D"
+    norm = _norm_formula(base)
     yield "embedding", "V*D"
     if base.positions == "learned":
         yield "positions", "P*D"
@@ -80,7 +80,10 @@ def _formulas(base: BaseShape, head: ModelShape | None) -> Iterator[tuple[str, s
     if base.embedding_norm:
         yield "embedding norm", norm
     matrices, up = (3, "2*F") if base.activation == "swiglu" else (2, "F")
-    yield "attention", "L*(4*D*D + 4*D)" if base.bias else "L*4*D*D"
+    if base.num_shared_heads == base.num_attention_heads:
+        yield "attention", "L*(4*D*D + 4*D)" if base.bias else "L*4*D*D"
+    else:
+        yield "attention", "L*(2*D*D + 2*D*K + 2*D + 2*K)" if base.bias else "L*(2*D*D + 2*D*K)"
     yield "feed-forward", f"L*({matrices}*D*F + {up} + D)" if base.bias else f"L*{matrices}*D*F"
     yield "layer norms", f"L*2*{norm}"
     if base.final_norm:
@@ -93,9 +96,14 @@ def _formulas(base: BaseShape, head: ModelShape | None) -> Iterator[tuple[str, s
             yield "pair head", "D*D + D + 2*D + 2"
 
 
+def _norm_formula(base: BaseShape) -> str:
+    return "2*D" if base.bias and base.normalization == "layer" else "D"
+
+
 def _adapter_formula(base: BaseShape, lora: LoraShape) -> str:
     """Input and output width of every targeted matrix, times the rank."""
-    widths = {"qkv": "4*D", "output": "2*D", "up": "D + F", "down": "D + F"}
+    qkv = "4*D" if base.num_shared_heads == base.num_attention_heads else "2*D + 2*K"
+    widths = {"qkv": qkv, "output": "2*D", "up": "D + F", "down": "D + F"}
     if base.activation == "swiglu":
         widths["gate"] = "D + F"
     return f"L*R*({' + '.join(widths[name] for name in lora.targets if name in widths)})"
@@ -103,8 +111,10 @@ def _adapter_formula(base: BaseShape, lora: LoraShape) -> str:
 
 def _head_formula(base: BaseShape, head: ModelShape) -> str:
     if head.head == "lm":
-        weight, bias = "0" if base.tied_head else "V*D", "V" if base.lm_head_bias else ""
-        return f"{weight} + {bias}" if bias and weight != "0" else bias or weight
+        parts = [] if base.tied_head else ["V*D"]
+        parts += [f"D*D + D + {_norm_formula(base)}"] if base.lm_head_transform != "none" else []
+        parts += ["V"] if base.lm_head_bias else []
+        return " + ".join(parts) or "0"
     return HEADS.load(head.head).formula(head.classifier)
 
 
@@ -135,6 +145,7 @@ def _values(base: BaseShape, head: ModelShape | None) -> dict[str, int]:
         "F": base.intermediate_size,
         "P": base.max_position_embeddings,
         "S": base.type_vocab_size,
+        "K": base.num_shared_heads * base.head_dim,
         "C": (head.num_labels or 0) if head else 0,
         "R": head.lora.rank if head and head.lora else 0,
     }

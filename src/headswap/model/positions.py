@@ -20,21 +20,23 @@ def sinusoidal_table(length: int, dim: int, device: torch.device, dtype: torch.d
 
 
 @lru_cache(maxsize=32)
-def _rotation_table(length: int, dim: int, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    angle_LK = _angles(length, dim)
+def _rotation_table(
+    length: int, dim: int, theta: float, device: torch.device, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    angle_LK = _angles(length, dim, theta)
     return angle_LK.cos().to(device, dtype), angle_LK.sin().to(device, dtype)
 
 
-def _angles(length: int, dim: int) -> Tensor:
-    frequency_K = torch.exp(torch.arange(0, dim, 2, dtype=torch.float64) * (-math.log(10_000.0) / dim))
+def _angles(length: int, dim: int, theta: float = 10_000.0) -> Tensor:
+    frequency_K = torch.exp(torch.arange(0, dim, 2, dtype=torch.float64) * (-math.log(theta) / dim))
     return torch.outer(torch.arange(length, dtype=torch.float64), frequency_K)
 
 
 class Rotary:
     """Rotates query and key vectors by an angle proportional to the position: scores depend on distances only."""
 
-    def __init__(self, positions_N: Tensor, *, dim: int, length: int, dtype: torch.dtype) -> None:
-        cosine_LK, sine_LK = _rotation_table(length, dim, positions_N.device, dtype)
+    def __init__(self, positions_N: Tensor, *, dim: int, length: int, theta: float, dtype: torch.dtype) -> None:
+        cosine_LK, sine_LK = _rotation_table(length, dim, theta, positions_N.device, dtype)
         self.cosine_N1K = cosine_LK[positions_N].unsqueeze(1)
         self.sine_N1K = sine_LK[positions_N].unsqueeze(1)
 

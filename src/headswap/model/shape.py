@@ -13,10 +13,13 @@ from headswap.core.settings import Settings
 
 Positions = Literal["sinusoidal", "learned", "rotary"]
 Norm = Literal["pre", "post"]
+Normalization = Literal["layer", "rms"]
 Activation = Literal["relu", "gelu", "gelu_tanh", "swiglu"]
 Initialization = Literal["lab", "normal", "normal_scaled"]
-Preset = Literal["lab", "small", "modern", "gpt2-small", "bert-base"]
+Preset = Literal["lab", "small", "modern", "llama", "gpt2-small", "bert-base"]
 Direction = Literal["causal", "bidirectional"]
+HeadTransform = Literal["none", "relu", "gelu", "gelu_tanh"]
+HeadHidden = Literal["none", "tanh", "relu", "gelu"]
 Pooling = Literal["last", "mean", "first", "max", "mean+max", "weighted-mean"]
 FORMER_POOLINGS: dict[str, Pooling] = {"later": "weighted-mean"}
 
@@ -35,7 +38,13 @@ class BaseShape(Settings):
     intermediate_size: Count
     max_position_embeddings: Count
     positions: Positions = "rotary"
+    rope_theta: Annotated[float, Field(gt=0)] = 10_000.0
+    """Base of the frequencies of rotary positions."""
+    num_key_value_heads: Count | None = None
+    """Heads of keys and values, each shared by several query heads; None: as many as query heads."""
     norm: Norm = "pre"
+    normalization: Normalization = "layer"
+    """layer: LayerNorm. rms: RMSNorm, which has no bias."""
     final_norm: bool = True
     activation: Activation = "gelu"
     bias: bool = True
@@ -45,6 +54,8 @@ class BaseShape(Settings):
     layer_norm_eps: float = 1e-5
     tied_head: bool = True
     lm_head_bias: bool = False
+    lm_head_transform: HeadTransform = "none"
+    """A square layer with this activation and a norm before the language modelling head, as in BERT."""
     dropout: Share = 0.0
     attention_dropout: Share | None = None
     """Dropout on attention weights; None: as `dropout`. Attention without padding (CUDA) requires 0."""
@@ -55,11 +66,21 @@ class BaseShape(Settings):
         """Width of one attention head."""
         return self.hidden_size // self.num_attention_heads
 
+    @property
+    def num_shared_heads(self) -> int:
+        """Number of heads of keys and values."""
+        return self.num_key_value_heads or self.num_attention_heads
+
     def model_post_init(self, _context: object) -> None:
         """Check that the widths are divisible as the attention heads and positions require."""
         if self.hidden_size % self.num_attention_heads:
             raise SettingError(
                 f"hidden_size {self.hidden_size} is not a multiple of num_attention_heads {self.num_attention_heads}."
+            )
+        if self.num_attention_heads % self.num_shared_heads:
+            raise SettingError(
+                f"num_attention_heads {self.num_attention_heads} is not a multiple of num_key_value_heads "
+                f"{self.num_shared_heads}."
             )
         if self.positions == "rotary" and self.head_dim % 2:
             raise SettingError(f"Rotary positions need an even head width; {self.head_dim} is odd.")
@@ -73,8 +94,9 @@ class HeadShape(Settings):
     pooling: Pooling = "mean"
     """How the token vectors of a text become one vector: last, mean, first, max, mean+max (both, concatenated), or
     weighted-mean (token i has weight i). The heads tag and span do not use it."""
-    head_hidden: Literal["none", "tanh"] = "none"
-    """Hidden layer between text vector and class layer: none, or tanh (a square layer with tanh, as in BERT)."""
+    head_hidden: HeadHidden = "none"
+    """Hidden layer between text vector and class layer: none, or a square layer with tanh (as in BERT), relu (as in
+    DistilBERT) or gelu (as in EuroBERT)."""
     head_bias: bool = True
     """Whether the class layer has a bias."""
     head_dropout: Share = 0.1
@@ -115,6 +137,12 @@ PRESETS: dict[str, dict[str, object]] = {
         "hidden_size": 512, "num_hidden_layers": 6, "num_attention_heads": 8, "intermediate_size": 1408,
         "max_position_embeddings": 512, "activation": "swiglu", "bias": False, "attention_dropout": 0.0,
     },
+    # Llama's shape: as modern, with RMSNorm instead of LayerNorm without bias.
+    "llama": {
+        "hidden_size": 512, "num_hidden_layers": 6, "num_attention_heads": 8, "intermediate_size": 1408,
+        "max_position_embeddings": 512, "activation": "swiglu", "bias": False, "normalization": "rms",
+        "attention_dropout": 0.0,
+    },
     "gpt2-small": {
         "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072,
         "max_position_embeddings": 1024, "positions": "learned", "activation": "gelu_tanh", "dropout": 0.1,
@@ -126,9 +154,11 @@ PRESETS: dict[str, dict[str, object]] = {
         "dropout": 0.1, "initialization": "normal",
     },
 }  # fmt: skip
-PRESET_VOCAB_SIZES = {"lab": 50_001, "small": 16_000, "modern": 16_000, "gpt2-small": 50_257, "bert-base": 30_522}
+PRESET_VOCAB_SIZES = {
+    "lab": 50_001, "small": 16_000, "modern": 16_000, "llama": 16_000, "gpt2-small": 50_257, "bert-base": 30_522,
+}  # fmt: skip
 DEFAULT_PRESET: Preset = "small"
-FITTED_DROPOUT: frozenset[str] = frozenset({"small", "modern"})
+FITTED_DROPOUT: frozenset[str] = frozenset({"small", "modern", "llama"})
 """Presets whose dropout in pre-training depends on the number of epochs."""
 assert set(PRESETS) == set(get_args(Preset)) == set(PRESET_VOCAB_SIZES)
 
@@ -148,6 +178,8 @@ class ShapeChanges(Settings):
     """Position encoding: sinusoidal, learned or rotary. Default: that of the preset."""
     norm: Norm | None = None
     """Layer norm before (pre) or after (post) each block. Default: as in the preset."""
+    normalization: Normalization | None = None
+    """Kind of all norms: layer (LayerNorm) or rms (RMSNorm). Default: as in the preset."""
     final_norm: bool | None = None
     """Whether there is a layer norm after the last layer. Default: as in the preset."""
     activation: Activation | None = None
@@ -158,12 +190,16 @@ class ShapeChanges(Settings):
     """Number of segment embeddings. Default: that of the preset."""
     tied_head: bool | None = None
     """Whether the language modelling head shares the weights of the embedding. Default: as in the preset."""
+    lm_head_transform: HeadTransform | None = None
+    """A layer with this activation and a norm before the language modelling head, as in BERT: none, relu, gelu or
+    gelu_tanh. Default: none."""
     dropout: Share | None = None
     """Dropout on embeddings and residual branches. For attention see attention_dropout. Default: that of the preset.
-    For small and modern it is 0; with the causal objective it is 0.1 above 4 epochs and 0.2 above 10 epochs (0.1 where
-    --optimizer muon is the default)."""
+    For small, modern and llama it is 0; with the causal objective it is 0.1 above 4 epochs and 0.2 above 10 epochs (0.1
+    where --optimizer muon is the default)."""
     attention_dropout: Share | None = None
-    """Dropout on attention weights. Default: 0 in the presets small and modern, in other presets that of --dropout."""
+    """Dropout on attention weights. Default: 0 in the presets small, modern and llama, in other presets that of
+    --dropout."""
 
     def laid_over(self, preset: Preset, *, vocab_size: int, max_length: int | None) -> BaseShape:
         """The full shape for a vocabulary; `max_length` replaces the preset's number of positions."""
@@ -178,8 +214,8 @@ class ModelSettings(ShapeChanges):
     """A preset and the values that differ from it."""
 
     preset: Preset = DEFAULT_PRESET
-    """Shape of the new base: lab (4 layers of width 200), small (6 of width 256), modern (6 of width 512), gpt2-small
-    or bert-base (12 of width 768)."""
+    """Shape of the new base: lab (4 layers of width 200), small (6 of width 256), modern (6 of width 512), llama (as
+    modern, with RMSNorm), gpt2-small or bert-base (12 of width 768)."""
 
     def shape(self, *, vocab_size: int, max_length: int | None = None) -> BaseShape:
         """The full shape for a vocabulary; `max_length` replaces the preset's number of positions."""

@@ -6,7 +6,7 @@ silently start from scratch.
 """
 
 import hashlib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
 import torch
@@ -53,6 +53,16 @@ class Ledger:
             f"{carried} of {base} base tensors ({carried_parameters:,} parameters) kept from {self.source}; "
             f"new {what}: {new} tensors ({new_parameters:,} parameters); "
             f"old head dropped: {dropped} tensors ({dropped_parameters:,} parameters)"
+        )
+
+    def with_new_weights(self, model: TextModel) -> "Ledger":
+        """The same ledger after the new tensors of the model got other values."""
+        state = model.state_dict()
+        return replace(
+            self,
+            rows=tuple(
+                replace(row, checksum=checksum(state[row.tensor])) if row.status == "new" else row for row in self.rows
+            ),
         )
 
     def as_json(self) -> dict[str, object]:

@@ -94,7 +94,7 @@ def build_empty(shape: ModelShape, *, device: str = "meta") -> TextModel:
 @contextmanager
 def _without_initialisers() -> Iterator[None]:
     """On the meta device they would import a compiler, which takes more than a second."""
-    kinds: tuple[Any, ...] = (nn.Linear, nn.Embedding, nn.LayerNorm)
+    kinds: tuple[Any, ...] = (nn.Linear, nn.Embedding, nn.LayerNorm, nn.RMSNorm)
     before = [kind.reset_parameters for kind in kinds]
     try:
         for kind in kinds:

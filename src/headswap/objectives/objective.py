@@ -110,5 +110,6 @@ def token_loss_sum(model: TextModel, hidden_ND: Tensor, batch: Batch) -> Tensor:
     """Cross entropy of the tokens that have a target, by the fused head and loss."""
     assert isinstance(model.head, LanguageModelHead)
     hidden_TD = hidden_ND if batch.has_all_targets else hidden_ND[batch.target_index_T]
+    hidden_TD = model.head.transform(hidden_TD)
     weight_VD = model.head.projection(model.base.embedding.weight)
     return linear_cross_entropy_sum(hidden_TD, weight_VD, model.head.bias, batch.target_value_T, batch.counts_T)

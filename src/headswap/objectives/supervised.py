@@ -31,7 +31,11 @@ class ClassificationObjective:
 
     def loss_sum(self, model: TextModel, batch: Batch) -> Tensor:
         """Cross entropy summed over the targets."""
-        logits_TC = wide(model(batch)[batch.target_index_T])
+        return self.loss_of(model(batch), batch)
+
+    def loss_of(self, logits: Tensor, batch: Batch) -> Tensor:
+        """The same from the logits of all sequences or tokens."""
+        logits_TC = wide(logits[batch.target_index_T])
         self.class_weights = like_logits(logits_TC, self.class_weights)
         return F.cross_entropy(
             logits_TC, batch.target_value_T, reduction="sum", label_smoothing=self.label_smoothing,

@@ -89,7 +89,8 @@ class AdaptStart(Settings):
     """The base to adapt, and text of its old domain."""
 
     base: str | None = None
-    """Bundle or run folder of a pre-trained base, or an installed base (box:NAME)."""
+    """Bundle or run folder of a pre-trained base, an installed base (box:NAME), or a public checkpoint (hf:FOLDER or
+    hf:NAME)."""
     reference: str | None = None
     """Text similar to that of the first pre-training. The loss on it before and after the run is reported; it shows
     how much the base forgets."""
@@ -104,6 +105,15 @@ class AdaptTraining(PretrainTraining):
     """Maximum number of tokens per sequence. Default: the context length of the base."""
     learning_rate: Positive | None = None
     """Peak learning rate. Default: half of the default for a new base of this width, 0.0005 x sqrt(256 / width)."""
+    num_train_epochs: Epochs | None = None
+    """Number of passes over the new text. Default: as many as make about 50 million tokens, but at least 1 and at most
+    30. Only one limit can be given: epochs, steps, tokens or minutes."""
+    max_minutes: Annotated[float, Field(gt=0, le=1e7)] | None = None
+    """Stop after about this many minutes, but not later than after the default number of epochs. A short speed test
+    before training converts minutes to a number of steps."""
+    load_best_model_at_end: bool = False
+    """Keep the weights with the lowest held-out loss (see eval_steps); otherwise the last weights. Without held-out
+    text the last weights are kept."""
     seed: Seed = 42
     """Seed of data order, masking and dropout."""
 

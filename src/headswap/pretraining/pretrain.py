@@ -26,7 +26,7 @@ from headswap.inference.generate.config import SamplingSettings
 from headswap.inference.generate.generator import Generator
 from headswap.inference.language_model import held_out_metrics, scored_bytes
 from headswap.model.parameter_count import num_parameters
-from headswap.pretraining.config import AdaptRecipe, PretrainRecipe
+from headswap.pretraining.config import AdaptRecipe, AdaptTraining, PretrainRecipe
 from headswap.pretraining.corpus import CorpusParts, split_documents, unigram_entropy
 from headswap.pretraining.show_inputs import shown_inputs
 from headswap.pretraining.starting_point import StartingPoint, existing_base, new_base, with_dropout
@@ -34,7 +34,7 @@ from headswap.pretraining.time_budget import num_evaluations, num_steps
 from headswap.pretraining.warnings import PlateauWarning, corpus_findings
 from headswap.tokens.cache import cached_store
 from headswap.tokens.store import TokenStore
-from headswap.training.checkpoint import Progress
+from headswap.training.checkpoint import Progress, best_folder, load_weights_in_place
 from headswap.training.compile import compile_layers, pays_off
 from headswap.training.run_folder import RunFolder
 from headswap.training.runner import Context, HowToRun, Plan, run_steps, run_training
@@ -185,23 +185,44 @@ class _Pretraining:
             evaluate=self._evaluate,
             evaluate_every=training.eval_steps or max(1, math.ceil(steps / num_evaluations(steps, self.parts))),
             save_every=training.save_steps,
+            score=_lowest_loss if self._keeps_best() else None,
             losses=self.objective.losses,
             observer=self.observer,
         )
 
+    def _keeps_best(self) -> bool:
+        """Whether the weights with the lowest held-out loss are kept; a new base keeps the last ones."""
+        settings = self.recipe.training
+        return isinstance(settings, AdaptTraining) and settings.load_best_model_at_end and bool(self.parts.held_out)
+
+    def _load_best(self, progress: Progress) -> Mapping[str, Any]:
+        """Load the best weights, if they are kept; the evaluation of the weights that the bundle gets."""
+        if progress.best_step is None:
+            return progress.history[-1]
+        load_weights_in_place(self.bundle.model, best_folder(self.run.path / "checkpoints", progress))
+        best = next(line for line in reversed(progress.history) if line["step"] == progress.best_step)
+        last = progress.history[-1]
+        if best is not last:
+            log.info(
+                "The weights of epoch %.3g of %.3g are kept: their held-out loss is lowest (%.3f; at the end %.3f).",
+                best["epoch"], last["epoch"], best["eval_loss"], last["eval_loss"],
+            )  # fmt: skip
+        return best
+
     def _finish(self, progress: Progress, reference_before: float | None) -> None:
         """Save the bundle and write `result.json`."""
+        kept = self._load_best(progress)
         self.bundle.save(self.run.path / "bundle")
         before: dict[str, Any] = {}
         if isinstance(self.recipe, AdaptRecipe):
-            before = {"before": _held_out(progress.history[0])}
+            before = {"before": _held_out(progress.history[0]), "best_epoch": kept["epoch"]}
             if reference_before is not None:
                 before["reference"] = {"loss_before": reference_before, "loss_after": self._reference_loss()}
         self.run.write("result.json", {
             "verb": self.recipe.verb,
             "objective": self.start.objective_name,
             **dict.fromkeys(("loss", "perplexity", "bits_per_byte")),
-            **_held_out(progress.history[-1]),
+            **_held_out(kept),
             **self._held_out_size(),
             **before,
             "references": self.references,
@@ -292,6 +313,11 @@ class _Pretraining:
         if self.processes.is_first:
             size = num_parameters(self.bundle.model)
             log_findings(corpus_findings(self.store, self.tokenizer, num_parameters=size), log)
+
+
+def _lowest_loss(metrics: dict[str, Any]) -> list[float]:
+    """The score of an evaluation: higher is better."""
+    return [-metrics["eval_loss"]]
 
 
 def _held_out(line: Mapping[str, Any]) -> dict[str, float]:

@@ -92,27 +92,36 @@ def existing_base(recipe: AdaptRecipe, sources: Sequence[str]) -> StartingPoint:
     """A pre-trained base with its tokenizer, its objective and its head."""
     base = recipe.model.base
     assert base is not None
-    bundle = Bundle.load(base)
+    bundle = Bundle.load(base, allow_download=recipe.machine.allow_download)
     if bundle.model.shape.head != "lm":
         raise InputError(
             f"{base} was fine-tuned: it has no language modelling head, which pre-training needs. Give the base that "
             "it was fine-tuned from."
         )
-    wanted = recipe.training.objective
-    if wanted is not None and wanted != bundle.objective:
-        raise SettingError(
-            f"--objective {wanted} cannot be used: {base} was pre-trained with {bundle.objective}. Remove it."
+    objective_name = bundle.objective
+    if objective_name == "none":
+        objective_name = "causal" if bundle.model.shape.direction == "causal" else "masked"
+        log.warning(
+            "%s has no language modelling head; a new one is trained, which shares its weights with the embedding.",
+            base,
         )
+    wanted = recipe.training.objective
+    if wanted is not None and wanted != objective_name:
+        raise SettingError(
+            f"--objective {wanted} cannot be used: {base} was pre-trained with {objective_name}. Remove it."
+        )
+    if OBJECTIVES.load(objective_name).masks_tokens and bundle.tokenizer.mask_id is None:
+        raise InputError(f"The tokenizer of {base} has no mask token, which its objective {objective_name} needs.")
     length = recipe.training.max_length
     if length is not None and length > bundle.max_length:
         raise SettingError(
             f"max_length is {length}, but the base reads at most {bundle.max_length} tokens. Use a smaller value."
         )
-    objective = make_objective(bundle.objective, bundle.tokenizer, bundle.masking)
+    objective = make_objective(objective_name, bundle.tokenizer, bundle.masking)
     store = cached_store(sources, recipe.corpus, bundle.tokenizer, side=objective.sides)
     preset = str(bundle.card.get("preset", "not recorded"))
     return StartingPoint(
-        bundle.tokenizer, store, bundle.objective, objective, bundle.masking, bundle.model, preset, source=base,
+        bundle.tokenizer, store, objective_name, objective, bundle.masking, bundle.model, preset, source=base,
         tokens_trained=bundle.tokens_trained,
     )  # fmt: skip
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 
 from headswap.core.settings import load_recipe
+from headswap.defaults import adaptation_epochs
 from headswap.pretraining.config import AdaptRecipe, PretrainRecipe, PretrainTraining
 from headswap.pretraining.corpus import CorpusParts
 from headswap.pretraining.starting_point import StartingPoint
@@ -58,8 +59,11 @@ def num_steps(
                 or _probed_steps(minutes, start, parts, settings=training, machine=machine, world=processes.world)
             )
         )
+        if recipe.verb == "adapt":
+            steps = min(steps, math.ceil(adaptation_epochs(parts.rows.num_tokens) * per_epoch))
         return training.changed(max_steps=steps), steps
-    epochs = training.num_train_epochs or 1.0
+    default = adaptation_epochs(parts.rows.num_tokens) if recipe.verb == "adapt" else 1.0
+    epochs = training.num_train_epochs or default
     return training.changed(num_train_epochs=epochs), math.ceil(epochs * per_epoch)
 
 

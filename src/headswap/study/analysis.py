@@ -1,5 +1,6 @@
 """Compute the results of a study from its runs: scores and statistics, curves, calibration, disagreements, cost.
 
+Errors are analysed in error_analysis.py.
 Scores and statistics are computed in score_table.py. Everything can be computed again from the run folders.
 """
 
@@ -7,8 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from headswap.core.local_paths import CHECKPOINT
 from headswap.metrics.classification import MOST_CLASSES_OF_CONFUSION, calibration, confusion_matrix, f1_scores
+from headswap.study.answer_file import SINGLE
+from headswap.study.arms import OF_BASE, base_of
 from headswap.study.design import design_changes
+from headswap.study.error_analysis import analyse_errors, shortened
 from headswap.study.results import (
     EPOCH_METRICS,
     ArmDetails,
@@ -16,9 +21,11 @@ from headswap.study.results import (
     BaseResult,
     CalibrationBin,
     CollapsedRuns,
+    ConsistencyRun,
     Cost,
     Curve,
     Disagreement,
+    ExternalArm,
     SetOverlap,
     StudyResults,
 )
@@ -26,7 +33,6 @@ from headswap.study.runs import PretrainedBase, ScoredRun, StudyRuns
 from headswap.study.score_table import ScoreTable
 
 MOST_DISAGREEMENTS = 10
-TEXT_LENGTH = 300
 COPIED = (
     "objective", "loss", "perplexity", "bits_per_byte", "epochs", "steps", "tokens", "seconds", "tokens_per_second",
     "peak_memory_bytes", "device", "references",
@@ -44,7 +50,7 @@ def analyse(study: StudyRuns, *, with_texts: bool = True) -> StudyResults:
         metric=study.metric,
         arms=list(study.arms),
         budgets=study.budgets,
-        seeds=sorted({run.seed for run in study.runs}),
+        seeds=sorted({run.seed for run in study.runs} - {SINGLE}),
         labels=list(first.labels),
         num_test=len(first.targets),
         num_bases=max((len(bases) for bases in study.bases.values()), default=0),
@@ -53,7 +59,9 @@ def analyse(study: StudyRuns, *, with_texts: bool = True) -> StudyResults:
         design_changes=design_changes(study.designs),
         error_rate=table.error_rate(comparisons, overall),
         overall=overall,
+        last_step=table.last_step(),
         parameters=_parameters(study),
+        public=_public(study),
         cells=table.cells(),
         comparisons=comparisons,
         label_worth=worth,
@@ -63,13 +71,17 @@ def analyse(study: StudyRuns, *, with_texts: bool = True) -> StudyResults:
         bases=_bases(study),
         details=_details(study),
         disagreements=_disagreements(study, with_texts=with_texts),
+        errors=analyse_errors(study, table.baselines, with_texts=with_texts),
         cost=_cost(study),
         overlap=[SetOverlap.from_json(row, with_texts=with_texts) for row in study.prepared.get("overlap", [])],
         dropped=study.prepared.get("dropped", {}),
         collapsed=_collapsed(study),
+        consistency=_consistency(study),
         notes=list(study.prepared.get("notes", [])),
         missing=list(study.missing),
+        external=_external(study),
         with_texts=with_texts,
+        task=study.task,
     )
 
 
@@ -81,15 +93,41 @@ def _parameters(study: StudyRuns) -> dict[str, int]:
     return found
 
 
+def _external(study: StudyRuns) -> dict[str, ExternalArm]:
+    """The arms that are other systems."""
+    found: dict[str, ExternalArm] = {}
+    for run in study.runs:
+        if run.is_external:
+            has_scores, file, digest = run.predictions.has_scores, run.result["file"], run.result["sha256"]
+            found.setdefault(run.arm, ExternalArm(file, digest, has_scores, run.seed == SINGLE))
+    return found
+
+
+def _public(study: StudyRuns) -> dict[str, str]:
+    """The arms that start from a public checkpoint."""
+    bases = {run.arm: str(run.result.get("base")) for run in study.runs}
+    bases |= {arm: base_of(arm).removeprefix(OF_BASE) for arm in bases if base_of(arm).startswith(OF_BASE)}
+    return {arm: base for arm, base in bases.items() if base.startswith(CHECKPOINT)}
+
+
 def _collapsed(study: StudyRuns) -> list[CollapsedRuns]:
     """Arms with runs that predict one label for every text although the test set has several."""
     found = []
-    for arm in study.arms:
+    for arm in study.arms if study.runs[0].predictions.has_classes else ():
         runs = [run for run in study.runs if run.arm == arm and arm != "majority"]
-        checked = [run.predictions for run in runs if len(set(run.predictions.targets.tolist())) > 1]
+        checked = [run.classes for run in runs if len(set(run.classes.targets.tolist())) > 1]
         if count := sum(len(set(one.probabilities.argmax(1).tolist())) == 1 for one in checked):
             found.append(CollapsedRuns(arm, count, len(runs)))
     return found
+
+
+def _consistency(study: StudyRuns) -> list[ConsistencyRun]:
+    """The runs with unlabelled texts."""
+    return [
+        ConsistencyRun(run.arm, run.labels, run.seed, found["rows"], found["turned_off"])
+        for run in study.runs
+        if (found := run.result.get("unlabelled"))
+    ]
 
 
 def _curves(study: StudyRuns) -> list[Curve]:
@@ -138,21 +176,23 @@ def _details(study: StudyRuns) -> list[ArmDetails]:
     """Calibration, confusion matrix and F1 of every arm at the fullest budget, over all its seeds."""
     labels = study.fullest_budget
     found = []
-    for arm in study.arms:
+    for arm in study.arms if study.runs[0].predictions.has_classes else ():
         runs = list(study.by_seed(arm, labels).values())
         if not runs:
             continue
-        size = len(runs[0].predictions.labels)
-        guesses = [(run.predictions.probabilities.argmax(axis=1), run.predictions.targets) for run in runs]
+        size = len(runs[0].classes.labels)
+        guesses = [(run.classes.probabilities.argmax(axis=1), run.classes.targets) for run in runs]
         f1 = np.array([f1_scores(predicted, targets, size) for predicted, targets in guesses])
         confusion = None
         if size <= MOST_CLASSES_OF_CONFUSION:
             counts = [confusion_matrix(predicted, targets, size) for predicted, targets in guesses]
             confusion = np.mean(counts, axis=0).round(1).tolist()
-        pooled = calibration(
-            np.concatenate([run.predictions.probabilities for run in runs]),
-            np.concatenate([run.predictions.targets for run in runs]),
-        )
+        pooled: dict[str, Any] = {"ece": None, "bins": []}
+        if all(run.predictions.has_scores for run in runs):
+            pooled = calibration(
+                np.concatenate([run.classes.probabilities for run in runs]),
+                np.concatenate([run.classes.targets for run in runs]),
+            )
         found.append(
             ArmDetails(
                 arm=arm,
@@ -171,33 +211,28 @@ def _disagreements(study: StudyRuns, *, with_texts: bool) -> list[Disagreement]:
     trust: dict[str, np.ndarray] = {}
     for arm in study.arms:
         runs = list(study.by_seed(arm, study.fullest_budget).values())
-        if runs and arm != "majority":
+        if runs and arm != "majority" and all(run.predictions.has_scores for run in runs):
             trust[arm] = np.mean([_probability_of_truth(run) for run in runs], axis=0)
     if len(trust) < 2:
         return []
     stacked = np.stack(list(trust.values()))
     spread = stacked.max(axis=0) - stacked.min(axis=0)
-    first = study.runs[0].predictions
+    first = study.runs[0].classes
     texts = study.texts if with_texts else None
     return [
         Disagreement(
             row=int(row),
             label=first.labels[first.targets[row]],
             trust={arm: float(values[row]) for arm, values in trust.items()},
-            text=_shortened(texts[row]) if texts else None,
+            text=shortened(texts[row]) if texts else None,
         )
         for row in np.argsort(-spread, kind="stable")[:MOST_DISAGREEMENTS]
     ]
 
 
 def _probability_of_truth(run: ScoredRun) -> np.ndarray:
-    predictions = run.predictions
+    predictions = run.classes
     return predictions.probabilities[np.arange(len(predictions.targets)), predictions.targets]
-
-
-def _shortened(text: str) -> str:
-    plain = " ".join(text.split())
-    return plain if len(plain) <= TEXT_LENGTH else f"{plain[:TEXT_LENGTH].rstrip()} ..."
 
 
 def _cost(study: StudyRuns) -> list[Cost]:
@@ -205,7 +240,7 @@ def _cost(study: StudyRuns) -> list[Cost]:
     for arm in study.arms:
         for budget in study.budgets:
             runs = list(study.by_seed(arm, budget.labels).values())
-            if not runs:
+            if not runs or runs[0].is_external:  # what another system cost is not known
                 continue
             peaks = [run.result["peak_memory_bytes"] for run in runs if run.result.get("peak_memory_bytes")]
             tokens = [run.result["tokens"] for run in runs if run.result.get("tokens")]

@@ -5,23 +5,34 @@ the recipes of the training verbs, so an arm with an unknown setting is an error
 """
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from headswap.core.checkpoints import PREFIX as CHECKPOINT
+from headswap.core.checkpoints import checkpoint_folder, is_checkpoint
 from headswap.core.errors import InputError, SettingError, absent, did_you_mean, raise_problems
 from headswap.core.files import read_json
 from headswap.core.installed_bases import OWN_BASE, PREFIX, base_folder, is_boxed
+from headswap.core.local_paths import home_path
 from headswap.core.manifest import MANIFEST, manifest_problems
 from headswap.core.settings import Recipe, load_recipe, read_toml
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.pretraining.config import PretrainRecipe
-from headswap.registry import CLASSIFY_BASELINES
+from headswap.registry import ARM_BASELINES, Registry
 from headswap.study.config import StudyRecipe
+from headswap.tasks.choose import DEFAULT_TASK, named_task
+from headswap.tokens.store import is_store
 
-BASELINES = tuple(CLASSIFY_BASELINES)
-SCRATCH, BOX = "scratch", "box"
+BASELINES = tuple(dict.fromkeys(name for of_task in ARM_BASELINES.values() for name in of_task))
+"""Of all tasks."""
+CONSTANT = ("majority", "mean")
+"""Baselines that predict the same for every text: their score is a property of the test set, not an estimate."""
+SCRATCH, BOX, ADAPTED = "scratch", "box", "adapted"
+LINEAR, CONSISTENCY = "linear", "consistency"
+OF_BASE, OF_LINEAR, OF_CONSISTENCY = f"{ADAPTED}:", f"{LINEAR}:", f"{CONSISTENCY}:"
+"""Before the name or the folder of the base."""
 Sections = dict[str, dict[str, Any]]
 
 
@@ -31,11 +42,19 @@ class Arm:
 
     name: str
     start: str
-    """`baseline`, `scratch`, `base` (pre-trained by the study) or `bundle` (an existing base)."""
+    """`baseline`, `scratch`, `base` (pre-trained by the study), `bundle` (an existing base), `adapted` (an existing
+    base that the study trains further on its text), `linear` (logistic regression on the vectors of a base) or
+    `answers` (those of another system)."""
     pretrain: Sections = field(default_factory=dict)
     """Settings of its base that differ from those of the study."""
     finetune: Sections = field(default_factory=dict)
     bundle: str | None = None
+    of: "Arm | None" = None
+    """The arm whose base a linear arm uses."""
+    answers: str | None = None
+    """The file with the answers of another system."""
+    is_consistent: bool = False
+    """Whether it is fine-tuned with consistency training on texts without labels."""
 
 
 NAMED: dict[str, tuple[str, Mapping[str, Any], Mapping[str, Any]]] = {
@@ -47,11 +66,13 @@ NAMED: dict[str, tuple[str, Mapping[str, Any], Mapping[str, Any]]] = {
     "gradual": ("base", {}, {"unfreeze": "gradual"}),
     "masked": ("base", {"objective": "masked"}, {}),
     "masked+nsp": ("base", {"objective": "masked+nsp"}, {}),
+    ADAPTED: (ADAPTED, {}, {}),
+    LINEAR: (LINEAR, {}, {}),
+    CONSISTENCY: (ADAPTED, {}, {}),
     BOX: ("bundle", {}, {}),
 }
 """Where an arm starts, and its changes to pre-training and to fine-tuning."""
 MEANING = {
-    **{name: CLASSIFY_BASELINES.load(name).meaning for name in BASELINES},
     "scratch": "random weights, all trained on the labels",
     "pretrained": "the pre-trained base, all weights fine-tuned",
     "frozen": "the pre-trained base, only the head fine-tuned",
@@ -59,13 +80,19 @@ MEANING = {
     "gradual": "the pre-trained base, unfrozen layer by layer",
     "masked": "a base pre-trained with masked language modelling",
     "masked+nsp": "a base pre-trained with masked language modelling and next-sentence prediction",
+    ADAPTED: f"the installed base {PREFIX}{OWN_BASE}, first trained on the corpus and the training texts, then all "
+    "weights fine-tuned",
+    LINEAR: "logistic regression on the vectors of the pre-trained base, fitted to all labels of the budget",
+    CONSISTENCY: "the base of adapted, or of pretrained where the installed base cannot be used, all weights "
+    "fine-tuned with consistency training on texts without labels",
     BOX: f"the installed base {PREFIX}{OWN_BASE}, all weights fine-tuned",
 }
 
 
 def read_arms(recipe: StudyRecipe) -> list[Arm]:
     """The arms of a study, each checked against the recipes of the training verbs."""
-    found = [_arm(name) for name in recipe.study.arms]
+    found = [_arm(name, allow_download=recipe.machine.allow_download) for name in recipe.study.arms or ()]
+    _check_task(found, recipe.data.task)
     names = [arm.name for arm in found]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise SettingError(f"Two arms are called '{repeated[0]}'. Rename one of the folders or files.")
@@ -81,20 +108,121 @@ def read_arms(recipe: StudyRecipe) -> list[Arm]:
         trained = [name for name in names if name not in (*BASELINES, SCRATCH)]
         allowed = f"one of {', '.join(trained)}" if trained else "an arm other than scratch and the baselines"
         raise SettingError(f"primary_arm is '{primary}'; it must be {allowed} (--arms).")
-    if any(arm.start == "base" for arm in found) and not recipe.study.corpus:
-        first = next(arm.name for arm in found if arm.start == "base")
+    uses = {arm.name: "to pre-train on" for arm in found if "base" in (arm.start, arm.of and arm.of.start)}
+    uses |= {arm.name: "to be fitted on" for arm in found if needs_space(arm)}
+    if uses and not recipe.study.corpus:
+        name, use = next(iter(uses.items()))
+        raise SettingError(f"The arm '{name}' needs a corpus {use}. Pass --corpus, or leave the arm out with --arms.")
+    of_texts = {arm.name: "is a token store of another tokenizer" for arm in found if adapts(arm)}
+    of_texts |= {
+        arm.name: "is a token store, which has no texts" for arm in found if needs_space(arm) or arm.is_consistent
+    }
+    if of_texts and (stores := [source for source in recipe.study.corpus if is_store(source)]):
+        name, why = next(iter(of_texts.items()))
         raise SettingError(
-            f"The arm '{first}' needs a corpus to pre-train on. Pass --corpus, or leave the arm out with --arms."
+            f"The arm '{name}' needs a corpus of text files: {stores[0]} {why}. "
+            "Give the files that it was made from, or leave the arm out with --arms."
         )
     return found
 
 
+def adapts(arm: Arm) -> bool:
+    """Whether the base of an arm is adapted by the study."""
+    return ADAPTED in (arm.start, arm.of and arm.of.start)
+
+
+def needs_space(arm: Arm) -> bool:
+    """Whether an arm is a baseline in a space of texts that the study fits on the corpus."""
+    return arm.start == "baseline" and any(
+        of_task.load(arm.name).needs_space for of_task in ARM_BASELINES.values() if arm.name in of_task
+    )
+
+
+def baselines_of(task: str | None) -> Registry[Any]:
+    """The baselines of a task that are arms of its studies; None is the default task."""
+    return ARM_BASELINES[task or DEFAULT_TASK]
+
+
+def _check_task(arms: Sequence[Arm], task: str | None) -> None:
+    """Refuse arms that do not fit the task of the study."""
+    if (task or DEFAULT_TASK) not in ARM_BASELINES:
+        return  # the study itself is refused when its data are read
+    has_classes = named_task(task).prediction_kind == "classes"
+    for arm in arms:
+        if arm.start == "baseline" and arm.name not in (known := baselines_of(task)):
+            raise SettingError(
+                f"The arm '{arm.name}' is no baseline of the task {task or DEFAULT_TASK}, which has "
+                f"{', '.join(known)}. Leave it out with --arms."
+            )
+        if (arm.start in (LINEAR, "answers") or arm.is_consistent) and not has_classes:
+            raise SettingError(
+                f"The arm '{arm.name}' is for classifiers, and this study is of the task {task}. Leave it out with "
+                "--arms."
+            )
+
+
+def base_of(arm: str) -> str:
+    """The base in the name of an arm, as in `linear:BASE` and `consistency:BASE`."""
+    return arm.removeprefix(OF_LINEAR).removeprefix(OF_CONSISTENCY)
+
+
 def is_from_box(arm: str) -> bool:
     """Whether an arm starts from an installed base."""
-    return arm == BOX or arm.startswith(PREFIX)
+    base = base_of(arm)
+    return base in (BOX, ADAPTED) or base.removeprefix(OF_BASE).startswith(PREFIX)
 
 
-def _arm(name: str) -> Arm:
+def is_adapted(arm: str) -> bool:
+    """Whether the base of an arm is adapted by the study."""
+    base = base_of(arm)
+    return base == ADAPTED or base.startswith(OF_BASE)
+
+
+def saved_name(arm: str) -> str:
+    """An arm as it is written into the recipe: a folder or file below the home folder as `~/...`."""
+    name, sign, file = arm.partition("=")
+    if sign and not Path(arm).exists():
+        return f"{name}={home_path(file)}"
+    for prefix in (OF_LINEAR, OF_CONSISTENCY, OF_BASE):
+        if arm.startswith(prefix):
+            return f"{prefix}{saved_name(home_path(arm.removeprefix(prefix)))}"
+    return arm
+
+
+def _checkpoint_arm(name: str, *, allow_download: bool) -> Arm:
+    """The arm of a public checkpoint, called by the last part of its name."""
+    from headswap.interop.hf_in import has_task_head
+
+    folder = checkpoint_folder(name, allow_download=allow_download)
+    if has_task_head(folder):
+        raise InputError(
+            f"The arm {name} has been fine-tuned already, possibly on labels of this test set. Give the checkpoint "
+            "that it was fine-tuned from."
+        )
+    return Arm(f"{CHECKPOINT}{Path(name).name.removeprefix(CHECKPOINT)}", "bundle", bundle=_absolute(name))
+
+
+def _absolute(name: str) -> str:
+    """A base with an absolute path, so that jobs find it from another folder; box: and names of the Hub as they are."""
+    if is_boxed(name):
+        return name
+    place = Path(os.path.expanduser(name.removeprefix(CHECKPOINT) if is_checkpoint(name) else name))
+    if is_checkpoint(name):
+        return f"{CHECKPOINT}{place.resolve()}" if place.is_dir() else name
+    return str(place.resolve())
+
+
+def _arm(name: str, *, allow_download: bool) -> Arm:
+    if name == LINEAR or name.startswith(OF_LINEAR):
+        of = _base_arm(name, OF_LINEAR, "pretrained", allow_download=allow_download)
+        return Arm(LINEAR if name == LINEAR else f"{OF_LINEAR}{of.name}", LINEAR, of=of)
+    if name == CONSISTENCY or name.startswith(OF_CONSISTENCY):
+        of = _base_arm(name, OF_CONSISTENCY, ADAPTED, allow_download=allow_download)
+        return replace(of, name=f"{OF_CONSISTENCY}{of.name}", is_consistent=True)
+    if is_checkpoint(name):
+        return _checkpoint_arm(name, allow_download=allow_download)
+    if name == ADAPTED or name.startswith(OF_BASE):
+        return _adapted(name, allow_download=allow_download)
     if name == BOX or is_boxed(name):
         base = f"{PREFIX}{OWN_BASE}" if name == BOX else name
         base_folder(base)
@@ -110,6 +238,8 @@ def _arm(name: str) -> Arm:
     if path.is_dir():
         _check_base(name, path)
         return Arm(_own_name(path.resolve().name, "bundle"), "bundle", bundle=str(path.resolve()))
+    if "=" in name and not path.exists():
+        return _from_answers(*name.split("=", 1))
     if path.exists() or "/" in name:
         raise InputError(
             f"The arm {absent(path)}"
@@ -118,8 +248,52 @@ def _arm(name: str) -> Arm:
         )
     raise SettingError(
         f"'{name}' is not an arm.{did_you_mean(name, NAMED)} Arms are {', '.join(NAMED)}, "
-        "box:NAME, a bundle folder, or a recipe."
+        "adapted:BASE, linear:BASE, consistency:BASE, box:NAME, hf:NAME, a bundle folder, a recipe, or NAME=FILE with "
+        "the answers of another system."
     )
+
+
+def _base_arm(name: str, prefix: str, default: str, *, allow_download: bool) -> Arm:
+    """The arm whose base an arm `linear:BASE` or `consistency:BASE` uses."""
+    given = name.removeprefix(prefix) if name.startswith(prefix) else default
+    of = _arm(given, allow_download=allow_download)
+    if of.start not in ("base", "bundle", ADAPTED) or of.pretrain or of.finetune or of.is_consistent:
+        raise SettingError(
+            f"'{name}' is not an arm: after {prefix} comes a base, that is pretrained, adapted, adapted:BASE, "
+            "box:NAME, hf:NAME or a folder."
+        )
+    return of
+
+
+def _adapted(name: str, *, allow_download: bool) -> Arm:
+    """The arm that adapts an installed base, a public checkpoint, or the base in a folder."""
+    base = f"{PREFIX}{OWN_BASE}" if name == ADAPTED else name.removeprefix(OF_BASE)
+    if is_checkpoint(base):
+        checkpoint = _checkpoint_arm(base, allow_download=allow_download)
+        return Arm(f"{OF_BASE}{checkpoint.name}", ADAPTED, bundle=checkpoint.bundle)
+    if is_boxed(base):
+        base_folder(base)
+        return Arm(name, ADAPTED, bundle=base)
+    path = Path(os.path.expanduser(base))
+    if not path.is_dir():
+        raise InputError(
+            f"The arm {name}: {absent(path)} Give adapted:BASE with a bundle or run folder, or an installed base."
+            if not path.exists()
+            else f"The arm {name}: {base} is not a bundle folder. Give the folder of a base."
+        )
+    _check_base(name, path)
+    return Arm(f"{OF_BASE}{path.resolve().name}", ADAPTED, bundle=str(path.resolve()))
+
+
+def _from_answers(name: str, file: str) -> Arm:
+    """The arm of another system, whose answers are in a file; the file is read when the study is planned."""
+    name = name.strip()
+    if not name or not file or name in NAMED or is_boxed(name) or any(sign in name for sign in "/\\"):
+        raise SettingError(
+            f"'{name}={file}' is not an arm: the answers of another system need a name and a file, as in llm=llm.csv. "
+            f"The name must have no slash and must not be one of {', '.join(NAMED)}."
+        )
+    return Arm(name, "answers", answers=os.path.expanduser(file))
 
 
 def _check_base(name: str, path: Path) -> None:
@@ -158,8 +332,7 @@ def _from_recipe(path: Path) -> Arm:
         return Arm(name, "base", finetune=sections)
     if base == SCRATCH:
         return Arm(name, SCRATCH, finetune=sections)
-    place = base if is_boxed(base) else str(Path(os.path.expanduser(base)).resolve())
-    return Arm(name, "bundle", finetune=sections, bundle=place)
+    return Arm(name, "bundle", finetune=sections, bundle=_absolute(base))
 
 
 def _given(recipe: Recipe, *, without: tuple[str, ...]) -> Sections:

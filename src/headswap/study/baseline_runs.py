@@ -1,7 +1,6 @@
 """Baselines for a comparison of single runs: fitted to the same labels, if those can still be read."""
 
 import logging
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,14 +12,17 @@ from headswap.core.settings import load_recipe
 from headswap.data.records import pair_as_text
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.finetuning.splits import LabelledSplits, read_splits
-from headswap.registry import CLASSIFY_BASELINES
+from headswap.registry import BASELINES
+from headswap.study.arms import baselines_of
 from headswap.study.runs import ScoredRun, StudyRuns
 
 log = logging.getLogger("headswap")
 
 
 def add_baselines(study: StudyRuns) -> StudyRuns:
-    """Add majority and TF-IDF for every budget and seed that an arm was run with."""
+    """Add the baselines of the task that need no corpus, for every budget and seed that an arm was run with."""
+    known_arms = baselines_of(study.task)
+    names = [name for name in BASELINES[study.task] if name in known_arms]
     cells: dict[tuple[int, int], ScoredRun] = {}
     for run in study.runs:
         cells.setdefault((run.labels, run.seed), run)
@@ -35,25 +37,35 @@ def add_baselines(study: StudyRuns) -> StudyRuns:
                 f"{labels:,} labels, seed {seed}."
             )
             continue
+        _note_overlap(study, splits, run)
         parts = ([*splits.train, *splits.validation], splits.test)
         train, test = ([pair_as_text(example) for example in part] for part in parts)
-        for name in CLASSIFY_BASELINES:
+        for name in names:
             key = name, frozenset((example.source, example.line) for example in train)
             if key not in known:
                 try:
-                    known[key] = CLASSIFY_BASELINES.load(name).fit(train, test, splits.labels, study.metric)
+                    known[key] = known_arms.load(name).fit(train, test, splits.labels, study.metric)
                 except TooManyClassesError as problem:
                     study.prepared.setdefault("notes", []).append(str(problem))
                     continue
-            probabilities, chosen = known[key]
-            predictions = replace(run.predictions, probabilities=probabilities, labels=splits.labels)
+            outputs, chosen = known[key]
+            predictions = run.predictions.with_outputs(outputs, splits.labels)
             result = {"seconds": 0.0, **chosen}
             found.append(
                 ScoredRun(name, run.budget, labels, seed, run.folder / name, predictions, result, [], run.rows)
             )
     study.runs += found
-    study.arms = [*(name for name in CLASSIFY_BASELINES if any(run.arm == name for run in found)), *study.arms]
+    study.arms = [*(name for name in names if any(run.arm == name for run in found)), *study.arms]
     return study
+
+
+def _note_overlap(study: StudyRuns, splits: LabelledSplits, run: ScoredRun) -> None:
+    """Add what the fine-tuning warned about: texts that are in two of its sets. Equal sentences are added once."""
+    notes = study.prepared.setdefault("notes", [])
+    for sentence in splits.overlap_sentences():
+        told = f"Training set of {run.labels:,} labels: {sentence[0].lower()}{sentence[1:]}"
+        if told not in notes:
+            notes.append(told)
 
 
 def _splits(run: ScoredRun) -> LabelledSplits | None:

@@ -1,12 +1,15 @@
 """State what the intervals of a study do not cover, what is missing, and the result of the overlap check."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from headswap.core.errors import counted
-from headswap.study.arms import SCRATCH, is_from_box
+from headswap.study.arms import SCRATCH, is_adapted, is_from_box
 from headswap.study.cell_quality import collapse_sentences
 from headswap.study.config import ALL
-from headswap.study.results import CollapsedRuns, SetOverlap, StudyResults
+from headswap.study.results import BaseResult, CollapsedRuns, ConsistencyRun, ExternalArm, SetOverlap, StudyResults
+
+SAME_TOKENS = 1.05
+"""Numbers of tokens whose ratio is at most this count as equal."""
 
 
 def caveats(results: StudyResults) -> list[str]:
@@ -15,25 +18,30 @@ def caveats(results: StudyResults) -> list[str]:
     if results.num_bases == 1:
         found.append(
             "All runs of a pre-trained arm share one base. These intervals leave out the variation between "
-            "pre-training runs; use --base-seeds 3 or more to include it."
+            "pre-training runs; headswap study --base-seeds 3 (or more) includes it."
         )
     elif results.num_bases == 2:
         found.append(
-            "The runs of a pre-trained arm share two bases, which are too few to state anything about other bases; use "
-            "--base-seeds 3 or more."
+            "The runs of a pre-trained arm share two bases, which are too few to state anything about other bases; "
+            "headswap study --base-seeds 3 (or more) allows it."
         )
     if any(budget.name == ALL for budget in results.budgets):
         found.append(
             "With the budget all, every seed has the same labels. Its intervals and tests hold for this training set "
             "and leave out the variation between training sets."
         )
+    found += _different_tokens(results.bases)
     found += results.design_changes
+    for arm, other in results.external.items():
+        found += _external_sentences(arm, other, results)
     for arm in results.arms:
         sentences = [_existing_base(arm)] if is_from_box(arm) else []
+        sentences += [_public_checkpoint(arm, results.public[arm])] if arm in results.public else []
         sentences += _other_size(arm, results.parameters)
         found += [" ".join(sentences)] if sentences else []
     found += map(_collapsed_sentence, results.collapsed)
     found += collapse_sentences(results.cells)
+    found += _turned_off(results.consistency)
     if results.missing:
         verb = "is" if len(results.missing) == 1 else "are"
         found.append(
@@ -43,11 +51,62 @@ def caveats(results: StudyResults) -> list[str]:
     return [*found, *results.notes]
 
 
+def _different_tokens(bases: Sequence[BaseResult]) -> list[str]:
+    """A sentence if the bases of different arms were pre-trained on different numbers of tokens."""
+    tokens: dict[tuple[str, ...], list[int]] = {}
+    for base in bases:
+        if not any(is_adapted(arm) for arm in base.arms):  # an adaptation continues another pre-training
+            tokens.setdefault(tuple(base.arms), []).append(base.tokens)
+    means = {arms: sum(found) / len(found) for arms, found in tokens.items()}
+    if len(means) < 2 or max(means.values()) <= SAME_TOKENS * min(means.values()):
+        return []
+    shown = "; ".join(
+        f"{', '.join(arms)} {_size(round(mean))}" for arms, mean in sorted(means.items(), key=_least_first)
+    )
+    return [
+        f"The bases of different arms were pre-trained on different numbers of tokens ({shown}), so differences "
+        "between these arms are not due to the objective or the settings alone."
+    ]
+
+
+def _least_first(item: tuple[tuple[str, ...], float]) -> float:
+    return item[1]
+
+
 def _existing_base(arm: str) -> str:
     return (
         f"The arm '{arm}' starts from one base that was not pre-trained by this study. Its intervals leave out the "
         "variation between pre-training runs, and its corpus could not be checked for overlap with this test set (the "
         "card of the base describes the corpus)."
+    )
+
+
+def _external_sentences(arm: str, other: ExternalArm, results: StudyResults) -> list[str]:
+    """What is not known about another system, and what its tests do not cover."""
+    found = [
+        f"The arm '{arm}' is another system: its answers are from {other.file} (SHA-256 {other.sha256[:12]}). Its "
+        "training data are not known, so they could not be checked for overlap with this test set."
+    ]
+    if other.has_one_answer:
+        found.append(
+            f"The arm '{arm}' has one answer per text. Its intervals are over test texts only, and its tests over test "
+            "texts and the seeds of the other arm: they do not cover what the system would answer if it were run or "
+            "trained again."
+        )
+    if without := [budget for budget in results.budgets if not _has_cell(results, arm, budget.labels)]:
+        found.append(f"The arm '{arm}' has no answers at {', '.join(f'{one.labels:,}' for one in without)} labels.")
+    return [" ".join(found)]
+
+
+def _has_cell(results: StudyResults, arm: str, labels: int) -> bool:
+    return any((cell.arm, cell.labels) == (arm, labels) for cell in results.cells)
+
+
+def _public_checkpoint(arm: str, base: str) -> str:
+    return (
+        f"The arm '{arm}' starts from the public checkpoint {base}, which may have been trained on texts of this test "
+        "set: its training data could not be checked for overlap, so its scores may be too high. Its intervals leave "
+        "out the variation between pre-training runs."
     )
 
 
@@ -73,6 +132,24 @@ def _collapsed_sentence(row: CollapsedRuns) -> str:
     )
 
 
+def _turned_off(runs: Sequence[ConsistencyRun]) -> list[str]:
+    """A sentence per arm with runs whose predicted labels collapsed during consistency training."""
+    found = []
+    for arm in dict.fromkeys(run.arm for run in runs if run.turned_off):
+        own = [run for run in runs if run.arm == arm]
+        off = [run for run in own if run.turned_off]
+        where = "; ".join(
+            f"{labels:,} labels: {sum(run.labels == labels for run in off)}"
+            for labels in sorted({run.labels for run in off})
+        )
+        found.append(
+            f"{arm}: consistency training was turned off in {len(off)} of {counted(len(own), 'run')} ({where}), "
+            "because almost all unlabelled texts were given the same label. The rest of these runs used "
+            "labelled texts only."
+        )
+    return found
+
+
 def overlap_sentence(row: SetOverlap) -> str:
     """One row of the overlap check."""
     is_one = row.exact_rows == 1
@@ -80,4 +157,6 @@ def overlap_sentence(row: SetOverlap) -> str:
         verb = f"repeat{'s' if is_one else ''} an earlier row of the same set"
     else:
         verb = f"{'is' if is_one else 'are'} also in {row.to_set}"
-    return f"{counted(row.exact_rows, 'row')} of {row.from_set} {verb}; near-duplicates: {row.near_rows:,}."
+    parts = f"; contained: {row.contained_rows:,}" if row.contained_rows else ""
+    parts += f"; with a shared passage (not removed): {row.passage_rows:,}" if row.passage_rows else ""
+    return f"{counted(row.exact_rows, 'row')} of {row.from_set} {verb}; near-duplicates: {row.near_rows:,}{parts}."

@@ -28,17 +28,21 @@ class CellQuality:
     """Median over seeds, where runs collapse."""
     num_collapsed: int
     abstention: Sequence[AbstentionPoint]
-    """At each limit the coverage and the accuracy of the answered texts, over all seeds."""
+    """At each limit the coverage and the accuracy of the answered texts, over all seeds; empty without scores."""
 
 
 def quality_of(study: StudyRuns, arm: str, labels: int, values: Mapping[int, float]) -> CellQuality:
     """The quality of one arm at one budget, whose scores per seed are `values`."""
     runs = list(study.by_seed(arm, labels).values())
+    if not runs[0].predictions.has_classes:
+        return CellQuality(None, 0, [])
     majority = majority_score(study, labels)
     num_collapsed = 0 if arm in BASELINES else count_collapsed(list(values.values()), majority, _num_test(runs))
     median = float(np.median(list(values.values()))) if num_collapsed else None
-    probabilities = np.concatenate([run.predictions.probabilities for run in runs])
-    targets = np.concatenate([run.predictions.targets for run in runs])
+    if not all(run.predictions.has_scores for run in runs):
+        return CellQuality(median, num_collapsed, [])
+    probabilities = np.concatenate([run.classes.probabilities for run in runs])
+    targets = np.concatenate([run.classes.targets for run in runs])
     return CellQuality(median, num_collapsed, [abstention_point(probabilities, targets, limit) for limit in LIMITS])
 
 
@@ -54,24 +58,26 @@ def majority_score(study: StudyRuns, labels: int) -> float:
     """The score of the arm `majority` at a budget; without this arm, of the largest class of the test set."""
     runs = list(study.by_seed("majority", labels).values())
     if not runs:
-        first = study.runs[0].predictions
+        first = study.runs[0].classes
         largest = np.bincount(first.targets, minlength=len(first.labels)).argmax()
         constant = np.tile(np.eye(len(first.labels))[largest], (len(first.targets), 1))
         return scores(constant, first.targets)[study.metric]
-    return float(
-        np.mean([scores(run.predictions.probabilities, run.predictions.targets)[study.metric] for run in runs])
-    )
+    return float(np.mean([scores(run.classes.probabilities, run.classes.targets)[study.metric] for run in runs]))
 
 
 def collapse_sentences(cells: Sequence[Any]) -> list[str]:
     """One sentence per cell with collapsed runs."""
     return [
-        f"{cell.num_collapsed} of {cell.count} runs of {cell.arm} at {cell.labels:,} labels are at or below the "
+        f"{cell.num_collapsed} of {cell.count} runs of {cell.arm}{_at(cell.labels)} are at or below the "
         f"majority class, while its best run has {max(cell.values.values()):.3f}: the median is {cell.median:.3f}, "
         f"the mean {cell.mean:.3f}."
         for cell in cells
         if cell.num_collapsed
     ]
+
+
+def _at(labels: int) -> str:
+    return f" at {labels:,} labels" if labels else ""
 
 
 def _num_test(runs: Sequence[ScoredRun]) -> int:

@@ -47,7 +47,9 @@ def draw_figures(charts: Sequence[Chart], folder: Path, *, title: str) -> list[P
             axes.set_title(chart.title, fontsize=11, loc="left")
             written += _save(figure, folder / chart.id)
         chosen = [chart for chart in charts if chart.id == "efficiency"]
-        chosen += [chart for chart in charts if chart.id.startswith("epochs-") and chart.id.endswith("-accuracy")][-1:]
+        chosen += [
+            chart for chart in charts if chart.id.startswith("epochs-") and chart.id.endswith(("-accuracy", "-R2"))
+        ][-1:]
         figure = Figure(figsize=(sum(5.2 + _legend_width(chart) for chart in chosen), 4.0), layout="constrained")
         for axes, chart in zip(figure.subplots(1, len(chosen), squeeze=False)[0], chosen, strict=True):
             _draw(axes, chart)

@@ -7,14 +7,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headswap.core.errors import counted
+from headswap.study.answer_file import SINGLE
 from headswap.study.arms import SCRATCH
-from headswap.study.results import Cell, Comparison, Curve, StudyResults
+from headswap.study.results import NO_BUDGET, Cell, Comparison, Curve, StudyResults
 
 NUM_COLOURS = 12
-METRIC_NAMES = {"accuracy": "accuracy", "macro_f1": "macro-F1"}
+METRIC_NAMES = {
+    "accuracy": "accuracy", "macro_f1": "macro-F1", "r2": "R2", "pearson": "Pearson correlation",
+    "spearman": "Spearman correlation", "mse": "MSE", "mae": "MAE",
+}  # fmt: skip
 EPOCH_TITLES = {
     "eval_accuracy": ("validation accuracy", "accuracy"),
     "train_accuracy": ("training accuracy", "accuracy"),
+    "eval_r2": ("validation R2", "R2"),
     "eval_loss": ("validation loss", "loss"),
 }
 """Title and short name, per metric of a `Curve`."""
@@ -80,7 +85,7 @@ class Chart:
 
 def colour_of(arms: Sequence[str]) -> dict[str, int]:
     """Fixed colours for the default arms; the others follow."""
-    fixed = {"majority": 0, "tfidf": 1, SCRATCH: 2, "pretrained": 3}
+    fixed = {"majority": 0, "mean": 0, "tfidf": 1, SCRATCH: 2, "pretrained": 3}
     others = [arm for arm in arms if arm not in fixed]
     return fixed | {arm: 4 + number % (NUM_COLOURS - 4) for number, arm in enumerate(others)}
 
@@ -97,13 +102,15 @@ def _efficiency(results: StudyResults) -> Chart:
         Series(arm, [_cell_point(cell) for cell in results.cells if cell.arm == arm], colours[arm])
         for arm in results.arms
     ]
+    series = [] if any(budget.labels == NO_BUDGET for budget in results.budgets) else series
     title = f"Test {metric} by number of labels"
     return Chart("efficiency", title, LABEL_AXIS, f"test {metric}", series, is_log_x=True)
 
 
 def _cell_point(cell: Cell) -> Point:
     span = f" ({cell.low:.3f} to {cell.high:.3f})" if cell.low is not None else ""
-    tip = f"{cell.arm}, {cell.labels:,} labels: {cell.mean:.3f}{span} ({counted(cell.count, 'seed')})"
+    runs = "one answer per text" if SINGLE in cell.values else counted(cell.count, "seed")
+    tip = f"{cell.arm}, {cell.labels:,} labels: {cell.mean:.3f}{span} ({runs})"
     return Point(cell.labels, cell.mean, cell.low, cell.high, tip)
 
 
@@ -111,7 +118,7 @@ def _gain(results: StudyResults) -> Chart:
     colours, metric = colour_of(results.arms), METRIC_NAMES[results.metric]
     series = []
     for arm in results.arms:
-        rows = [row for row in results.comparisons if row.arm == arm and row.other == SCRATCH]
+        rows = [row for row in results.comparisons if row.arm == arm and row.other == SCRATCH and row.labels]
         if rows:
             series.append(Series(f"{arm} - scratch", [_gain_point(row) for row in rows], colours[arm]))
     title = "Gain over scratch, paired by seed and text"
@@ -127,7 +134,7 @@ def _gain_point(row: Comparison) -> Point:
 
 
 def _by_epoch(results: StudyResults) -> list[Chart]:
-    """Accuracy and loss per epoch at every budget: single seeds thin, their mean thick."""
+    """The validation scores and the loss per epoch at every budget: single seeds thin, their mean thick."""
     charts = []
     for budget in results.budgets:
         for metric, (title, short) in EPOCH_TITLES.items():
@@ -187,7 +194,7 @@ def _calibration(results: StudyResults) -> Chart:
     colours = colour_of(results.arms)
     series = []
     for detail in results.details:
-        if detail.arm == "majority":
+        if detail.arm == "majority" or not detail.bins:
             continue
         points = [
             Point(
@@ -198,5 +205,6 @@ def _calibration(results: StudyResults) -> Chart:
             for part in detail.bins
         ]  # fmt: skip
         series.append(Series(detail.arm, points, colours[detail.arm]))
-    title = f"Calibration at {results.details[0].labels:,} labels"
+    labels = results.details[0].labels if results.details else NO_BUDGET
+    title = "Calibration" if labels == NO_BUDGET else f"Calibration at {labels:,} labels"
     return Chart("calibration", title, "confidence", "accuracy", series, line="diagonal")

@@ -10,13 +10,14 @@ from headswap.core.settings import Recipe, Settings
 from headswap.data.config import DocumentUnit, LabelledSettings, TaskName
 from headswap.finetuning.config import AdaptationSettings, FinetuneTraining, HeadSettings, StartSettings
 from headswap.model.shape import ModelSettings, Share
-from headswap.pretraining.config import PretrainTraining
+from headswap.pretraining.config import AdaptTraining, PretrainTraining
 from headswap.tasks.config import MetricName
 from headswap.tokens.config import TokenizerSettings
 from headswap.training.config import MachineSettings, Seed
 
 ALL = "all"
 FEWEST_LABELS = 2
+MOST_TRIALS = 5
 Count = Annotated[int, Field(ge=1)]
 
 
@@ -32,12 +33,20 @@ class StudySettings(Settings):
     otherwise line)."""
     corpus_text_column: str = "text"
     """Name of the column with the texts, for a corpus of .jsonl, .csv, .tsv or .parquet files."""
-    arms: tuple[str, ...] = ("majority", "tfidf", "scratch", "pretrained")
-    """Arms: the models to compare, separated by commas. majority (the most frequent label), tfidf (TF-IDF + logistic
-    regression), scratch (random weights), pretrained (the base, all weights fine-tuned), frozen (the base, only the new
-    head is trained), lora (the base, LoRA adapters), gradual (the base, unfrozen layer by layer), masked and masked+nsp
-    (bases with these objectives), box (the installed base box:reviews-en), box:NAME (another installed base), a bundle
-    or run folder of a base, or a recipe file."""
+    arms: tuple[str, ...] | None = None
+    """Arms: the models to compare, separated by commas. Default: majority, tfidf and scratch; lsa if there is a corpus
+    of texts; pretrained if there is a corpus; adapted if the installed base can be used. majority (the most frequent
+    label), tfidf (TF-IDF + logistic regression), lsa (logistic regression on LSA vectors of the corpus), nbsvm
+    (Naive-Bayes features + logistic regression), scratch (random weights), pretrained (the base, all weights
+    fine-tuned), frozen (the base, only the new head is trained), lora (the base, LoRA adapters), gradual (the base,
+    unfrozen layer by layer), masked and masked+nsp (bases with these objectives), adapted (the installed base
+    box:reviews-en, first trained on the corpus and the training texts), adapted:BASE (another base, adapted in the same
+    way), linear (logistic regression on the vectors of the pre-trained base), linear:BASE (of adapted or of another
+    base), consistency (the base of adapted, or of pretrained if the installed base cannot be used, fine-tuned with
+    consistency training on the corpus and the training texts without labels), consistency:BASE (another base), box (the
+    installed base box:reviews-en), box:NAME (another installed base), hf:NAME or hf:FOLDER (a public checkpoint), a
+    bundle or run folder of a base, a recipe file, or NAME=FILE: the answers of another system, such as an LLM, to the
+    test rows (see --prepare-only)."""
     budgets: tuple[str, ...] = ("100", "400", "1600", ALL)
     """Budgets: the numbers of labelled examples that a run may use, or all, separated by commas. From 200 on, 20 % of
     them (at most 2,000) are the validation set, except for the budget all with --validation."""
@@ -47,6 +56,10 @@ class StudySettings(Settings):
     base_seeds: Count = 1
     """Number of bases that are pre-trained for each pre-trained arm, each with its own seed. The fine-tuning runs of
     the arm are divided among them."""
+    trials: Annotated[int, Field(ge=1, le=MOST_TRIALS)] = 1
+    """Number of learning rates that every trained arm tries in each run that has a validation set (from 200 labels on):
+    its default times 1, 0.5, 2, 0.25 and 4. The best one on validation is scored on test. A study with N trials takes
+    up to N times as long. With 1, every arm has its defaults."""
     num_test: Annotated[int, Field(ge=2, le=10**8)] | None = None
     """Number of test examples that are scored: a fixed sample with the label shares of the whole set. Default: all."""
     max_length: Annotated[int, Field(ge=2, le=10**8)] | None = None
@@ -55,9 +68,9 @@ class StudySettings(Settings):
     primary_arm: str | None = None
     """Arm of the planned tests, which compare it with scratch and with the best baseline. Default: pretrained,
     otherwise the first arm that is neither a baseline nor scratch."""
-    metric: Literal["accuracy", "macro_f1"] = "accuracy"
-    """Metric by which the arms are compared. It also selects the best epoch of every run and the regularisation of
-    TF-IDF."""
+    metric: Literal["accuracy", "macro_f1", "r2", "pearson"] = "accuracy"
+    """Metric by which the arms are compared: accuracy or macro_f1 of classifiers, r2 (the default there) or pearson of
+    regression models. It also selects the best epoch of every run and the regularisation of the baselines."""
     on_leak: Literal["drop", "report", "stop"] = "drop"
     """What to do with overlap, that is, texts of train, validation or corpus that also occur in the test set: drop
     (remove them; the test set is not changed), report (only count them), or stop. Texts of the validation set in train
@@ -81,6 +94,8 @@ class StudySettings(Settings):
     @classmethod
     def _parts(cls, value: Any) -> Any:
         """`100,400`, `100 400` and `[100, 400]` are the same."""
+        if value is None:
+            return None
         given = [value] if isinstance(value, str | int) else list(value)
         return tuple(part.strip() for item in given for part in str(item).split(",") if part.strip())
 
@@ -97,7 +112,9 @@ class StudySettings(Settings):
 
     @field_validator("arms")
     @classmethod
-    def _are_arms(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+    def _are_arms(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        if value is None:
+            return None
         if not value:
             raise ValueError("arms is empty; give at least one arm")
         return tuple(dict.fromkeys(value))
@@ -115,7 +132,7 @@ class StudyData(LabelledSettings):
     test: str | None = None
     """Labelled test set, on which all runs are scored. Required, unless a named data set has one."""
     task: TaskName | None = None
-    """Only classify: a study compares classifiers of single texts."""
+    """Task: classify, or regress for labels that are numbers. Default: classify."""
     num_train: Annotated[int, Field(ge=2)] | None = None
     """Not allowed in a study: --budgets sets the numbers of labels."""
 
@@ -143,6 +160,16 @@ class StudyPretrain(PretrainTraining):
     """Not allowed: a study numbers its bases itself (see --base-seeds)."""
 
 
+class StudyAdapt(AdaptTraining):
+    """Settings of every adaptation of a base in a study."""
+
+    max_length: Annotated[int, Field(ge=2, le=10**8)] | None = None
+    """Maximum number of tokens per sequence in adaptation. Default: that of --max-length, otherwise the context length
+    of the base."""
+    seed: Seed = 42
+    """Not allowed: a study numbers its bases itself (see --base-seeds)."""
+
+
 class StudyRecipe(Recipe):
     """All settings of a study."""
 
@@ -155,5 +182,6 @@ class StudyRecipe(Recipe):
     adaptation: AdaptationSettings = AdaptationSettings()
     masking: MaskingSettings = MaskingSettings()
     pretrain: StudyPretrain = StudyPretrain()
+    adapt: StudyAdapt = StudyAdapt()
     finetune: StudyFinetune = StudyFinetune()
     machine: MachineSettings = MachineSettings()

@@ -1,4 +1,4 @@
-"""Run the jobs of a study in parallel, each in its own process.
+"""Run the jobs of a study in parallel: their order, deadlines and failures. A back end runs each job (executors/).
 
 A failed job is reported and the others continue; jobs that need it are skipped. On a stop request the running jobs save
 and stop. With a deadline, a job is started only if its estimated end is before the deadline, and a job that still runs
@@ -9,17 +9,18 @@ import json
 import logging
 import os
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Self
 
-from headswap.core.current_folder import new_python
 from headswap.core.stop_requests import stop_requests
 from headswap.study.estimate import Estimator
-from headswap.study.plan import Job
+from headswap.study.executors.backend import Backend, Handle, Request
+from headswap.study.executors.local import LocalWorkers, visible_gpus
+from headswap.study.plan import BASE_KINDS, Job
 
 log = logging.getLogger("headswap")
 POLL_SECONDS = 0.1
@@ -54,21 +55,43 @@ class Watcher:
 @dataclass
 class _Running:
     job: Job
-    process: subprocess.Popen
+    handle: Handle
     started: float
     log: Path
 
 
 class Executor:
-    """Runs the jobs of one study."""
+    """Runs the jobs of one study. Within a `with` block, calls of `run` share the workers."""
 
     def __init__(
-        self, out: Path, estimator: Estimator, *, parallel: int, threads: int | None, keep: str, watcher: Watcher
+        self,
+        out: Path,
+        estimator: Estimator,
+        *,
+        parallel: int,
+        threads: int | None,
+        keep: str,
+        watcher: Watcher,
+        backend: Backend | None = None,
+        device: str = "auto",
     ) -> None:
         self.out, self.estimator, self.parallel, self.threads = out.resolve(), estimator, parallel, threads
         self.keep, self.watcher = keep, watcher
         self.deadline: float | None = None
         self.was_stopped = False
+        self.backend = backend or LocalWorkers(parallel, gpus=visible_gpus(device) if parallel > 1 else [])
+        self._num_open = 0
+        self.checked_freshly: set[str] = set()
+        """Jobs whose bundle is read back in a fresh process: the first fine-tuning of each arm."""
+
+    def __enter__(self) -> Self:
+        self._num_open += 1
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._num_open -= 1
+        if not self._num_open:
+            self.backend.close()
 
     def run(
         self, jobs: Iterable[Job], *, deadline: float | None = None, num_sharing_cores: int | None = None
@@ -82,13 +105,14 @@ class Executor:
         outcome = Outcome(was_stopped=self.was_stopped)
         self.deadline = deadline
         every = list(jobs)
+        self.checked_freshly |= _first_of_each_arm(every)
         damaged = {job.id for job in every if job.damage}
         waiting = [job for job in every if not job.is_done or not damaged.isdisjoint(job.needs)]
         stages = sorted({job.stage for job in waiting})
         parts = [[job for job in waiting if job.stage == stage] for stage in stages]
         if not self.runs_by_stages(waiting, deadline=deadline):
             parts = [waiting]
-        with stop_requests() as request:
+        with self, stop_requests() as request:
             for part in parts:
                 self._run_part(part, outcome, request, num_sharing_cores)
         return outcome
@@ -99,7 +123,7 @@ class Executor:
         Then pre-training has all cores, and the jobs left out at a deadline are those of whole seeds. With a fixed
         number of threads and no time limit, a job starts as soon as the jobs that it needs are done.
         """
-        trainings = [job.sections["training"] for job in jobs if job.kind == "pretrain"]
+        trainings = [job.sections["training"] for job in jobs if job.kind in BASE_KINDS]
         is_timed = deadline is not None or any(training.get("max_minutes") for training in trainings)
         return is_timed or not self.threads
 
@@ -133,7 +157,7 @@ class Executor:
             running = [item for item in running if not self._has_ended(item, outcome, is_past_deadline)]
             self.watcher.on_wait([item.job for item in running])
             if running:
-                time.sleep(POLL_SECONDS)
+                self.backend.wait(POLL_SECONDS)
 
     def threads_per_job(self, num_jobs: int) -> int:
         """Threads of each of `num_jobs` jobs: the setting, else an equal share of the cores up to OMP_NUM_THREADS."""
@@ -160,30 +184,22 @@ class Executor:
         self.watcher.on_start(job)
         (self.out / "logs").mkdir(parents=True, exist_ok=True)
         description = self.out / "logs" / f"{Path(job.folder).name}.json"
-        content = asdict(job) | {"keep": self.keep}
+        is_fresh = job.id in self.checked_freshly
+        content = asdict(job) | {"keep": self.keep, "reloads_in_fresh_process": is_fresh}
         description.write_text(json.dumps(content, default=list), encoding="utf-8")
         messages = description.with_suffix(".log")
-        with messages.open("w", encoding="utf-8") as file:
-            process = subprocess.Popen(
-                new_python("-m", "headswap.study.job", str(description)),
-                stdin=subprocess.PIPE,  # closed when the study ends, which stops the job
-                stdout=file,
-                stderr=subprocess.STDOUT,
-                env=os.environ | thread_limits(threads),
-                start_new_session=True,  # Ctrl-C reaches only the study, which asks its jobs to stop
-            )
-        return _Running(job, process, time.monotonic(), messages)
+        machine = json.dumps(job.sections["machine"], sort_keys=True) if "machine" in job.sections else None
+        handle = self.backend.start(Request(description, messages, threads, machine))
+        return _Running(job, handle, time.monotonic(), messages)
 
     def _ask_to_stop(self, running: list[_Running]) -> None:
         for item in running:
-            item.process.send_signal(signal.SIGTERM)
+            item.handle.ask_to_stop()
 
     def _has_ended(self, item: _Running, outcome: Outcome, is_past_deadline: bool) -> bool:
-        code = item.process.poll()
+        code = item.handle.exit_code()
         if code is None:
             return False
-        if item.process.stdin:
-            item.process.stdin.close()
         seconds = time.monotonic() - item.started
         if code == 0 and item.job.is_done:
             outcome.done.append(item.job)
@@ -192,7 +208,7 @@ class Executor:
         elif (outcome.was_stopped or is_past_deadline) and code in (130, -signal.SIGTERM):
             outcome.left_out.append(item.job)
         else:
-            problem = item.job.damage if code == 0 else _last_line(item.log)
+            problem = item.job.damage if code == 0 else _last_line(item.log) if code > 0 else _killed_by(-code)
             problem = problem or f"exit code {code}"
             outcome.failed[item.job.id] = problem
             self.watcher.on_end(item.job, seconds=seconds, problem=f"{problem} (see {item.log})")
@@ -205,15 +221,27 @@ def _first_ready(waiting: list[Job], running: list[_Running]) -> Job | None:
     return next((job for job in waiting if unfinished.isdisjoint(job.needs)), None)
 
 
+def _first_of_each_arm(jobs: Iterable[Job]) -> set[str]:
+    first: dict[str | None, str] = {}
+    for job in jobs:
+        if job.kind == "finetune":
+            first.setdefault(job.arm, job.id)
+    return set(first.values())
+
+
 def cores() -> int:
     """The number of CPU cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def thread_limits(threads: int) -> dict[str, str]:
-    """Environment variables that limit the threads of a job, so that parallel jobs do not compete for cores."""
-    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS")
-    return dict.fromkeys(names, str(threads))
+def _killed_by(number: int) -> str:
+    """Why a job ended that could not write a last line."""
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        name = f"signal {number}"
+    hint = ", perhaps because memory ran out" if name == "SIGKILL" else ""
+    return f"its process was killed by {name}{hint}"
 
 
 def _last_line(log: Path) -> str:

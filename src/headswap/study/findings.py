@@ -8,8 +8,22 @@ from collections.abc import Iterable, Sequence
 
 from headswap.core.errors import counted
 from headswap.core.installed_bases import PREFIX
-from headswap.study.arms import BASELINES, BOX, MEANING, SCRATCH, is_from_box
+from headswap.study.arms import (
+    ADAPTED,
+    BASELINES,
+    BOX,
+    MEANING,
+    OF_BASE,
+    OF_CONSISTENCY,
+    OF_LINEAR,
+    SCRATCH,
+    base_of,
+    baselines_of,
+    is_adapted,
+    is_from_box,
+)
 from headswap.study.results import (
+    NO_BUDGET,
     BreakEven,
     CatchUp,
     Comparison,
@@ -39,9 +53,9 @@ def overall_sentence(row: OverallDifference) -> str:
     budgets = f"on average over {enumerated(f'{labels:,}' for labels in row.budgets)} labels"
     if row.verdict == "none":
         difference = f"({row.mean * 100:+.1f} points, {_signed_span(row)})"
-        return f"No significant difference between {_lower(_subject(row.arm))} and scratch {budgets} {difference}."
+        return f"No significant difference between {_lower(_subject_of(row))} and scratch {budgets} {difference}."
     verb = "gains" if row.verdict == "better" else "loses"
-    return f"{_subject(row.arm)} {verb} {_points(abs(row.mean))} {_span(row)} {budgets}, compared with scratch."
+    return f"{_subject_of(row)} {verb} {_points(abs(row.mean))} {_span(row)} {budgets}, compared with scratch."
 
 
 def _no_comparison(results: StudyResults) -> str:
@@ -53,7 +67,17 @@ def _no_comparison(results: StudyResults) -> str:
 
 def _subject(arm: str) -> str:
     """The first words of a sentence about an arm."""
-    return {"pretrained": "Pre-training", BOX: "The installed base"}.get(arm, f"The arm '{arm}'")
+    names = {"pretrained": "Pre-training", BOX: "The installed base", ADAPTED: "The adapted base"}
+    return names.get(arm, f"The arm '{arm}'")
+
+
+def _subject_of(row: Comparison | OverallDifference) -> str:
+    return f"{_subject(row.arm)}{_mark(row.arm, row)}"
+
+
+def _mark(arm: str, row: Comparison | OverallDifference) -> str:
+    """What follows the name of an arm whose own variation no test covers."""
+    return " (one answer per text)" if arm in row.one_answer else ""
 
 
 def _reference_sentence(arm: str, rows: Sequence[Comparison]) -> str:
@@ -65,7 +89,7 @@ def _reference_sentence(arm: str, rows: Sequence[Comparison]) -> str:
     is_scratch = rows[0].other == SCRATCH
     names = list(dict.fromkeys(row.other for row in rows))
     reference = "scratch" if is_scratch else f"the best baseline ({enumerated(names)})"
-    subject, parts = _subject(arm), []
+    subject, parts = _subject_of(rows[0]), []
     for verdict, verb in (("better", "gains"), ("worse", "loses")):
         found = [f"{_points(abs(row.mean))} {_span(row)} at {_labels(row)}" for row in rows if row.verdict == verdict]
         if found:
@@ -86,7 +110,9 @@ def _reference_sentence(arm: str, rows: Sequence[Comparison]) -> str:
 
 def comparison_sentence(row: Comparison) -> str:
     """One comparison as a sentence."""
-    pair = f"{row.arm} against {row.other} at {_labels(row)}"
+    arm, other = (f"{name}{_mark(name, row)}" for name in (row.arm, row.other))
+    where = "" if row.labels == NO_BUDGET else f" at {_labels(row)}"
+    pair = f"{arm} against {other}{where}"
     if row.verdict == "no claim":
         return (
             f"{pair}: too few seeds ({row.count}; at least {FEWEST_SEEDS_FOR_A_CLAIM} are needed). Observed "
@@ -96,12 +122,14 @@ def comparison_sentence(row: Comparison) -> str:
         return f"{pair}: the same score."
     if row.verdict == "none":
         return f"{pair}: no significant difference ({_insignificant(row)}); {seeds_sentence(row)}."
-    return f"{row.arm} is {_points(abs(row.mean))} {_span(row)} {row.verdict} than {row.other} at {_labels(row)}."
+    return f"{arm} is {_points(abs(row.mean))} {_span(row)} {row.verdict} than {other}{where}."
 
 
 def seeds_sentence(row: Comparison) -> str:
     """How many seeds would show a difference of the observed size."""
     fewest, most = row.seeds_needed or (None, None)
+    if row.over == "texts":
+        return "the test is over texts only, so more test texts would be needed"
     if fewest is None:
         return "seeds alone would not show a difference of this size on these test texts"
     if most is None:
@@ -167,6 +195,8 @@ def _worth_span(row: LabelWorth) -> str:
 def break_even_sentence(row: BreakEven) -> str:
     """The cost of a label above which pre-training pays off."""
     name = "pre-training" if row.arm == "pretrained" else f"pre-training the base of '{row.arm}'"
+    if is_adapted(row.arm):
+        name = f"adapting the base of '{row.arm}'"
     number = "more than " if row.is_beyond else "about "
     least = f" (at least {row.saved_low:,.0f})" if row.saved_low and not row.is_beyond else ""
     other = "scratch" if row.other == SCRATCH else f"the {row.other}"
@@ -186,8 +216,18 @@ def catch_up_sentence(row: CatchUp) -> str:
     return f"Scratch catches up with {_lower(subject)} at {where} (95 % interval {row.low:,.0f} to {high})."
 
 
-def describe_arm(arm: str) -> str:
-    """An arm in a few words."""
+def describe_arm(arm: str, task: str | None = None) -> str:
+    """An arm of a study of this task in a few words."""
+    if arm in (known := baselines_of(task)):
+        return known.load(arm).meaning
+    if arm.startswith(OF_CONSISTENCY):
+        return f"{describe_arm(base_of(arm), task)}, with consistency training on texts without labels"
+    if arm.startswith(OF_LINEAR):
+        base = "the adapted base" if is_adapted(arm) else f"the base {arm.removeprefix(OF_LINEAR)}"
+        return f"logistic regression on the vectors of {base}, fitted to all labels of the budget"
+    if arm.startswith(OF_BASE):
+        name = arm.removeprefix(OF_BASE)
+        return f"the base {name}, first trained on the corpus and the training texts, then all weights fine-tuned"
     if arm.startswith(PREFIX):
         return f"the installed base {arm}, all weights fine-tuned"
     return MEANING.get(arm, "a given bundle or recipe")

@@ -17,14 +17,14 @@ from headswap.core.lock import LOCK_FILE, FolderLock, is_held
 from headswap.core.ownership import Layout, is_unfinished
 from headswap.training.run_folder import LAYOUT as RUN
 
-RECIPE, PLAN, DESIGN, DATA, LOGS = "study.toml", "plan.json", "design.json", "data", "logs"
+RECIPE, PLAN, DESIGN, DATA, LOGS, ROWS = "study.toml", "plan.json", "design.json", "data", "logs", "rows"
 FILES = {"report.html", "report.md", "results.csv", "results.json"}
-OWN = {RECIPE, PLAN, DESIGN, DATA, "runs", LOGS, "figures", *FILES}
+OWN = {RECIPE, PLAN, DESIGN, DATA, "runs", LOGS, ROWS, "figures", *FILES}
 DATA_LAYOUT = Layout(files=(".+",))
 LAYOUT = Layout(
     files=(
         *(re.escape(name) for name in (RECIPE, PLAN, DESIGN, LOCK_FILE, *sorted(FILES))),
-        *(f"{folder}/.+" for folder in (DATA, LOGS, "figures")),
+        *(f"{folder}/.+" for folder in (DATA, LOGS, ROWS, "figures")),
         *(f"runs/.+/{name}" for name in (*RUN.files, r"tokenizer\.json", r"sentencepiece\.model", r"manifest\.json")),
     ),
     links=tuple(f"runs/.+/{name}" for name in RUN.links),

@@ -14,10 +14,13 @@ from headswap.core.files import atomic_folder, write_json
 from headswap.core.installed_bases import is_boxed
 from headswap.core.lock import FolderLock
 from headswap.core.settings import load_recipe
+from headswap.data.config import FEWEST_FOR_CHOOSING
 from headswap.finetuning.config import FinetuneRecipe
+from headswap.finetuning.splits import num_for_choosing
 from headswap.model.shape import DEFAULT_PRESET
-from headswap.pretraining.config import PretrainRecipe
-from headswap.study.arms import SCRATCH, Arm
+from headswap.pretraining.config import AdaptRecipe, PretrainRecipe
+from headswap.study.answer_runs import read_arm_answers
+from headswap.study.arms import SCRATCH, Arm, saved_name
 from headswap.study.config import ALL, StudyRecipe
 from headswap.study.design import record_design
 from headswap.study.folder import (
@@ -31,7 +34,7 @@ from headswap.study.folder import (
     replacement,
 )
 from headswap.study.plan import Job, Plan, make_plan, usable_budgets
-from headswap.study.prepare import Prepared, find_prepared, prepare
+from headswap.study.prepare import Prepared, find_prepared, prepare, rows_file
 
 log = logging.getLogger("headswap")
 
@@ -45,15 +48,15 @@ def initialize(
         check_replaceable(out, _inputs(recipe, arms))
         with replacement(out, lock) as folder:
             prepared = prepare(recipe, out, staged=folder / DATA)
-            plan = _checked_plan(recipe, arms, prepared, out)
+            plan = _checked_plan(recipe, arms, prepared, out, folder / DATA)
             _write(recipe, arms, prepared, plan, folder)
         return prepared, plan
     if found := find_prepared(recipe, out):
-        prepared, plan = found, _checked_plan(recipe, arms, found, out)
+        prepared, plan = found, _checked_plan(recipe, arms, found, out, out / DATA)
     else:
         with atomic_folder(out.resolve() / DATA, DATA_LAYOUT) as folder:
             prepared = prepare(recipe, out, staged=folder)
-            plan = _checked_plan(recipe, arms, prepared, out)
+            plan = _checked_plan(recipe, arms, prepared, out, folder)
     _write(recipe, arms, prepared, plan, out)
     return prepared, plan
 
@@ -61,7 +64,8 @@ def initialize(
 def _write(recipe: StudyRecipe, arms: list[Arm], prepared: Prepared, plan: Plan, folder: Path) -> None:
     """Save the recipe with the budgets that fit the training set, the plan, and the planned tests."""
     fit, _ = usable_budgets(recipe, prepared)
-    recipe.changed(study=recipe.study.changed(budgets=tuple(fit))).save(folder / RECIPE)
+    names = tuple(map(saved_name, recipe.study.arms or ()))
+    recipe.changed(study=recipe.study.changed(budgets=tuple(fit), arms=names)).save(folder / RECIPE)
     write_json(folder / PLAN, plan.as_json())
     record_design(recipe, [arm.name for arm in arms], folder)
 
@@ -70,20 +74,28 @@ def _inputs(recipe: StudyRecipe, arms: list[Arm]) -> list[str]:
     """Every file and folder that the study reads, as given in the settings."""
     data = recipe.data
     files = [data.train, data.validation, data.test, data.label_file, data.validation_label_file, data.test_label_file]
-    names = [*files, *recipe.study.corpus, recipe.tokenizer.tokenizer, *(arm.bundle for arm in arms)]
+    names = [*files, *recipe.study.corpus, recipe.tokenizer.tokenizer, *map(_reads, arms)]
     return [name for name in names if name]
 
 
-def _checked_plan(recipe: StudyRecipe, arms: list[Arm], prepared: Prepared, out: Path) -> Plan:
-    _, over = usable_budgets(recipe, prepared)
+def _reads(arm: Arm) -> str | None:
+    """The base or the file of answers of an arm."""
+    return (arm.of or arm).bundle or arm.answers
+
+
+def _checked_plan(recipe: StudyRecipe, arms: list[Arm], prepared: Prepared, out: Path, data: Path) -> Plan:
+    """The plan; `data` is the folder in which the rows are now."""
+    fit, over = usable_budgets(recipe, prepared)
     for budget in over:
         log.warning(
             "The budget of %s labels is left out: the training set has only %d.", budget, prepared.num_rows["train"]
         )
     _check_budgets(recipe, prepared)
     _check_tokenizer(recipe)
-    plan = make_plan(recipe, arms, prepared, out)
+    answers = read_arm_answers(arms, prepared, fit, recipe, rows_file(data, "test"))
+    plan = make_plan(recipe, arms, prepared, out, answers=answers)
     _check_jobs(plan.jobs.values())
+    _check_calibration(plan.jobs.values())
     return plan
 
 
@@ -109,13 +121,31 @@ def _check_jobs(jobs: Iterable[Job]) -> None:
     seen: set[tuple[str, str]] = set()
     for job in jobs:
         key = (job.kind, job.arm or job.name)
-        if key in seen or job.kind not in ("pretrain", "finetune"):
+        if key in seen or job.kind not in CHECKS:
             continue
         seen.add(key)
         try:
-            _check_pretraining(job) if job.kind == "pretrain" else _check_finetuning(job)
+            CHECKS[job.kind](job)
         except SettingError as problem:
             raise SettingError(f"'{job.arm or job.name}' cannot be trained: {problem}") from None
+
+
+def _check_calibration(jobs: Iterable[Job]) -> None:
+    """Refuse to calibrate runs without a validation set: every such job would fail."""
+    small = {
+        job.labels or 0
+        for job in jobs
+        if job.kind == "finetune"
+        and job.sections["training"].get("calibrate")
+        and not job.sections["data"].get("validation")
+        and not num_for_choosing(job.labels or 0)
+    }
+    if small:
+        budgets = ", ".join(f"{labels:,}" for labels in sorted(small))
+        raise SettingError(
+            f"finetune.calibrate needs a validation set, and budgets below {FEWEST_FOR_CHOOSING} labels have none "
+            f"(here: {budgets}). Leave --finetune.calibrate out, or use --budgets with {FEWEST_FOR_CHOOSING} or more."
+        )
 
 
 def _check_pretraining(job: Job) -> None:
@@ -130,12 +160,32 @@ def _check_finetuning(job: Job) -> None:
     recipe.adaptation.check(is_scratch=is_scratch)
     if is_scratch:
         recipe.model.laid_over(recipe.model.preset or DEFAULT_PRESET, vocab_size=1, max_length=length)
-    elif not job.needs:  # a base that the study does not pre-train
-        from headswap.bundle.bundle import Bundle  # imports torch
+    elif job.made_base is None:  # a base that the study does not make
+        _check_existing_base(recipe.model.base, length)
 
-        assert recipe.model.base is not None
-        bundle = Bundle.load(recipe.model.base)
-        if length is not None and length > bundle.max_length:
-            raise SettingError(
-                f"max_length is {length}, but the base {recipe.model.base} takes at most {bundle.max_length} tokens."
-            )
+
+def _check_adaptation(job: Job) -> None:
+    recipe = load_recipe(AdaptRecipe, None, job.sections)
+    _check_existing_base(recipe.model.base, recipe.training.max_length)
+
+
+def _check_existing_base(base: str | None, length: int | None) -> None:
+    from headswap.bundle.bundle import Bundle  # imports torch
+
+    assert base is not None
+    bundle = Bundle.load(base)
+    if length is not None and length > bundle.max_length:
+        raise SettingError(f"max_length is {length}, but the base {base} takes at most {bundle.max_length} tokens.")
+
+
+def _check_embedding(job: Job) -> None:
+    if not job.needs:
+        _check_existing_base(job.sections["model"]["base"], job.sections["embed"]["max_length"])
+
+
+CHECKS = {
+    "embed": _check_embedding,
+    "pretrain": _check_pretraining,
+    "adapt": _check_adaptation,
+    "finetune": _check_finetuning,
+}

@@ -1,4 +1,4 @@
-"""One job of a study in its own process: `python -m headswap.study.job JOB.json`.
+"""One job of a study: `python -m headswap.study.job JOB.json` runs it alone, a worker runs many (executors/).
 
 A failed job does not affect the others. When the process of the study ends, the job's standard input is closed; the job
 then saves and stops, and can be resumed. A lock keeps two processes out of one folder. A folder with damaged outputs is
@@ -30,9 +30,19 @@ log = logging.getLogger("headswap")
 
 def main(job_file: str) -> int:
     """Run the job that a file describes; exit codes are those of the command line."""
-    logging.basicConfig(format="%(message)s", level=logging.INFO, stream=sys.stderr)
-    job = json.loads(Path(job_file).read_text(encoding="utf-8"))
+    start_log()
     threading.Thread(target=_stop_with_study, daemon=True).start()
+    return run_file(job_file)
+
+
+def start_log() -> None:
+    """Write the messages of jobs to standard error."""
+    logging.basicConfig(format="%(message)s", level=logging.INFO, stream=sys.stderr)
+
+
+def run_file(job_file: str) -> int:
+    """Run the job that a file describes in this process, also in one that has run others; return its exit code."""
+    job = json.loads(Path(job_file).read_text(encoding="utf-8"))
     try:
         with _locked(Path(job_file).with_suffix(".lock")):
             run_job(job)
@@ -46,7 +56,7 @@ def main(job_file: str) -> int:
 
 def run_job(content: Mapping[str, Any]) -> None:
     """Run a job unless it is done, from the start if its folder is damaged; its checksums are written last."""
-    job = Job(**{name: value for name, value in content.items() if name != "keep"})
+    job = Job(**{name: value for name, value in content.items() if name in Job.__dataclass_fields__})
     folder = Path(job.folder)
     if job.is_done:
         return
@@ -105,10 +115,28 @@ def _pretrain(folder: Path, job: Mapping[str, Any]) -> None:
     remove_folder(folder / "checkpoints")  # a finished job is not resumed
 
 
+def _adapt(folder: Path, job: Mapping[str, Any]) -> None:
+    from headswap.pretraining.pretrain import adapt
+
+    adapt(out=folder, sections=job["sections"], resume=True)
+    remove_folder(folder / "checkpoints")
+
+
 def _finetune(folder: Path, job: Mapping[str, Any]) -> None:
     from headswap.finetuning.finetune import finetune
+    from headswap.study.trials import finetune_with_trials
 
-    finetune(out=folder, sections=job["sections"], resume=True, with_baselines=False)
+    is_fresh = job.get("reloads_in_fresh_process", True)
+    if factors := job.get("trials"):
+        finetune_with_trials(folder, job["sections"], factors, reloads_in_fresh_process=is_fresh)
+    else:
+        finetune(
+            out=folder,
+            sections=job["sections"],
+            resume=True,
+            with_baselines=False,
+            reloads_in_fresh_process=is_fresh,
+        )
     remove_folder(folder / "checkpoints")
     if job.get("keep") == "results":
         discard_folder(folder / "bundle")
@@ -116,26 +144,61 @@ def _finetune(folder: Path, job: Mapping[str, Any]) -> None:
 
 def _baseline(folder: Path, job: Mapping[str, Any]) -> None:
     """Write the predictions of a baseline on the same rows, as a fine-tuning run does."""
-    import numpy as np
-
+    from headswap.baselines.text_space import TextSpace
     from headswap.finetuning.config import FinetuneRecipe
-    from headswap.finetuning.prediction_file import Predictions, group_ids, text_ids
+    from headswap.finetuning.prediction_file import KINDS
     from headswap.finetuning.splits import read_splits
-    from headswap.registry import CLASSIFY_BASELINES
+    from headswap.study.arms import baselines_of
 
     start = time.perf_counter()
-    recipe = load_recipe(FinetuneRecipe, None, job["sections"])
+    sections = dict(job["sections"])
+    place = sections.pop("space", None)
+    space = TextSpace.load(Path(place["folder"])) if place else None
+    recipe = load_recipe(FinetuneRecipe, None, sections)
     splits = read_splits(recipe)
     train = [*splits.train, *splits.validation]  # no epoch is selected, so all labels are for training
     metric = splits.task.metric(recipe.training)
-    probabilities, chosen = CLASSIFY_BASELINES.load(job["arm"]).fit(train, splits.test, splits.labels, metric)
-    numbers = {label: number for number, label in enumerate(splits.labels)}
-    targets = np.array([numbers[example.label] for example in splits.test])
-    ids = text_ids([example.text for example in splits.test])
-    Predictions(probabilities, targets, splits.labels, ids, group_ids(splits.test)).save(folder)
+    baseline = baselines_of(splits.task.name).load(job["arm"])
+    outputs, chosen = baseline.fit(train, splits.test, splits.labels, metric, space=space)
+    if space is not None:
+        chosen |= {"space": space.fingerprint}
+    KINDS[splits.task.prediction_kind or ""].of(outputs, splits.test, splits.labels).save(folder)
     write_json(folder / "data.json", splits.checksums())
     result = {"verb": "baseline", "arm": job["arm"], **chosen, "num_labels": len(train)}
     write_json(folder / "result.json", result | {"seconds": time.perf_counter() - start})
+
+
+def _space(folder: Path, job: Mapping[str, Any]) -> None:
+    """Fit a space of texts on the corpus; it has no labels and no test texts."""
+    from headswap.baselines.text_space import TextSpace
+    from headswap.data.config import ReadSettings
+    from headswap.data.documents import read_documents
+
+    start = time.perf_counter()
+    reading = {name: value for name, value in job["sections"]["corpus"].items() if name != "corpus"}
+    documents = read_documents(job["sections"]["corpus"]["corpus"], ReadSettings(**reading))
+    space, facts = TextSpace.fit(document.text for document in documents)
+    space.save(folder)
+    result = {"verb": "space", **facts, "fingerprint": space.fingerprint, "seconds": time.perf_counter() - start}
+    write_json(folder / "result.json", result)
+
+
+def _sample(folder: Path, job: Mapping[str, Any]) -> None:
+    from headswap.study.unlabelled_sample import write_sample
+
+    write_sample(folder, job["sections"])
+
+
+def _embed(folder: Path, job: Mapping[str, Any]) -> None:
+    from headswap.study.embeddings import embed_rows
+
+    embed_rows(folder, job["sections"])
+
+
+def _linear(folder: Path, job: Mapping[str, Any]) -> None:
+    from headswap.study.embeddings import fit_linear
+
+    fit_linear(folder, job["arm"], job["sections"])
 
 
 def _probe(folder: Path, job: Mapping[str, Any]) -> None:
@@ -144,7 +207,10 @@ def _probe(folder: Path, job: Mapping[str, Any]) -> None:
     write_json(folder / "result.json", measure(job["sections"]))
 
 
-JOBS = {"tokenizer": _tokenizer, "pretrain": _pretrain, "finetune": _finetune, "baseline": _baseline, "probe": _probe}
+JOBS = {
+    "tokenizer": _tokenizer, "space": _space, "pretrain": _pretrain, "adapt": _adapt, "finetune": _finetune,
+    "baseline": _baseline, "probe": _probe, "sample": _sample, "embed": _embed, "linear": _linear,
+}  # fmt: skip
 
 
 if __name__ == "__main__":

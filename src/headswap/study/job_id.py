@@ -9,12 +9,26 @@ import json
 from pathlib import Path
 from typing import Any
 
+from headswap.core.checkpoints import is_checkpoint
 from headswap.core.files import sha256_of_file
 from headswap.core.settings import Recipe, flattened
+from headswap.data.config import FEWEST_FOR_CHOOSING
+from headswap.finetuning.config import ConsistencySettings
 from headswap.training.config import MachineSettings
 
 PATHS = {"data.train", "data.validation", "data.test", "model.base", "tokenizer.tokenizer", "corpus.corpus"}
-ADDED = {"training.metric": None, "training.calibrate": False, "data.group_column": None}
+ADDED = {
+    "training.metric": None,
+    "training.calibrate": False,
+    "data.group_column": None,
+    "model.normalization": None,
+    "model.lm_head_transform": None,
+    "training.token_dropout": None,
+    "adaptation.head_epochs": None,
+    "adaptation.head_init": None,
+    "data.hold_out_from": FEWEST_FOR_CHOOSING,
+    **{f"consistency.{name}": value for name, value in ConsistencySettings().model_dump(mode="json").items()},
+}
 """Settings that earlier versions did not have. At these values they are not part of an id, so that jobs of earlier
 versions are found again."""
 MACHINE = {f"machine.{name}" for name in MachineSettings.model_fields if name != "precision"}
@@ -36,4 +50,7 @@ def bundle_content(path: str) -> list[str]:
     from headswap.bundle.bundle import CONFIG, WEIGHTS, find_bundle
 
     folder = find_bundle(Path(path))
+    if is_checkpoint(path):
+        files = sorted(file for pattern in ("*.safetensors", "*.json") for file in folder.glob(pattern))
+        return [f"{file.name} {sha256_of_file(file)}" for file in files]
     return [sha256_of_file(folder / name) for name in (WEIGHTS, CONFIG)]

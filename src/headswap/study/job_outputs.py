@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from headswap.baselines.text_space import ARRAYS, TextSpace
 from headswap.bundle.bundle import CARD, WEIGHTS
 from headswap.core.errors import HeadswapError, InputError
 from headswap.core.files import read_json
@@ -21,22 +22,35 @@ from headswap.core.manifest import MANIFEST, manifest_problems, write_manifest
 from headswap.core.settings import Recipe, load_recipe, read_toml
 from headswap.data.documents import read_texts
 from headswap.finetuning.config import FinetuneRecipe
-from headswap.finetuning.prediction_file import RUN_AGAIN, Predictions, text_ids
+from headswap.finetuning.prediction_file import RUN_AGAIN, load_predictions, text_ids
 from headswap.model.swap import checksum
 from headswap.model.weights import open_weights
-from headswap.pretraining.config import PretrainRecipe
+from headswap.pretraining.config import AdaptRecipe, PretrainRecipe
+from headswap.study.embeddings import ARRAYS as EMBEDDINGS
+from headswap.study.embeddings import Embeddings
+from headswap.study.job_id import bundle_content
+from headswap.study.unlabelled_sample import FILE as SAMPLE
 from headswap.tokens.tokenizer import Tokenizer
 from headswap.training.checkpoint import find_checkpoints
 from headswap.training.run_folder import METRICS, read_metrics
 
 RESULT = "result.json"
 NUMBER = (int, float)
-RECIPES: dict[str, type[Recipe]] = {"pretrain": PretrainRecipe, "finetune": FinetuneRecipe}
+RECIPES: dict[str, type[Recipe]] = {
+    "pretrain": PretrainRecipe, "adapt": AdaptRecipe, "finetune": FinetuneRecipe
+}  # fmt: skip
+BASE_FIELDS = {"verb": str, "objective": str, "steps": int, "tokens": int, "seconds": NUMBER}
 FIELDS: dict[str, dict[str, Any]] = {
     "tokenizer": {"verb": str, "vocab_size": int, "fingerprint": str},
-    "pretrain": {"verb": str, "objective": str, "steps": int, "tokens": int, "seconds": NUMBER},
+    "pretrain": BASE_FIELDS,
+    "adapt": BASE_FIELDS,
     "finetune": {"verb": str, "num_train": int, "num_validation": int, "tokens": int, "seconds": NUMBER, "test": dict},
     "baseline": {"verb": str, "arm": str, "num_labels": int, "seconds": NUMBER},
+    "embed": {"verb": str, "dimensions": int, "fingerprint": str, "weights": str, "seconds": NUMBER},
+    "linear": {"verb": str, "arm": str, "num_labels": int, "embeddings": str, "seconds": NUMBER},
+    "sample": {"verb": str, "num_texts": int, "num_sampled": int, "seconds": NUMBER},
+    "space": {"verb": str, "num_documents": int, "num_words": int, "dimensions": int, "fingerprint": str},
+    "answers": {"verb": str, "arm": str, "file": str, "sha256": str},
     "probe": {
         "step_seconds": NUMBER, "tokens_a_step": NUMBER, "score_seconds": NUMBER, "bytes_a_token": NUMBER,
         "num_parameters": int, "num_embedding_parameters": int, "max_length": int, "device": str,
@@ -64,16 +78,32 @@ def has_finished(folder: Path) -> bool:
 def damage(kind: str, folder: Path, *, base: Path | None = None, test: Path | None = None) -> str | None:
     """What is wrong with the folder of a finished or unfinished job; None if it is intact or does not exist.
 
-    `base` is the folder of the base that a fine-tuning run starts from, `test` the test set of the study.
+    `base` is the folder of the base that a fine-tuning run starts from, or of the space of texts of a baseline; `test`
+    is the test set of the study.
     """
     if not folder.exists():
         return None
     if not folder.is_dir():
         return "its folder is a file"
     why = _first_damage(kind, folder, _signature(folder), test, _signature(test) if test and test.is_file() else ())
-    if why is None and base is not None and has_finished(base) and damage("pretrain", base) is None:
-        why = _base_mismatch(folder, base)
+    if why is None and base is not None and has_finished(base):
+        if kind == "baseline":
+            return _space_mismatch(folder, base) if damage("space", base) is None else None
+        if kind == "linear":  # in a report `base` is the base itself, which the vectors are compared with
+            is_vectors = (base / EMBEDDINGS).exists() and damage("embed", base) is None
+            return _embeddings_mismatch(folder, base) if is_vectors else None
+        if kind == "embed":
+            return _weights_mismatch(folder, base) if damage(_kind_of_base(base), base) is None else None
+        if damage(_kind_of_base(base), base) is None:
+            return _base_mismatch(folder, base)
     return why
+
+
+def _kind_of_base(folder: Path) -> str:
+    """`adapt` or `pretrain`; a damaged recipe is found later."""
+    with suppress(HeadswapError, OSError):
+        return "adapt" if read_toml(folder / "recipe.toml").get("verb") == "adapt" else "pretrain"
+    return "pretrain"
 
 
 def _signature(place: Path) -> Signature:
@@ -106,17 +136,23 @@ def _check_finished(kind: str, folder: Path, test: Path | None) -> None:
     _check_fields(folder / RESULT, FIELDS[kind])
     if kind == "tokenizer":
         _check_tokenizer(folder)
+    if kind == "space":
+        _read(lambda: TextSpace.load(folder), folder / ARRAYS)
+    if kind == "sample":
+        _read(lambda: read_texts(str(folder / SAMPLE), text_column="text"), folder / SAMPLE)
     if kind in RECIPES:
         _check_recipe(kind, folder)
         _check_fields(folder / "environment.json", ENVIRONMENT)
         if not _read(lambda: read_metrics(folder), folder / METRICS):
             raise DamageError(f"{METRICS} has no complete line")
-    if kind in ("pretrain", "finetune", "baseline"):
+    if kind == "embed":
+        _read(lambda: Embeddings.load(folder), folder / EMBEDDINGS)
+    if kind in ("pretrain", "adapt", "finetune", "baseline", "answers", "linear"):
         _check_fields(folder / "data.json", {})
-    if kind == "pretrain":
+    if kind in ("pretrain", "adapt"):
         _raise_first(manifest_problems(folder / "bundle", leave=(CARD,)), folder)
-    if kind in ("finetune", "baseline"):
-        predictions = _read(lambda: Predictions.load(folder), folder / "predictions.npz")
+    if kind in ("finetune", "baseline", "answers", "linear"):
+        predictions = _read(lambda: load_predictions(folder), folder / "predictions.npz")
         if test is not None and not has_checksums and not np.array_equal(predictions.text_ids, _ids_of(test)):
             raise DamageError(f"predictions.npz does not belong to the {len(_ids_of(test)):,} texts of {test.name}")
 
@@ -200,6 +236,33 @@ def _base_mismatch(folder: Path, base: Path) -> str | None:
     now = _checksums(base, _signature(base))
     is_same = bool(kept) and all(now.get(name) == value for name, value in kept.items())
     return None if is_same else f"it started from other weights than {base.name} has now"
+
+
+def _space_mismatch(folder: Path, space: Path) -> str | None:
+    """Whether a finished baseline was fitted in another space of texts than the present one."""
+    if not has_finished(folder) or read_json(folder / RESULT).get("space") == read_json(space / RESULT)["fingerprint"]:
+        return None
+    return f"it was fitted in another space of texts than {space.name} has now"
+
+
+def _embeddings_mismatch(folder: Path, embeddings: Path) -> str | None:
+    """Whether a finished linear arm was fitted to other vectors than the present ones."""
+    now = read_json(embeddings / RESULT)["fingerprint"]
+    if not has_finished(folder) or read_json(folder / RESULT).get("embeddings") == now:
+        return None
+    return f"it was fitted to other vectors than {embeddings.name} has now"
+
+
+def _weights_mismatch(folder: Path, base: Path) -> str | None:
+    """Whether finished vectors are of other weights than the base has now."""
+    if not has_finished(folder) or read_json(folder / RESULT)["weights"] == _weights_hash(base, _signature(base)):
+        return None
+    return f"it has vectors of other weights than {base.name} has now"
+
+
+@cache
+def _weights_hash(base: Path, _state: Signature) -> str:
+    return bundle_content(str(base))[0]
 
 
 @cache

@@ -4,44 +4,83 @@ import shlex
 from pathlib import Path
 
 from headswap import __version__
+from headswap.baselines.text_space import DIMENSIONS, MOST_DOCUMENTS
 from headswap.core.files import read_json
 from headswap.core.local_paths import local_path
 from headswap.core.settings import load_recipe
 from headswap.finetuning.config import FinetuneRecipe
+from headswap.finetuning.consistency import MOST_TEXTS
+from headswap.study.arms import LINEAR, OF_CONSISTENCY, OF_LINEAR, is_adapted
 from headswap.study.folder import RECIPE
 from headswap.study.groups import test_groups
+from headswap.study.row_files import CORPUS, TEXTS
 from headswap.study.runs import StudyRuns
+from headswap.study.tuning import tuning_sentences
 
 STATISTICS = (
     "A budget of n labels includes the labels for model selection: one fifth (at most 2,000) selects the epoch, the "
-    "rest is for training. Below 200 labels nothing is held out and the last epoch is used. TF-IDF is trained on all n "
-    "labels.",
+    "rest is for training. Below 200 labels nothing is held out and the last epoch is used. Baselines are trained on "
+    "all n labels.",
     "Label subsets are stratified and nested: each larger subset contains the smaller ones. At one seed all arms have "
     "the same subset. The seed also sets the initialisation and the order of the examples. Each run is scored on the "
     "test set once.",
     "Intervals and tests are over seeds and test texts, which are both samples: a two-way analysis of variance with "
     "crossed random effects on the values per seed and text, Student's t with Satterthwaite's degrees of freedom. "
-    "Differences are paired by seed and by text. The values of macro-F1 are jackknife pseudo-values. With 3 or more "
+    "Differences are paired by seed and by text. The values of {not_means} are jackknife pseudo-values. With 3 or more "
     "bases the test is over means per base. docs/verdicts.md has the error rates and the power of the test.",
     "The best baseline of a budget is the one with the highest score by cross-validation on the labels of the budget.",
-    "TF-IDF: word 1-2-grams, sublinear term frequency, logistic regression, C selected by cross-validation on the same "
+    "TF-IDF: word 1-2-grams, sublinear term frequency, {linear} selected by cross-validation on the same "
     "labels. With the budget all it has the same labels at every seed, so its scores have no spread.",
     "Seeds needed: the number of seeds that shows the observed difference, plus and minus its standard error, with a "
     "power of 80 %, at the observed spread and a level of .05 divided by the number of comparisons.",
+)
+OF_KIND = {
+    "classes": {"not_means": "macro-F1", "linear": "logistic regression, C"},
+    "values": {"not_means": "R2 and of Pearson's correlation", "linear": "ridge regression, the penalty"},
+}
+"""What these sentences name, per kind of predictions."""
+VALUES = (
+    "A point of difference is .01 of the score. R2 is 1 minus the mean squared error divided by the variance of the "
+    "test values, so a difference in R2 has the sign of a difference in MSE. A constant prediction has the Pearson "
+    "correlation 0. Label subsets are stratified by fifths of the values."
+)
+BASELINES = {
+    "lsa": f"LSA: TF-IDF of the words of the corpus (a fixed sample of {MOST_DOCUMENTS:,} documents, if it has more), "
+    f"reduced to at most {DIMENSIONS} dimensions by a truncated SVD that is fitted on the corpus alone, without labels "
+    "and test texts; logistic regression on these vectors, alone or beside TF-IDF. Features and C are selected by "
+    "cross-validation on the same labels.",
+    "nbsvm": "NB-SVM: word 1-2-grams weighted by their Naive-Bayes log ratios, logistic regression per class, C "
+    "selected by cross-validation on the same labels.",
+}
+"""Sentences about baselines that not every study has."""
+LINEAR_SENTENCE = (
+    "every text is one vector of the base, pooled over its tokens as in fine-tuning; logistic regression on these "
+    "vectors, C selected by cross-validation on the same labels. It is a convex fit to all labels of the budget, where "
+    "the arm frozen trains its head by gradient steps and holds out a fifth of the labels to select the epoch."
 )
 ON_OVERLAP = {"drop": "removed from train, validation and corpus", "report": "reported only", "stop": "an error"}
 
 
 def methods(study: StudyRuns) -> list[str]:
     """Data, learning rates and statistics, in sentences."""
-    found = list(STATISTICS)
+    has_classes = study.runs[0].predictions.has_classes
+    names = OF_KIND["classes" if has_classes else "values"]
+    found = [*(sentence.format(**names) for sentence in STATISTICS), *([] if has_classes else [VALUES])]
+    found += [*(sentence for name, sentence in BASELINES.items() if name in study.arms)]
     if (groups := test_groups(study)) is not None:
         found.append(
             f"The test texts belong to {int(groups.max()) + 1:,} groups. Intervals and tests are over seeds and "
             "groups, because the texts of one group are not independent."
         )
+    found[:0] = tuning_sentences(study)
     if rates := _learning_rates(study):
         found.insert(0, f"Learning rates (given or default): {'; '.join(rates)}.")
+    if linear := [arm for arm in study.arms if arm == LINEAR or arm.startswith(OF_LINEAR)]:
+        found.insert(0, f"{', '.join(linear)}: {LINEAR_SENTENCE}")
+    if consistent := [arm for arm in study.arms if arm.startswith(OF_CONSISTENCY)]:
+        found.insert(0, _consistency(study, consistent))
+    if adapted := [arm for arm in study.arms if is_adapted(arm)]:
+        found.insert(0, _adaptation(study, adapted))
     if study.recipe is not None:
         settings, rows = study.recipe.study, study.prepared.get("num_rows", {})
         corpus = ", ".join(Path(source).name or source for source in settings.corpus) or "none"
@@ -50,6 +89,30 @@ def methods(study: StudyRuns) -> list[str]:
         on_overlap = f"{ON_OVERLAP[settings.on_leak]} (--on-leak {settings.on_leak})"
         found.insert(0, f"Corpus: {corpus}{documents}. Labelled data: {sizes}. Overlap: {on_overlap}.")
     return found
+
+
+def _adaptation(study: StudyRuns, arms: list[str]) -> str:
+    """What the adapted bases read before fine-tuning, and how much of it."""
+    bases = {base.name: base.result for arm in arms for base in study.bases.get(arm, [])}
+    read = [f"{name}: {one['tokens']:,} tokens in {one['epochs']:.3g} epochs" for name, one in bases.items()]
+    sentence = (
+        f"Adaptation ({', '.join(arms)}): before fine-tuning, the base was trained on the corpus and on all training "
+        "texts without their labels, also on those beyond the budget, and on no text of validation or test."
+    )
+    return f"{sentence} It read {'; '.join(read)}." if read else sentence
+
+
+def _consistency(study: StudyRuns, arms: list[str]) -> str:
+    """Which texts without labels the arms used, and how many."""
+    rows = study.prepared.get("num_rows", {})
+    num_texts = rows.get(CORPUS, 0) + rows.get(TEXTS, 0)
+    which = f"a fixed random sample of {MOST_TEXTS:,} of" if num_texts > MOST_TEXTS else "all"
+    return (
+        f"Consistency training ({', '.join(arms)}): every step also reads unlabelled texts and trains the model to "
+        "predict the same for a text and for the text with tokens left out. The texts are "
+        f"{which} {num_texts:,} texts of the corpus and the training set, the same at all seeds and budgets, also "
+        "those whose labels the budget leaves out. A run leaves out the texts that it is validated on."
+    )
 
 
 def _learning_rates(study: StudyRuns) -> list[str]:
@@ -75,6 +138,9 @@ def _learning_rates(study: StudyRuns) -> list[str]:
 
 def commands(study: StudyRuns) -> str:
     """The commands that reproduce a study, its bases and one of its runs, or a comparison."""
+    if study.out is None and study.arguments:
+        parts = [given.rpartition("=") for given in study.arguments]  # NAME=FILE
+        return shlex.join(["headswap", "compare", *(f"{name}{sign}{local_path(file)}" for name, sign, file in parts)])
     if study.out is None:
         folders = [local_path(str(run.folder)) for run in study.runs if run.folder.exists()]
         return shlex.join(["headswap", "compare", *folders])
@@ -83,8 +149,10 @@ def commands(study: StudyRuns) -> str:
         f"headswap study --config {out}/{RECIPE} --out AGAIN",
         f"headswap report {out}",
     ]
-    bases = {base.folder.name for found in study.bases.values() for base in found}
-    lines += [f"headswap pretrain --config {out}/runs/{name}/recipe.toml --out AGAIN" for name in sorted(bases)]
+    bases = {base.folder.name: base.result.get("verb", "pretrain") for found in study.bases.values() for base in found}
+    lines += [
+        f"headswap {verb} --config {out}/runs/{name}/recipe.toml --out AGAIN" for name, verb in sorted(bases.items())
+    ]
     tuned = next((run for run in study.runs if (run.folder / "recipe.toml").exists()), None)
     if tuned is not None:
         lines.append(

@@ -12,27 +12,51 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from headswap.baselines.classify import METRIC as DEFAULT_METRIC
-from headswap.baselines.classify import VERSION as BASELINE_VERSION
+from headswap.baselines.linear import METRIC as DEFAULT_METRIC
+from headswap.baselines.text_space import VERSION as SPACE_VERSION
 from headswap.core.errors import SettingError, counted
-from headswap.core.installed_bases import is_boxed
+from headswap.core.installed_bases import PREFIX, is_boxed
+from headswap.core.local_paths import CHECKPOINT
 from headswap.core.settings import load_recipe
-from headswap.data.config import ReadSettings
-from headswap.defaults import values_behind_finetuning, values_behind_pretraining
+from headswap.data.config import FEWEST_FOR_CHOOSING, ReadSettings
+from headswap.defaults import (
+    SCRATCH_HOLD_OUT_FROM,
+    values_behind_adaptation,
+    values_behind_finetuning,
+    values_behind_pretraining,
+    with_scratch_settings,
+)
 from headswap.finetuning.config import FinetuneRecipe, StartSettings
-from headswap.pretraining.config import PretrainRecipe
+from headswap.pretraining.config import AdaptRecipe, PretrainRecipe
 from headswap.registry import OBJECTIVES
-from headswap.study.arms import SCRATCH, Arm, Sections
+from headswap.study.answer_file import SINGLE, Answers
+from headswap.study.answer_runs import VERSION as ANSWERS_VERSION
+from headswap.study.answer_runs import predictions_digest
+from headswap.study.arms import ADAPTED, LINEAR, OF_BASE, SCRATCH, Arm, Sections, base_of, baselines_of, needs_space
 from headswap.study.config import ALL, StudyRecipe
+from headswap.study.embeddings import VERSION as EMBEDDINGS_VERSION
 from headswap.study.job_id import bundle_content, job_id, recipe_content
 from headswap.study.job_outputs import damage, has_finished
 from headswap.study.prepare import Prepared
-from headswap.study.row_files import CORPUS, GROUP
+from headswap.study.row_files import CORPUS, GROUP, TEXTS
+from headswap.study.trials import trial_factors
+from headswap.study.unlabelled_sample import FILE as SAMPLE_FILE
+from headswap.study.unlabelled_sample import VERSION as SAMPLE_VERSION
+from headswap.tasks.choose import DEFAULT_TASK, named_task
 from headswap.tokens.config import TokenizerSettings
 from headswap.tokens.store import is_store
 from headswap.tokens.tokenizer import Tokenizer
 
-STAGES = {"probe": 0, "tokenizer": 0, "pretrain": 1, "baseline": 2, "finetune": 2}
+STAGES = {
+    "probe": 0, "tokenizer": 0, "space": 0, "sample": 0, "pretrain": 1, "adapt": 1, "embed": 1, "answers": 2,
+    "baseline": 2, "finetune": 2, "linear": 2,
+}  # fmt: skip
+INPUTS = ("space", "embeddings")
+"""Sections with the folder of another job that a baseline or a linear arm reads."""
+WITHOUT_TOKENIZER = ("answers", "baseline", "bundle", ADAPTED)
+"""Where arms start that need no tokenizer of the study."""
+BASE_KINDS = ("pretrain", "adapt")
+"""Jobs that make a base."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +74,12 @@ class Job:
     seed: int | None = None
     digests: dict[str, str] = field(default_factory=dict)
     """Digests of the rows and the corpus that it reads; they are checked when it starts."""
+    trials: tuple[float, ...] = ()
+    """Factors of the learning rate that a fine-tuning tries (trials.py); empty if it tries none."""
 
     @property
     def stage(self) -> int:
-        """Tokenizer 0, pre-training 1, fine-tuning and baselines 2."""
+        """Tokenizer, space and sample of texts 0, pre-training and adaptation 1, all others 2."""
         return STAGES[self.kind]
 
     @property
@@ -62,14 +88,21 @@ class Job:
         return has_finished(Path(self.folder)) and self.damage is None
 
     @property
+    def made_base(self) -> str | None:
+        """The folder of its base, if another job of the study makes that."""
+        base = self.sections.get("model", {}).get("base") if self.needs else None
+        return base if base and Path(base).parent == Path(self.folder).parent else None
+
+    @property
     def damage(self) -> str | None:
         """What is wrong with its folder, so that it must be run again; None if nothing is."""
-        base = self.sections.get("model", {}).get("base") if self.kind == "finetune" and self.needs else None
+        base = self.made_base if self.kind in ("finetune", "embed") else None
+        base = base or next((part["folder"] for name in INPUTS if (part := self.sections.get(name))), None)
         test = self.sections.get("data", {}).get("test")
         return damage(
             self.kind,
             Path(self.folder),
-            base=Path(base) if base and base != SCRATCH else None,
+            base=Path(base) if base else None,
             test=Path(test) if test else None,
         )
 
@@ -84,7 +117,7 @@ class Entry:
     seed: int
     job: str
     base: str | None = None
-    """The job that pre-trains its base."""
+    """The job that pre-trains or adapts its base."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +128,8 @@ class Plan:
     entries: list[Entry]
     metric: str = DEFAULT_METRIC
     """What is compared, and what chooses epochs and the strength of TF-IDF."""
+    answers: Mapping[str, Answers] = field(default_factory=dict)
+    """Per arm that is another system: its file of answers, read and checked."""
 
     def as_json(self) -> dict[str, Any]:
         """The content of `plan.json`; it has folder names without paths, so that a study can be moved."""
@@ -102,9 +137,19 @@ class Plan:
         return {"metric": self.metric, "jobs": jobs, "entries": [asdict(entry) for entry in self.entries]}
 
 
-def make_plan(recipe: StudyRecipe, arms: list[Arm], prepared: Prepared, out: Path) -> Plan:
-    """The jobs of a study, seed by seed, so that at a deadline whole seeds are left out."""
-    return _Planner(recipe, arms, prepared, out).plan()
+def make_plan(
+    recipe: StudyRecipe,
+    arms: list[Arm],
+    prepared: Prepared,
+    out: Path,
+    *,
+    answers: Mapping[str, Answers] | None = None,
+) -> Plan:
+    """The jobs of a study, seed by seed, so that at a deadline whole seeds are left out.
+
+    `answers` are those of every arm that is another system.
+    """
+    return _Planner(recipe, arms, prepared, out, answers or {}).plan()
 
 
 def usable_budgets(recipe: StudyRecipe, prepared: Prepared) -> tuple[list[str], list[str]]:
@@ -122,9 +167,26 @@ def usable_budgets(recipe: StudyRecipe, prepared: Prepared) -> tuple[list[str], 
     return fit, over
 
 
+def data_section(recipe: StudyRecipe, prepared: Prepared, budget: str) -> dict[str, Any]:
+    """The labelled sets of a run: all has train and validation as given; other budgets are drawn from train."""
+    data: dict[str, Any] = {"train": prepared.train, "test": prepared.test}
+    if recipe.data.group_column is not None:
+        data["group_column"] = GROUP
+    if recipe.data.task not in (None, DEFAULT_TASK):
+        data["task"] = recipe.data.task
+    if recipe.data.hold_out_from != FEWEST_FOR_CHOOSING:
+        data["hold_out_from"] = recipe.data.hold_out_from
+    if budget != ALL:
+        return data | {"num_train": int(budget)}
+    return data | ({"validation": prepared.validation} if prepared.validation else {})
+
+
 class _Planner:
-    def __init__(self, recipe: StudyRecipe, arms: list[Arm], prepared: Prepared, out: Path) -> None:
+    def __init__(
+        self, recipe: StudyRecipe, arms: list[Arm], prepared: Prepared, out: Path, answers: Mapping[str, Answers]
+    ) -> None:
         self.recipe, self.arms, self.prepared, self.out = recipe, arms, prepared, out.resolve()
+        self.answers, self.task = answers, named_task(recipe.data.task)
         self.jobs: dict[str, Job] = {}
         self.machine = recipe.machine.model_dump(exclude_unset=True)
         study = recipe.study
@@ -139,21 +201,46 @@ class _Planner:
         recipe = self.recipe
         budgets, _ = usable_budgets(recipe, self.prepared)
         self.tokenizer, tokenizer_id = self._tokenizer()
-        entries = []
+        entries: list[Entry] = []
         for seed in range(1, recipe.study.seeds + 1):
             base_seed = (seed - 1) % recipe.study.base_seeds + 1
             bases = {arm.name: self._base(arm, base_seed, tokenizer_id) for arm in self.arms if arm.start == "base"}
+            bases |= {arm.name: self._adapted(arm, base_seed) for arm in self.arms if arm.start == ADAPTED}
+            bases |= {
+                arm.name: made for arm in self.arms if arm.of and (made := self._made(arm.of, base_seed, tokenizer_id))
+            }
             for budget in budgets:
                 for arm in self.arms:
+                    if arm.start == "answers":
+                        entries += self._answers(arm, budget, seed)
+                        continue
                     base = bases.get(arm.name)
-                    job = (
-                        self._baseline(arm, budget, seed)
-                        if arm.start == "baseline"
-                        else self._finetune(arm, budget, seed, base, tokenizer_id)
-                    )
+                    if arm.start == "baseline":
+                        job = self._baseline(arm, budget, seed)
+                    elif arm.start == LINEAR:
+                        job = self._linear(arm, budget, seed, base)
+                    else:
+                        job = self._finetune(arm, budget, seed, base, tokenizer_id)
                     labels = self.prepared.num_labels(budget)
                     entries.append(Entry(arm.name, budget, labels, seed, job.id, base.id if base else None))
-        return Plan(dict(sorted(self.jobs.items(), key=lambda item: item[1].stage)), entries, recipe.study.metric)
+        jobs = dict(sorted(self.jobs.items(), key=lambda item: item[1].stage))
+        return Plan(jobs, entries, recipe.study.metric, self.answers)
+
+    def _answers(self, arm: Arm, budget: str, seed: int) -> list[Entry]:
+        """The run of another system at a budget and seed; one with one answer per text has one run per budget."""
+        found = []
+        labels = self.prepared.num_labels(budget)
+        for cell, predictions in self.answers[arm.name].cells.items():
+            if cell[0] not in (None, budget) or cell[1] not in (seed, *([SINGLE] if seed == 1 else [])):
+                continue
+            of_cell = [str(labels)] if cell[0] is not None else []
+            of_cell += [f"seed{seed}"] if cell[1] != SINGLE else []
+            name = "-".join([arm.name, *of_cell])
+            content = [arm.name, ANSWERS_VERSION, self.prepared.digests["test"], predictions_digest(predictions)]
+            more = {"arm": arm.name, "labels": labels if cell[0] is not None else None, "seed": cell[1]}
+            job = self._add("answers", name, [*content, *cell], {"data": {"test": self.prepared.test}}, **more)
+            found.append(Entry(arm.name, budget, labels, cell[1], job.id))
+        return found
 
     def _tokenizer(self) -> tuple[str | None, str | None]:
         """The tokenizer that scratch arms and bases share, and the job that trains it."""
@@ -163,7 +250,7 @@ class _Planner:
         sources = self.prepared.corpus
         if len(sources) == 1 and is_store(sources[0]):
             return sources[0], None
-        if not sources or all(arm.start in ("baseline", "bundle") for arm in self.arms):
+        if not sources or all((arm.of or arm).start in WITHOUT_TOKENIZER for arm in self.arms):
             return None, None
         settings = self.recipe.tokenizer.model_dump(exclude_unset=True)
         content = [TokenizerSettings(**settings).model_dump(), self.prepared.digests["corpus"], self._reading()]
@@ -198,6 +285,73 @@ class _Planner:
         name = "base" if recipe.training.objective == "causal" else f"base-{recipe.training.objective}"
         return self._add("pretrain", f"{name}-seed{base_seed}", content, sections, needs=needs, seed=base_seed)
 
+    def _adapted(self, arm: Arm, base_seed: int) -> Job:
+        """The job that trains an existing base on the corpus and on the training texts that are not in it."""
+        assert arm.bundle is not None
+        training = self.recipe.adapt.model_dump(exclude_unset=True) | {"seed": base_seed}
+        if self.recipe.study.max_length is not None:
+            training.setdefault("max_length", self.recipe.study.max_length)
+        texts, digests = self._texts()
+        sections: Sections = {
+            "corpus": texts,
+            "model": {"base": arm.bundle},
+            "training": training,
+            "machine": self.machine,
+        }
+        recipe = load_recipe(AdaptRecipe, None, sections)
+        recipe.training.check()
+        start = [bundle_content(arm.bundle), digests, self._reading()]
+        content = [recipe_content(recipe), start, values_behind_adaptation()]
+        base = arm.bundle.removeprefix(PREFIX) if is_boxed(arm.bundle) else base_of(arm.name).removeprefix(OF_BASE)
+        base = base.removeprefix(CHECKPOINT)
+        return self._add("adapt", f"adapted-{base}-seed{base_seed}", content, sections, seed=base_seed)
+
+    def _texts(self) -> tuple[dict[str, Any], list[str]]:
+        """The corpus and the training texts that are not in it, as a section of a job, and their digests."""
+        has_texts = self.prepared.num_rows[TEXTS] > 0
+        sources = (*self.prepared.corpus, *([self.prepared.texts] if has_texts else []))
+        digests = [self.prepared.digests[role] for role in (CORPUS, *([TEXTS] if has_texts else []))]
+        return {**self.corpus, "corpus": sources}, digests
+
+    def _sample(self) -> Job:
+        """The job that draws the texts for consistency training, once per study."""
+        texts, digests = self._texts()
+        return self._add("sample", "unlabelled", [SAMPLE_VERSION, digests, self._reading()], {"corpus": texts})
+
+    def _made(self, arm: Arm, base_seed: int, tokenizer_id: str | None) -> Job | None:
+        """The job that makes the base of an arm; None for an existing base."""
+        if arm.start == "bundle":
+            return None
+        return self._adapted(arm, base_seed) if arm.start == ADAPTED else self._base(arm, base_seed, tokenizer_id)
+
+    def _embeddings(self, arm: Arm, base: Job | None) -> Job:
+        """The job that computes the vectors of all rows with a base, for all budgets and seeds."""
+        assert arm.of is not None
+        place = base.folder if base else arm.of.bundle
+        assert place is not None
+        start: Any = base.id if base else bundle_content(place)
+        settings = {"pooling": self.recipe.head.pooling, "max_length": self.max_length}
+        data = self._data(ALL)
+        sections: Sections = {"data": data, "model": {"base": place}, "embed": settings, "machine": self.machine}
+        content = [EMBEDDINGS_VERSION, start, self._rows_content(ALL), settings]
+        name = f"vectors-{Path(place).name if base else arm.of.name}"
+        return self._add("embed", name, content, sections, needs=(base.id,) if base else ())
+
+    def _linear(self, arm: Arm, budget: str, seed: int, base: Job | None) -> Job:
+        """Logistic regression on the vectors; each seed has a job, as its labels have the split of that seed."""
+        embeddings = self._embeddings(arm, base)
+        sections: Sections = {
+            "data": self._data(budget),
+            "training": {"seed": seed} | self._metric(),
+            "embeddings": {"folder": embeddings.folder},
+        }
+        content = [EMBEDDINGS_VERSION, embeddings.id, self._rows_content(budget), budget, seed, self._metric()]
+        labels = self.prepared.num_labels(budget)
+        name = f"{arm.name}-{labels}-seed{seed}"
+        return self._add(
+            "linear", name, content, sections, needs=(embeddings.id,), arm=arm.name, labels=labels, seed=seed
+        )  # fmt: skip
+
     def _tokenizer_content(self, tokenizer_id: str | None) -> Any:
         """The fingerprint of a given tokenizer or of that of a token store; else the settings to train one."""
         if self.tokenizer is None or tokenizer_id is not None:
@@ -205,14 +359,7 @@ class _Planner:
         return Tokenizer.load(self.tokenizer).fingerprint
 
     def _data(self, budget: str) -> dict[str, Any]:
-        """Budget all has train and validation as given; other budgets are drawn from train, a fifth for validation."""
-        prepared = self.prepared
-        data: dict[str, Any] = {"train": prepared.train, "test": prepared.test}
-        if self.recipe.data.group_column is not None:
-            data["group_column"] = GROUP
-        if budget != ALL:
-            return data | {"num_train": int(budget)}
-        return data | ({"validation": prepared.validation} if prepared.validation else {})
+        return data_section(self.recipe, self.prepared, budget)
 
     def _rows_content(self, budget: str) -> list[str | None]:
         digests = self.prepared.digests
@@ -221,18 +368,29 @@ class _Planner:
     def _metric(self) -> dict[str, str]:
         """The metric as a setting of fine-tuning and baselines, if it is not the default."""
         metric = self.recipe.study.metric
-        return {} if metric == DEFAULT_METRIC else {"metric": metric}
+        return {} if metric == self.task.study_metrics[0] else {"metric": metric}
 
     def _baseline(self, arm: Arm, budget: str, seed: int) -> Job:
         is_whole = budget == ALL  # the same labels for all seeds: one job is enough
         sections: Sections = {"data": self._data(budget), "training": {} if is_whole else {"seed": seed}}
-        content = [arm.name, BASELINE_VERSION, self._rows_content(budget), budget, None if is_whole else seed]
+        version = baselines_of(self.recipe.data.task).load(arm.name).version
+        needs: tuple[str, ...] = ()
+        content = [arm.name, version, self._rows_content(budget), budget, None if is_whole else seed]
+        if needs_space(arm):
+            space = self._space()
+            sections["space"], needs = {"folder": space.folder}, (space.id,)
+            content.append(space.id)
         if metric := self._metric():
             sections["training"] |= metric
             content.append(metric)
         labels = self.prepared.num_labels(budget)
         name = f"{arm.name}-{labels}" if is_whole else f"{arm.name}-{labels}-seed{seed}"
-        return self._add("baseline", name, content, sections, arm=arm.name, labels=labels, seed=seed)
+        return self._add("baseline", name, content, sections, needs=needs, arm=arm.name, labels=labels, seed=seed)
+
+    def _space(self) -> Job:
+        """The job that fits a space of texts on the corpus, once per study."""
+        content = [SPACE_VERSION, self.prepared.digests["corpus"], self._reading()]
+        return self._add("space", "lsa-space", content, {"corpus": self.corpus})
 
     def _finetune(self, arm: Arm, budget: str, seed: int, base: Job | None, tokenizer_id: str | None) -> Job:
         recipe = self.recipe
@@ -252,7 +410,8 @@ class _Planner:
         if arm.start == SCRATCH:
             shape = recipe.model.model_dump(exclude_unset=True, exclude={"dropout"})
             known = {name: value for name, value in shape.items() if name in StartSettings.model_fields}
-            sections["model"] |= {"base": SCRATCH, "preset": recipe.model.preset, **known}
+            own = {"dropout": recipe.finetune.dropout} if "dropout" in recipe.finetune.model_fields_set else {}
+            sections["model"] = {"base": SCRATCH, **known, **own}
             given = {"tokenizer": self.tokenizer} if self.tokenizer else recipe.tokenizer.model_dump(exclude_unset=True)
             sections["tokenizer"] = given
             needs = (tokenizer_id,) if tokenizer_id else ()
@@ -267,18 +426,45 @@ class _Planner:
         if arm.start != SCRATCH:
             sections["adaptation"] = recipe.adaptation.model_dump(mode="json", exclude_unset=True)
         sections = _merged(sections, arm.finetune)
-        content = [recipe_content(load_recipe(FinetuneRecipe, None, sections)), self._rows_content(budget), start]
-        content.append(values_behind_finetuning())
         labels = self.prepared.num_labels(budget)
+        trials = trial_factors(
+            recipe.study.trials, labels, has_validation="validation" in sections["data"],
+            hold_out_from=recipe.data.hold_out_from,
+        )  # fmt: skip
+        if arm.start == SCRATCH:
+            sections = with_scratch_settings(sections)
+            if len(trials) == 1 and self._scratch_needs_no_validation(sections):
+                sections["data"].setdefault("hold_out_from", SCRATCH_HOLD_OUT_FROM)
+            default = {"dropout": recipe.finetune.dropout, "preset": recipe.model.preset}
+            sections["model"] = default | sections["model"]
+        content = [recipe_content(load_recipe(FinetuneRecipe, None, sections)), self._rows_content(budget), start]
+        content.append(values_behind_finetuning(labels, len(self.prepared.labels)))
+        if len(trials) == 1:
+            trials = ()
+        else:
+            content.append({"trials": trials})
+        if arm.is_consistent:
+            sample = self._sample()
+            sections["consistency"] = {"unlabelled": (str(Path(sample.folder) / SAMPLE_FILE),)}
+            needs = (*needs, sample.id)
+            content.append({"unlabelled": sample.id})
         name = f"{arm.name}-{labels}-seed{seed}"
         return self._add(
-            "finetune", name, content, sections, needs=needs, arm=arm.name, labels=labels, seed=seed
-        )  # fmt: skip
+            "finetune", name, content, sections, needs=needs, arm=arm.name, labels=labels, seed=seed, trials=trials
+        )
+
+    def _scratch_needs_no_validation(self, sections: Sections) -> bool:
+        """Whether scratch may use all its labels for training: other tasks, the lab and some settings need the rest."""
+        is_classify = self.recipe.data.task in (None, DEFAULT_TASK)
+        needs = any(sections["training"].get(name) for name in ("calibrate", "early_stopping_patience"))
+        return is_classify and not needs and sections["model"].get("preset") != "lab"
 
     def _add(self, kind: str, name: str, content: Any, sections: Sections, **more: Any) -> Job:
         id = job_id(kind, content)
         folder = self.out / "runs" / f"{re.sub(r'[^A-Za-z0-9_.+-]', '_', name)}-{id[:8]}"
         reads = {*sections.get("data", {}), *({CORPUS} & sections.keys())}
+        if self.prepared.texts in sections.get(CORPUS, {}).get(CORPUS, ()):
+            reads.add(TEXTS)
         digests = {role: digest for role, digest in self.prepared.digests.items() if role in reads}
         return self.jobs.setdefault(id, Job(id, kind, name, str(folder), sections, **more, digests=digests))
 

@@ -1,8 +1,9 @@
 """Prepare the data of a study: read them once, check them for overlap, write the rows that every job reads.
 
 Test texts that are also in train, validation or corpus are removed there, or reported, or stop the study; the test set
-itself is never changed. The result is saved with a key of its sources, so that a resumed study does not read them
-again. Paths are not saved, and rows that are used again are checked by their digests (row_files.py).
+itself is never changed, and neither is a token store. The result is saved with a key of its sources, so that a resumed
+study does not read them again. Paths are not saved, and rows that are used again are checked by their digests
+(row_files.py).
 """
 
 import hashlib
@@ -21,8 +22,7 @@ from headswap.data.config import ReadSettings
 from headswap.data.content_hash import corpus_hash
 from headswap.data.documents import read_documents
 from headswap.data.groups import check_group_column, check_groups, rows_of_shared_groups, shared_group_sentences
-from headswap.data.labelled import check_labels, label_names, read_labelled
-from headswap.data.overlap import Overlap, find_overlap
+from headswap.data.overlap import Overlap, find_overlap, overlap_sentence, passages_sentence
 from headswap.data.records import Example
 from headswap.data.stratify import stratified_subset
 from headswap.finetuning.splits import own_test
@@ -31,19 +31,21 @@ from headswap.study.row_files import (
     CORPUS,
     GROUP,
     ROLES,
+    TEXTS,
     check_rows,
     corpus_digest,
     rows_digest,
     store_digest,
     write_rows,
 )
-from headswap.tasks.choose import chosen_task
-from headswap.tokens.store import is_store
+from headswap.tasks.choose import chosen_task, named_task
+from headswap.tokens.store import TokenStore, is_store
 
 log = logging.getLogger("headswap")
-VERSION = 2  # raised when the fields of prepared.json or the parts of its key change
+VERSION = 4  # raised when the fields of prepared.json, the parts of its key or the rows that are dropped change
 PREPARED = "prepared.json"
 TEST_SEED = 0
+LARGE_SHARE = 0.1
 PAIRS = (
     ("train", "test"), ("validation", "test"), ("corpus", "test"), ("train", "validation"), ("corpus", "validation"),
     ("corpus", "train"), ("train", "train"), ("test", "test"),
@@ -61,6 +63,8 @@ class Prepared:
     validation: str | None
     test: str
     corpus: tuple[str, ...]
+    texts: str
+    """The training texts that are not in the corpus (see row_files.py)."""
     digests: dict[str, str]
     num_rows: dict[str, int]
     """Rows that are used, per set."""
@@ -78,7 +82,7 @@ class Prepared:
 
     def as_json(self) -> dict[str, Any]:
         """The content of `prepared.json`; it has no path, so that a study can be copied and moved."""
-        return {name: value for name, value in asdict(self).items() if name not in (*ROLES, CORPUS)}
+        return {name: value for name, value in asdict(self).items() if name not in (*ROLES, CORPUS, "texts")}
 
 
 def prepare(recipe: StudyRecipe, out: Path, *, staged: Path | None = None) -> Prepared:
@@ -117,17 +121,24 @@ def _checked(recipe: StudyRecipe) -> StudyRecipe:
         raise SettingError("No training set is given. Give the name of a data set, or pass --train FILE.")
     if data.num_train is not None:
         raise SettingError("num_train is a setting of finetune; in a study use --budgets to set the number of labels.")
-    for section, flag in ((recipe.finetune, "--seeds"), (recipe.pretrain, "--base-seeds")):
+    for section, flag in (
+        (recipe.finetune, "--seeds"), (recipe.pretrain, "--base-seeds"), (recipe.adapt, "--base-seeds")
+    ):  # fmt: skip
         if "seed" in section.model_fields_set and section.seed != type(section).model_fields["seed"].default:
             raise SettingError(
                 f"A study numbers its seeds itself, so seed cannot be given. Use {flag} for their number."
             )
     task = chosen_task(data)
-    if not task.keeps_predictions or data.text_pair_column is not None:
+    if not task.study_metrics or data.text_pair_column is not None:
         what = "pairs of texts" if data.text_pair_column is not None else f"the task {task.name}"
         raise SettingError(
-            f"A study compares classifiers of single texts; {data.train} is for {what}. "
+            f"A study compares classifiers and regression models of single texts; {data.train} is for {what}. "
             "Run headswap finetune with several seeds instead."
+        )
+    if recipe.study.metric not in task.study_metrics:
+        raise SettingError(
+            f"metric is '{recipe.study.metric}', but a study of the task {task.name} compares by "
+            f"{' or '.join(task.study_metrics)}."
         )
     check_group_column(data)
     test = data.test or own_test(data.train)
@@ -139,16 +150,18 @@ def _checked(recipe: StudyRecipe) -> StudyRecipe:
 def _reused(recipe: StudyRecipe, folder: Path, kept: dict[str, Any]) -> Prepared | None:
     """The saved data with the rows of this folder; None if a file of rows is missing."""
     digests = kept["digests"]
-    files = {role: str(_rows_file(folder, role)) for role in ROLES if role in digests}
-    copy = str(_rows_file(folder, CORPUS))
+    files = {role: str(rows_file(folder, role)) for role in ROLES if role in digests}
+    copy = str(rows_file(folder, CORPUS))
     has_copy = CORPUS in kept["dropped"]
-    every = files | ({CORPUS: copy} if has_copy else {})
+    texts = str(rows_file(folder, TEXTS))
+    every = files | {TEXTS: texts} | ({CORPUS: copy} if has_copy else {})
     if not all(Path(name).is_file() for name in every.values()):
         return None
     check_rows(every, digests)
     corpus = (copy,) if has_copy else _absolute(recipe.study.corpus)
     values = kept | {name: tuple(kept[name]) for name in ("labels", "notes")}
-    return Prepared(**values, **{role: files.get(role) for role in ROLES}, corpus=corpus)  # type: ignore[arg-type]
+    roles: dict[str, Any] = {role: files.get(role) for role in ROLES}
+    return Prepared(**values, **roles, corpus=corpus, texts=texts)
 
 
 def _key(recipe: StudyRecipe) -> str:
@@ -160,7 +173,9 @@ def _key(recipe: StudyRecipe) -> str:
     stores = {name: store_digest(name) for name in sources if is_store(name)}
     content = corpus_hash([name for name in sources if name not in stores], labelled=labelled)
     # A setting that earlier versions did not have is left out at its default, so that their rows are found again.
-    labelled_settings = data.model_dump(exclude={"group_column"} if data.group_column is None else None)
+    labelled_settings = data.model_dump(
+        exclude={"hold_out_from", *(["group_column"] if data.group_column is None else [])}
+    )
     settings = [labelled_settings, *(getattr(study, name) for name in ("corpus", "documents", "corpus_text_column"))]
     parts = [VERSION, content, stores, settings, study.num_test, study.on_leak]
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=list).encode()).hexdigest()
@@ -169,15 +184,24 @@ def _key(recipe: StudyRecipe) -> str:
 class _Preparation:
     def __init__(self, recipe: StudyRecipe, folder: Path, final_folder: Path) -> None:
         self.recipe, self.folder, self.final_folder = recipe, folder, final_folder
+        self.task = named_task(recipe.data.task)
         study = recipe.study
         self.reading = ReadSettings(documents=study.documents, text_column=study.corpus_text_column)
         self.sources = list(study.corpus)
         self.notes: list[str] = []
         if "-" in self.sources:
             raise SettingError("A study reads its corpus more than once, so it cannot be standard input. Give a file.")
+        if len(self.sources) > 1 and (stores := [source for source in self.sources if is_store(source)]):
+            raise InputError(
+                f"{stores[0]} is a token store, so it cannot be mixed with other sources. "
+                "Give it alone, or give the texts it was built from."
+            )
         self.has_texts = bool(self.sources) and not any(is_store(source) for source in self.sources)
         self.corpus_bytes = 0
-        self.corpus_rows = 0
+        self.training_texts: set[str] = set()
+        self.texts_in_corpus: set[str] = set()
+        self.corpus_rows = self.removed_bytes = 0
+        self.store = Path(self.sources[0]) if len(self.sources) == 1 and is_store(self.sources[0]) else None
 
     def run(self) -> Prepared:
         sets = self._read()
@@ -187,8 +211,11 @@ class _Preparation:
         harmful = [found for found in overlap if (found.from_set, found.to_set) in HARMFUL_PAIRS and found.rows]
         for found in harmful:
             drop[found.from_set].update(found.rows)
-            log.warning(_overlap_sentence(found))
-        sentences = [_overlap_sentence(found) for found in harmful] + self._shared_groups(sets, drop)
+            log.warning(overlap_sentence(found))
+        for found in overlap:
+            if found.passages:
+                log.info(passages_sentence(found))
+        sentences = [overlap_sentence(found) for found in harmful] + self._shared_groups(sets, drop)
         if sentences and self.recipe.study.on_leak == "stop":
             raise InputError(
                 f"{' '.join(sentences)} Nothing was trained (--on-leak stop). Remove these texts, or use --on-leak "
@@ -196,13 +223,15 @@ class _Preparation:
             )
         if self.recipe.study.on_leak != "drop":
             drop = {name: set() for name in drop}
+        self._keep_store(drop)
         kept = {
             role: [example for row, example in enumerate(examples) if row not in drop.get(role, ())]
             for role, examples in sets.items()
         }
-        labels = tuple(label_names(kept["train"]))
+        labels = self.task.labels(kept["train"])
         paths = {role: self._write(role, examples) for role, examples in kept.items() if examples}
         corpus, corpus_content = self._corpus(drop["corpus"])
+        texts, num_texts = self._write_texts(kept["train"], has_copy=bool(drop["corpus"]))
         dropped = {name: len(rows) for name, rows in drop.items() if rows}
         for name, num in dropped.items():
             log.info("Removed %s from %s.", counted(num, "text"), name)
@@ -211,8 +240,11 @@ class _Preparation:
             validation=paths.get("validation"),
             test=paths["test"],
             corpus=corpus,
-            digests={role: rows_digest(map(_row, kept[role])) for role in paths} | {CORPUS: corpus_content},
+            texts=str(rows_file(self.final_folder, TEXTS)),
+            digests={role: rows_digest(map(_row, kept[role])) for role in paths}
+            | {CORPUS: corpus_content, TEXTS: corpus_digest([str(texts)])},
             num_rows={role: len(kept[role]) for role in paths}
+            | {TEXTS: num_texts}
             | ({"corpus": self.corpus_rows - len(drop["corpus"])} if self.has_texts else {}),
             corpus_bytes=self.corpus_bytes,
             labels=labels,
@@ -228,32 +260,38 @@ class _Preparation:
         for role, (source, label_file) in data.files.items():
             if source is not None:
                 with collected.trying():
-                    sets[role] = read_labelled(
-                        source, label_file=label_file, text_column=data.text_column, label_column=data.label_column,
-                        group_column=data.group_column,
-                    )  # fmt: skip
+                    sets[role] = self.task.read(source, data, label_file)
                     if data.group_column is not None:
                         check_groups(sets[role])
         if "train" in sets:
-            labels = label_names(sets["train"])
+            labels = self.task.labels(sets["train"])
             for role in sets.keys() - {"train"}:
                 with collected.trying():
-                    check_labels(sets[role], labels, role=role)
+                    self.task.check(sets[role], labels, role=role)
         collected.raise_found()
         return sets
 
     def _overlap(self, sets: dict[str, list[Example]]) -> list[Overlap]:
         texts: dict[str, Iterable[str]] = {role: [example.text for example in sets[role]] for role in sets}
+        self.training_texts = {example.text for example in sets["train"]}
         if self.has_texts:
             texts["corpus"] = self._corpus_texts()
-        elif self.sources:
-            self.notes.append(
-                "The corpus contains a token store, so it could not be checked for overlap with the test set."
-            )
-            log.warning(self.notes[-1])
+        elif self.store is not None:
+            texts["corpus"] = TokenStore.open(self.store).texts()
         pairs = [pair for pair in PAIRS if set(pair) <= set(texts)]
         log.info("Searching for texts that occur in more than one of the sets %s.", ", ".join(texts))
-        return find_overlap(texts, pairs=pairs)
+        return find_overlap(texts, pairs=pairs, containment=HARMFUL_PAIRS)
+
+    def _keep_store(self, drop: dict[str, set[int]]) -> None:
+        """Documents are not removed from a token store; a note says how many would have been."""
+        if self.store is not None and (num := len(drop["corpus"])):
+            verb = "occurs" if num == 1 else "occur"
+            self.notes.append(
+                f"{counted(num, 'document')} of the token store that is the corpus also {verb} in test or validation. "
+                "A token store is not changed, so nothing was removed from it. Give the texts as the corpus instead."
+            )
+            log.warning(self.notes[-1])
+            drop["corpus"].clear()
 
     def _shared_groups(self, sets: dict[str, list[Example]], drop: dict[str, set[int]]) -> list[str]:
         """Sentences about groups in two sets; the rows to remove are added to `drop`."""
@@ -275,28 +313,56 @@ class _Preparation:
         for document in read_documents(self.sources, self.reading):
             self.corpus_rows += 1
             self.corpus_bytes += len(document.text.encode())
+            if document.text in self.training_texts:
+                self.texts_in_corpus.add(document.text)
             yield document.text
+
+    def _kept_documents(self, drop: set[int]) -> Iterator[dict[str, str]]:
+        for row, document in enumerate(read_documents(self.sources, self.reading)):
+            if row in drop:
+                self.removed_bytes += len(document.text.encode())
+            else:
+                yield {"text": document.text}
 
     def _write(self, role: str, examples: Sequence[Example]) -> str:
         study = self.recipe.study
         if role == "test" and study.num_test is not None and study.num_test < len(examples):
-            chosen = sorted(stratified_subset(examples, study.num_test, TEST_SEED))
+            chosen = sorted(stratified_subset(examples, study.num_test, TEST_SEED, strata=self.task.strata(examples)))
             examples[:] = [examples[row] for row in chosen]  # type: ignore[index]
-        write_rows(_rows_file(self.folder, role), map(_row, examples))
-        return str(_rows_file(self.final_folder, role))
+        write_rows(rows_file(self.folder, role), map(_row, examples))
+        return str(rows_file(self.final_folder, role))
+
+    def _write_texts(self, train: Sequence[Example], *, has_copy: bool) -> tuple[Path, int]:
+        """Write the training texts that are not in the corpus, each once, in the column that is read from it."""
+        texts = dict.fromkeys(example.text for example in train if example.text not in self.texts_in_corpus)
+        file, column = rows_file(self.folder, TEXTS), "text" if has_copy else self.reading.text_column
+        write_rows(file, ({column: text} for text in texts))
+        return file, len(texts)
 
     def _corpus(self, drop: set[int]) -> tuple[tuple[str, ...], str]:
         """The sources, or a copy without the removed rows; and the digest of their content."""
         if not drop:
             sources = _absolute(self.sources)
             return sources, corpus_digest(sources)
-        documents = enumerate(read_documents(self.sources, self.reading))
-        copy = _rows_file(self.folder, CORPUS)
-        write_rows(copy, ({"text": document.text} for row, document in documents if row not in drop))
-        return (str(_rows_file(self.final_folder, CORPUS)),), corpus_digest([str(copy)])
+        if len(drop) == self.corpus_rows:
+            raise InputError(
+                "Every document of the corpus repeats or contains a text of test or validation, so nothing is left of "
+                "it. Give other text, split it into smaller documents (--documents paragraph or line), or use "
+                "--on-leak report."
+            )
+        copy = rows_file(self.folder, CORPUS)
+        write_rows(copy, self._kept_documents(drop))
+        if (share := self.removed_bytes / self.corpus_bytes) >= LARGE_SHARE:
+            self.notes.append(
+                f"The overlap check removed {share:.0%} of the bytes of the corpus: whole documents that repeat or "
+                "contain a text of test or validation. Smaller documents (--documents paragraph or line) lose less."
+            )
+            log.warning(self.notes[-1])
+        return (str(rows_file(self.final_folder, CORPUS)),), corpus_digest([str(copy)])
 
 
-def _rows_file(folder: Path, role: str) -> Path:
+def rows_file(folder: Path, role: str) -> Path:
+    """The file of a set in the folder of prepared data."""
     return folder.resolve() / f"{role}.jsonl"
 
 
@@ -312,10 +378,3 @@ def _absolute(sources: Sequence[str]) -> tuple[str, ...]:
 
 def _is_path(source: str) -> bool:
     return Path(os.path.expanduser(source)).exists() or any(sign in source for sign in "*?[")
-
-
-def _overlap_sentence(found: Overlap) -> str:
-    exact, near = len(found.exact), len(found.near)
-    verb = "occurs" if exact + near == 1 else "occur"
-    how = f"{exact:,} exactly, {near:,} nearly"
-    return f"{counted(exact + near, 'text')} of {found.from_set} also {verb} in {found.to_set} ({how})."

@@ -13,7 +13,6 @@ from headswap.batches.labelled_rows import ExampleBatches
 from headswap.bundle.bundle import Bundle
 from headswap.bundle.task_state import TaskState
 from headswap.core.settings import load_recipe
-from headswap.data.labelled import read_labelled
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.finetuning.finetune import for_task
 from headswap.finetuning.splits import LabelledSplits
@@ -33,11 +32,12 @@ NUM_TEXTS = 128
 
 def measure(sections: Mapping[str, Any]) -> dict[str, Any]:
     """Seconds per step and per scored text, bytes per token, parameters and peak memory of one fine-tuning run."""
-    recipe, task = load_recipe(FinetuneRecipe, None, sections), named_task(None)
+    recipe = load_recipe(FinetuneRecipe, None, sections)
+    task = named_task(recipe.data.task)
     recipe = for_task(recipe, task)
     assert recipe.data.train is not None
-    examples = read_labelled(recipe.data.train, text_column="text", label_column="label")
-    labels = tuple(sorted({example.label for example in examples}))
+    examples = task.read(recipe.data.train, recipe.data)
+    labels = task.labels(examples)
     some = examples[:: max(1, len(examples) // NUM_TEXTS)][:NUM_TEXTS]
     start = StartingPoint.of(recipe, LabelledSplits(some, [], [], labels, task))
     machine = Machine(recipe.machine)
@@ -46,6 +46,7 @@ def measure(sections: Mapping[str, Any]) -> dict[str, Any]:
     machine.resolve_precision(base.hidden_size)
     length = training.max_length or base.max_position_embeddings
     state = TaskState(max_length=length, long=training.long, doc_stride=training.doc_stride)
+    state = task.initial_state(state, some)
     encoded = task.encode(some, Bundle(start.model, start.tokenizer, labels, task=state))
     model = start.model.to(machine.device)
     source = ExampleBatches(encoded.rows, min(training.batch_size, len(encoded.rows)), 0, False)

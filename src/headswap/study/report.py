@@ -14,15 +14,18 @@ from headswap import __version__
 from headswap.core.document_text import csv_cell, markdown, markdown_code
 from headswap.core.errors import counted
 from headswap.core.files import atomic_file, write_json
+from headswap.metrics.abstention import LIMITS
 from headswap.study import findings
 from headswap.study.analysis import analyse
+from headswap.study.answer_file import SINGLE
 from headswap.study.caveats import caveats, overlap_sentence
 from headswap.study.chart_files import draw_figures
 from headswap.study.chart_svg import legend, svg
 from headswap.study.charts import METRIC_NAMES, NUM_COLOURS, Chart, make_charts
 from headswap.study.methods import commands, methods, versions
-from headswap.study.results import Comparison, StudyResults
+from headswap.study.results import NO_BUDGET, Comparison, StudyResults
 from headswap.study.runs import StudyRuns
+from headswap.study.what_next import what_next
 
 VERDICTS = {"better": "better", "worse": "worse", "none": "not significant", "no claim": "too few seeds"}
 MOST_OVERLAP_EXAMPLES = 12
@@ -36,16 +39,18 @@ class StudyReport:
     headline: list[str]
     caveats: list[str]
     results: StudyResults
+    next: list[str]
+    """What to try next, with the evidence."""
 
     def as_json(self) -> dict[str, Any]:
         """The content of `results.json`."""
-        return {"headline": self.headline, "caveats": self.caveats, **self.results.as_json()}
+        return {"headline": self.headline, "caveats": self.caveats, "what_next": self.next, **self.results.as_json()}
 
 
 def make_report(study: StudyRuns, *, with_texts: bool = True) -> StudyReport:
     """Compute the results of a study and state them; without `with_texts` they hold no text of the data."""
     results = analyse(study, with_texts=with_texts)
-    return StudyReport(findings.headline(results), caveats(results), results)
+    return StudyReport(findings.headline(results), caveats(results), results, what_next(results))
 
 
 def write_report(study: StudyRuns, out: Path, *, with_texts: bool = True) -> StudyReport:
@@ -109,6 +114,7 @@ def _context(study: StudyRuns, report: StudyReport, charts: list[Chart]) -> dict
         "subtitle": _subtitle(results),
         "headline": report.headline,
         "caveats": report.caveats,
+        "what_next": report.next,
         "metric": METRIC_NAMES[results.metric],
         "table": _score_table(results),
         "charts": {
@@ -117,6 +123,9 @@ def _context(study: StudyRuns, report: StudyReport, charts: list[Chart]) -> dict
             "base": [chart for chart in charts if chart.id.startswith("pretraining-")],
             "calibration": [chart for chart in charts if chart.id == "calibration"],
         },
+        "limits": LIMITS,
+        "measures": [METRIC_NAMES[name] for name in results.cells[0].measures],
+        "without_scores": _without_scores(results),
         "planned": _planned(results),
         "seeds_needed": _seeds_needed,
         "verdicts": VERDICTS,
@@ -172,11 +181,27 @@ def _score_table(results: StudyResults) -> list[dict[str, Any]]:
     return [
         {
             "arm": arm,
-            "meaning": findings.describe_arm(arm),
+            "meaning": _meaning(arm, results),
             "cells": [by_cell.get((arm, budget.labels)) for budget in results.budgets],
         }
         for arm in results.arms
     ]
+
+
+def _meaning(arm: str, results: StudyResults) -> str:
+    """An arm in a few words."""
+    if (other := results.external.get(arm)) is None:
+        return findings.describe_arm(arm, results.task)
+    return f"answers of another system ({other.file}){', one per text' if other.has_one_answer else ''}"
+
+
+def _without_scores(results: StudyResults) -> list[str]:
+    """One sentence about the arms without log loss and calibration error, if there are any."""
+    reasons: dict[str, list[str]] = {}
+    for cell in results.cells:
+        if cell.without_scores and cell.arm not in reasons.setdefault(cell.without_scores, []):
+            reasons[cell.without_scores].append(cell.arm)
+    return [f"No values for {findings.enumerated(arms)}: {why}." for why, arms in reasons.items()]
 
 
 def _worth_sentences(results: StudyResults) -> list[str]:
@@ -217,10 +242,12 @@ def _title(study: StudyRuns) -> str:
 
 
 def _subtitle(results: StudyResults) -> str:
-    budgets = findings.enumerated(f"{budget.labels:,}" for budget in results.budgets)
+    known = [f"{budget.labels:,}" for budget in results.budgets if budget.labels != NO_BUDGET]
+    budgets = f" {findings.enumerated(known)} labels;" if known else ""
+    seeds = f" {counted(len(results.seeds), 'seed')};" if results.seeds else " one answer per text;"
     return (
-        f"{counted(len(results.arms), 'arm')}; {budgets} labels; {counted(len(results.seeds), 'seed')}; "
-        f"{results.num_test:,} test texts; {len(results.labels)} classes."
+        f"{counted(len(results.arms), 'arm')};{budgets}{seeds} "
+        f"{results.num_test:,} test texts{f'; {len(results.labels)} classes' if results.labels else ''}."
     )
 
 
@@ -229,13 +256,14 @@ def _missing(results: StudyResults) -> str:
 
 
 def _csv(results: StudyResults) -> str:
-    """One line per run: arm, labels, seed, score."""
+    """One line per run: arm, labels, seed (empty for one answer per text), score."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(["arm", "labels", "seed", results.metric])
     for cell in results.cells:
         for seed, value in cell.values.items():
-            writer.writerow([csv_cell(cell.arm), cell.labels, seed, f"{value:.6f}"])
+            shown = "" if seed == SINGLE else seed
+            writer.writerow([csv_cell(cell.arm), cell.labels, shown, f"{value:.6f}"])
     return buffer.getvalue()
 
 

@@ -5,19 +5,23 @@ findings.py, charts in charts.py.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from headswap.metrics.abstention import AbstentionPoint
+from headswap.study.error_results import ErrorAnalysis
 from headswap.study.label_worth import CatchUpPoint, Worth
 from headswap.study.statistics import Interval
+from headswap.tasks.choose import DEFAULT_TASK
 
 Verdict = Literal["better", "worse", "none", "no claim"]
 """Of a comparison: a significant gain or loss, no significant difference, or too few seeds for a test."""
 Family = Literal["scratch", "baseline", "exploratory"]
 """Comparisons that are corrected together: the primary arm against scratch, against the best baseline, all others."""
 BEST_BASELINE = "best baseline"
-EPOCH_METRICS = ("eval_accuracy", "train_accuracy", "eval_loss")
+NO_BUDGET = 0
+"""The labels of the only budget of a comparison of systems whose numbers of labels are not given."""
+EPOCH_METRICS = ("eval_accuracy", "train_accuracy", "eval_r2", "eval_loss")
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,11 @@ class Budget:
 
     name: str
     labels: int
+
+    @property
+    def heading(self) -> str:
+        """The heading of its column in a table of scores."""
+        return "score" if self.labels == NO_BUDGET else f"{self.labels:,} labels"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,19 +46,26 @@ class Cell(Interval):
     values: Mapping[int, float]
     """Score per seed."""
     over: Literal["seeds and texts", "texts"]
-    """What the interval covers: with fewer than 3 seeds only the sample of test texts."""
-    mean_accuracy: float
-    mean_macro_f1: float
-    mean_loss: float
-    mean_ece: float
+    """What the interval covers: with fewer than 3 seeds, and with one answer per text, only the sample of texts."""
+    mean_accuracy: float | None = None
+    mean_macro_f1: float | None = None
+    mean_loss: float | None = None
+    mean_ece: float | None = None
+    without_scores: str | None = None
+    """Why there are no log loss, calibration error and abstention; None if there are."""
     median: float | None = None
     """Median over seeds, where runs collapse (cell_quality.py)."""
     num_collapsed: int = 0
     abstention: Sequence[AbstentionPoint] = ()
+    measures: Mapping[str, float] = field(default_factory=dict)
+    """Of a task other than classification: the means over seeds of all its metrics."""
 
     def as_json(self) -> dict[str, Any]:
-        """One entry of `cells`."""
-        return {"arm": self.arm, "labels": self.labels} | asdict(self)
+        """One entry of `cells`; it has the fields of a classifier, or `measures`."""
+        of_classes = ("mean_accuracy", "mean_macro_f1", "mean_loss", "mean_ece", "without_scores", "abstention")
+        left_out = of_classes if self.measures else ("measures",)
+        values = {"arm": self.arm, "labels": self.labels} | asdict(self)
+        return {name: value for name, value in values.items() if name not in left_out}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +87,11 @@ class Comparison(Interval):
     seeds_needed: tuple[int | None, int | None] | None = None
     """Where no difference is shown: the fewest and the most seeds that would show it with 80 % power.
     None inside: more than 1,000."""
+    over: Literal["seeds and texts", "texts"] = "seeds and texts"
+    """What test and interval cover."""
+    one_answer: Sequence[str] = ()
+    """The arms of the two that gave one answer per text: their own variation is not covered, only that of the texts
+    and of the seeds of the other arm."""
 
     def as_json(self) -> dict[str, Any]:
         """One entry of `comparisons`; only one without a significant difference has `seeds_needed`."""
@@ -88,6 +109,17 @@ class OverallDifference(Interval):
     num_bases: int | None
     p: float | None
     verdict: Verdict
+    one_answer: Sequence[str] = ()
+    """As in `Comparison`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelStep(Interval):
+    """What the primary arm gained between its two largest budgets, paired by seed and by text."""
+
+    arm: str
+    from_labels: int
+    labels: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,7 +220,8 @@ class ArmDetails:
     confusion: Sequence[Sequence[float]] | None
     """None with many classes."""
     f1: Sequence[float | None]
-    ece: float
+    ece: float | None
+    """None for an arm without scores."""
     bins: Sequence[CalibrationBin]
 
 
@@ -223,6 +256,29 @@ class CollapsedRuns:
 
 
 @dataclass(frozen=True)
+class ConsistencyRun:
+    """The unlabelled texts of one run, and whether they were left out because the predicted labels collapsed."""
+
+    arm: str
+    labels: int
+    seed: int
+    num_texts: int
+    turned_off: bool
+
+
+@dataclass(frozen=True)
+class ExternalArm:
+    """An arm that is another system: the study has its answers, and not the system."""
+
+    file: str
+    sha256: str
+    """Of the file of answers."""
+    has_scores: bool
+    has_one_answer: bool
+    """Whether there is one answer per text and no seed, so that claims about it cover the test texts only."""
+
+
+@dataclass(frozen=True)
 class MissingRun:
     """A planned run without a result."""
 
@@ -253,6 +309,9 @@ class SetOverlap:
     to_set: str
     exact_rows: int
     near_rows: int
+    contained_rows: int | None
+    """None in data that a version without this check prepared."""
+    passage_rows: int | None
     rows: int
     examples: Sequence[OverlapExample]
 
@@ -265,12 +324,14 @@ class SetOverlap:
             for found in values["examples"]
         ]
         counts = {name: values[name] for name in ("exact_rows", "near_rows", "rows")}
+        counts |= {name: values.get(name) for name in ("contained_rows", "passage_rows")}
         return cls(values["from"], values["to"], **counts, examples=examples)
 
     def as_json(self) -> dict[str, Any]:
         """One entry of `overlap`."""
         values = asdict(self)
         values["examples"] = [_without_none(found) for found in values["examples"]]
+        values = _without_none(values)
         return {"from": values.pop("from_set"), "to": values.pop("to_set")} | values
 
 
@@ -283,7 +344,7 @@ class StudyResults:
     budgets: Sequence[Budget]
     seeds: Sequence[int]
     labels: Sequence[str]
-    """Names of the classes."""
+    """Names of the classes; empty for a task without classes."""
     num_test: int
     num_bases: int
     """The largest number of bases that one arm has."""
@@ -296,8 +357,12 @@ class StudyResults:
     error_rate: float
     """Upper limit of the probability of at least one false statement among the planned tests."""
     overall: OverallDifference | None
+    last_step: LabelStep | None
+    """None if the primary arm has one budget, or too few seeds for an interval."""
     parameters: Mapping[str, int]
     """Parameters of the model, per arm that has one."""
+    public: Mapping[str, str]
+    """The public checkpoint of an arm that starts from one."""
     cells: Sequence[Cell]
     comparisons: Sequence[Comparison]
     label_worth: Sequence[LabelWorth]
@@ -307,22 +372,32 @@ class StudyResults:
     bases: Sequence[BaseResult]
     details: Sequence[ArmDetails]
     disagreements: Sequence[Disagreement]
+    errors: ErrorAnalysis | None
     cost: Sequence[Cost]
     overlap: Sequence[SetOverlap]
     dropped: Mapping[str, int]
     """Rows that the overlap check removed, per set."""
     collapsed: Sequence[CollapsedRuns]
+    consistency: Sequence[ConsistencyRun]
+    """Per run with consistency training."""
     notes: Sequence[str]
     missing: Sequence[MissingRun]
+    external: Mapping[str, ExternalArm]
+    """Per arm that is another system."""
     with_texts: bool
+    task: str = DEFAULT_TASK
 
     def as_json(self) -> dict[str, Any]:
         """`results.json` without its sentences (`headline` and `caveats`)."""
         values = asdict(self)
+        if self.task == DEFAULT_TASK:
+            del values["task"]  # as in earlier versions
         for name in ("cells", "comparisons", "label_worth", "catch_up", "overlap"):
             values[name] = [row.as_json() for row in getattr(self, name)]
         for name in ("disagreements", "missing"):
             values[name] = [_without_none(row) for row in values[name]]
+        if self.errors is not None:
+            values["errors"]["errors"] = [_without_none(row) for row in values["errors"]["errors"]]
         return values
 
 

@@ -12,13 +12,17 @@ from typing import Any
 
 from headswap.core.errors import InputError, absent, listed, raise_problems
 from headswap.core.files import atomic_file, parse_json
+from headswap.core.kept_inputs import Kept, file_state
 from headswap.data.content_hash import corpus_hash
 from headswap.tokens.store import META_FILE, is_store
 
 ROLES = ("train", "validation", "test")
 CORPUS = "corpus"
+TEXTS = "unlabelled"
+"""The training texts that are not in the corpus, without labels: the rest of the text for adapting a base."""
 GROUP = "group"
 """The column of groups in a file of rows."""
+DIGESTS: Kept[str] = Kept(1_000)
 
 
 def write_rows(file: Path, rows: Iterable[Mapping[str, str]]) -> None:
@@ -57,7 +61,7 @@ def check_rows(files: Mapping[str, str], digests: Mapping[str, str]) -> None:
         file = Path(name)
         if not file.is_file():
             problems.append(absent(file))
-        elif (corpus_digest([name]) if role == CORPUS else _digest_of(file)) != digests[role]:
+        elif (corpus_digest([name]) if role in (CORPUS, TEXTS) else _digest_of(file)) != digests[role]:
             problems.append(
                 f"{file} does not hold the rows that this study was prepared with: its digest is not the recorded one. "
                 f"Restore the file, or remove the folder {file.parent} to prepare the rows again from their sources."
@@ -70,6 +74,9 @@ def check_inputs(sections: Mapping[str, Mapping[str, Any]], digests: Mapping[str
     data = sections.get("data", {})
     check_rows({role: data[role] for role in ROLES if role in digests and data.get(role)}, digests)
     sources = sections.get(CORPUS, {}).get(CORPUS, ())
+    if TEXTS in digests:  # the last source
+        check_rows({TEXTS: sources[-1]}, digests)
+        sources = sources[:-1]
     if CORPUS in digests and corpus_digest(sources) != digests[CORPUS]:
         raise InputError(
             f"The corpus {listed(sources)} changed after the study had planned its jobs, so this job was not started. "
@@ -79,8 +86,13 @@ def check_inputs(sections: Mapping[str, Mapping[str, Any]], digests: Mapping[str
 
 def _digest_of(file: Path) -> str | None:
     """The digest of a file of rows; None if it is no such file."""
+    state = file_state(file)
+    if (known := DIGESTS.find(state)) is not None:
+        return known
     try:
         with file.open(encoding="utf-8") as handle:
-            return rows_digest(parse_json(line) for line in handle)
+            digest = rows_digest(parse_json(line) for line in handle)
     except (ValueError, KeyError, TypeError):
         return None
+    DIGESTS.add(state, digest, 1)
+    return digest

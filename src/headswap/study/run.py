@@ -8,25 +8,29 @@ import logging
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from headswap.core.errors import SettingError
 from headswap.core.files import read_json
 from headswap.core.settings import Settings, load_recipe
-from headswap.study.arms import read_arms
-from headswap.study.config import StudyRecipe
+from headswap.pretraining.config import PretrainRecipe
+from headswap.study.answer_runs import import_answers
+from headswap.study.arms import ADAPTED, LINEAR, Arm, read_arms
+from headswap.study.config import StudyAdapt, StudyPretrain, StudyRecipe
+from headswap.study.default_arms import with_default_arms
 from headswap.study.estimate import Estimator, Preflight, estimate_study
 from headswap.study.executor import Executor, Outcome, Watcher
+from headswap.study.executors.backend import Backend
 from headswap.study.folder import locked_folder
 from headswap.study.initialize import initialize
-from headswap.study.plan import Job, Plan
+from headswap.study.plan import BASE_KINDS, Job, Plan
 from headswap.study.prepare import Prepared
 
 log = logging.getLogger("headswap")
 PRETRAINING_SHARE = 0.4
-"""Share of `--max-minutes` for pre-training without its own limit."""
+"""Share of `--max-minutes` for pre-training and adaptation without their own limits."""
 DISK_MARGIN = 1.1
 
 
@@ -52,8 +56,9 @@ def run_study(
     overwrite: bool = False,
     watcher: Watcher | None = None,
     on_preflight: Callable[[Preflight], None] = lambda preflight: None,
+    backend: Backend | None = None,
 ) -> Study:
-    """Run a study, or resume it."""
+    """Run a study, or resume it. A back end runs the jobs; by default workers of this machine do."""
     started = time.monotonic()
     if jobs < 1 or (max_minutes is not None and max_minutes <= 0):
         raise SettingError("jobs must be at least 1 and max_minutes above 0.")
@@ -63,44 +68,75 @@ def run_study(
             f"base_seeds is {recipe.study.base_seeds}, more than seeds ({recipe.study.seeds}): each base needs a seed. "
             "Lower base_seeds or raise seeds."
         )
+    recipe = with_default_arms(recipe)
     arms = read_arms(recipe)
+    if recipe.study.trials == 1 and any(arm.start not in ("answers", "baseline", LINEAR) for arm in arms):
+        log.info("Every trained arm has its default settings; --trials 3 lets each try three learning rates.")
     if recipe.machine.device == "cuda":  # checked once here, not in every job
         from headswap.training.device import device_of
 
         device_of(recipe.machine.device)
-    recipe = _with_pretraining_limit(recipe, max_minutes)
+    recipe = _with_limits(recipe, arms, max_minutes)
     with locked_folder(out) as lock:
         prepared, plan = initialize(recipe, arms, out, lock, overwrite=overwrite)
+        import_answers(plan)
         every = list(plan.jobs.values())
         threads, keep = recipe.machine.threads, recipe.study.keep
-        estimator = Estimator(None, prepared)
-        executor = Executor(out, estimator, parallel=jobs, threads=threads, keep=keep, watcher=watcher or Watcher())
-        estimator.probe = _probe(every, executor, out)
-        deadline = None if max_minutes is None else started + max_minutes * 60
-        by_stages = executor.runs_by_stages(every, deadline=deadline)
-        preflight = estimate_study(every, estimator, parallel=jobs, keep=keep, by_stages=by_stages)
-        on_preflight(preflight)
-        _check_disk_space(out, preflight)
-        outcome = executor.run(every, deadline=deadline)
+        estimator = Estimator(None, prepared, adapted=_adapted_bases(every), shapes=_shapes(every))
+        with Executor(
+            out, estimator, parallel=jobs, threads=threads, keep=keep, watcher=watcher or Watcher(),
+            device=recipe.machine.device, backend=backend,
+        ) as executor:  # fmt: skip
+            estimator.probe = _probe(every, executor, out)
+            deadline = None if max_minutes is None else started + max_minutes * 60
+            by_stages = executor.runs_by_stages(every, deadline=deadline)
+            preflight = estimate_study(every, estimator, parallel=jobs, keep=keep, by_stages=by_stages)
+            on_preflight(preflight)
+            _check_disk_space(out, preflight)
+            outcome = executor.run(every, deadline=deadline)
     return Study(out, recipe, plan, prepared, preflight, outcome)
 
 
-def _with_pretraining_limit(recipe: StudyRecipe, max_minutes: float | None) -> StudyRecipe:
-    """Give pre-training without its own limit a share of the study's time."""
-    pretrain = recipe.pretrain
-    has_limit = any(getattr(pretrain, name) is not None for name in pretrain.exclusive)
-    if max_minutes is None or has_limit:
+def _with_limits(recipe: StudyRecipe, arms: list[Arm], max_minutes: float | None) -> StudyRecipe:
+    """Give pre-training and adaptation without limits of their own an equal share of the study's time."""
+    if max_minutes is None:
         return recipe
-    share = round(max_minutes * PRETRAINING_SHARE / recipe.study.base_seeds, 2)
-    return recipe.changed(pretrain=pretrain.changed(max_minutes=max(0.05, share)))
+    num_adapted = len({(arm.of or arm).bundle for arm in arms if (arm.of or arm).start == ADAPTED})
+    num_parts = max(1, num_adapted + any((arm.of or arm).start == "base" for arm in arms))
+    share = round(max_minutes * PRETRAINING_SHARE / recipe.study.base_seeds / num_parts, 2)
+    limited = {"max_minutes": max(0.05, share)}
+    if not _has_limit(recipe.pretrain):
+        recipe = recipe.changed(pretrain=recipe.pretrain.changed(**limited))
+    if num_adapted and not _has_limit(recipe.adapt):
+        recipe = recipe.changed(adapt=recipe.adapt.changed(**limited))
+    return recipe
+
+
+def _has_limit(settings: StudyPretrain | StudyAdapt) -> bool:
+    return any(getattr(settings, name) is not None for name in settings.exclusive)
+
+
+def _adapted_bases(jobs: list[Job]) -> dict[str, str]:
+    """Per folder of an adaptation, the base that is adapted; the two have the same shape."""
+    return {job.folder: job.sections["model"]["base"] for job in jobs if job.kind == "adapt"}
+
+
+def _shapes(jobs: list[Job]) -> dict[str, dict[str, Any]]:
+    """Per folder of a pre-training, the shape of its base."""
+    recipes = {job.folder: load_recipe(PretrainRecipe, None, job.sections) for job in jobs if job.kind == "pretrain"}
+    return {
+        folder: recipe.model.shape(vocab_size=1, max_length=recipe.training.max_length).model_dump()
+        for folder, recipe in recipes.items()
+    }
 
 
 def _probe(jobs: list[Job], executor: Executor, out: Path) -> dict[str, Any] | None:
     """Seconds per step and per scored text, measured once per study on its first fine-tuning job from scratch."""
     left = [job for job in jobs if not job.is_done]
     scratch = [job for job in jobs if job.kind == "finetune" and job.sections["model"].get("base") == "scratch"]
-    chosen = next(iter(scratch or [job for job in jobs if job.kind == "finetune" and not job.needs]), None)
-    if chosen is None or not any(job.kind in ("pretrain", "finetune") for job in left):
+    chosen = next(iter(scratch or [job for job in jobs if job.kind == "finetune" and job.made_base is None]), None)
+    chosen = chosen or _before_adaptation(jobs)
+    if chosen is None or not any(job.kind in (*BASE_KINDS, "finetune") for job in left):
         return None
     tokenizers = [job for job in jobs if job.id in chosen.needs]
     if executor.run(tokenizers).failed:
@@ -113,6 +149,16 @@ def _probe(jobs: list[Job], executor: Executor, out: Path) -> dict[str, Any] | N
     if outcome.failed or outcome.was_stopped:
         return None
     return read_json(Path(probe.folder) / "result.json")
+
+
+def _before_adaptation(jobs: list[Job]) -> Job | None:
+    """The first fine-tuning job of an adapted base, with the base before adaptation; only its speed is measured."""
+    bases = _adapted_bases(jobs)
+    for job in jobs:
+        model = job.sections.get("model", {})
+        if job.kind == "finetune" and model.get("base") in bases:
+            return replace(job, needs=(), sections=job.sections | {"model": model | {"base": bases[model["base"]]}})
+    return None
 
 
 def _check_disk_space(out: Path, preflight: Preflight) -> None:

@@ -6,6 +6,7 @@ sets.
 """
 
 import json
+import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,12 +17,15 @@ import numpy as np
 
 from headswap.core.errors import HeadswapError, InputError, SettingError, absent
 from headswap.core.files import read_json
+from headswap.core.installed_bases import is_boxed
+from headswap.core.local_paths import shared_name
 from headswap.core.settings import flattened, load_recipe, read_toml
 from headswap.data.columns import COLUMN_EXTENSIONS
 from headswap.data.documents import read_texts
 from headswap.data.open_text import extension_of
 from headswap.finetuning.config import FinetuneRecipe
-from headswap.finetuning.prediction_file import Predictions, text_ids
+from headswap.finetuning.prediction_file import AnyPredictions, Predictions, load_predictions, text_ids
+from headswap.study.answer_file import VERB
 from headswap.study.arms import SCRATCH
 from headswap.study.config import StudyRecipe
 from headswap.study.damage_records import missing_sentence, record_file, rerun_sentence
@@ -30,7 +34,7 @@ from headswap.study.folder import PLAN, RECIPE
 from headswap.study.job_outputs import damage, has_finished
 from headswap.study.results import Budget, MissingRun
 from headswap.study.study_files import CELL, read_plan, read_prepared
-from headswap.tasks.choose import named_task
+from headswap.tasks.choose import DEFAULT_TASK, named_task
 from headswap.training.run_folder import METRICS, RunFolder, read_metrics
 
 FREE = {"training.seed", "data.num_train", "machine.threads", "machine.device"}
@@ -46,7 +50,7 @@ class ScoredRun:
     labels: int
     seed: int
     folder: Path
-    predictions: Predictions
+    predictions: AnyPredictions
     result: dict[str, Any]
     history: list[dict[str, Any]]
     """Evaluations per epoch, from epoch 0 on."""
@@ -54,6 +58,17 @@ class ScoredRun:
     """Checksum of its training set."""
     base: str | None = None
     """Id of the job that pre-trained its base in this study."""
+
+    @property
+    def classes(self) -> Predictions:
+        """The predictions of a classifier."""
+        assert isinstance(self.predictions, Predictions)
+        return self.predictions
+
+    @property
+    def is_external(self) -> bool:
+        """Whether another system made it, such as an LLM."""
+        return self.result.get("verb") == VERB
 
 
 @dataclass(frozen=True)
@@ -83,10 +98,15 @@ class StudyRuns:
     texts: list[str] | None = None
     """The test texts, if they can be read."""
     metric: str = "accuracy"
+    task: str = DEFAULT_TASK
     primary: str | None = None
     """The arm that the planned tests are about."""
     designs: list[Design] = field(default_factory=list)
     """The designs that the study was run with, oldest first."""
+    reference: str | None = None
+    """The arm that all others are compared with; None: scratch and the best baseline."""
+    arguments: Sequence[str] = ()
+    """Of a comparison with the answers of other systems: the arguments of the command."""
 
     @property
     def budgets(self) -> list[Budget]:
@@ -100,7 +120,7 @@ class StudyRuns:
         return max(arms, key=lambda labels: (len(arms[labels]), labels))
 
     def by_seed(self, arm: str, labels: int) -> dict[int, ScoredRun]:
-        """The runs of an arm at a budget, per seed."""
+        """The runs of an arm at a budget, per seed; a system with one answer per text has one run, of seed `SINGLE`."""
         return {run.seed: run for run in self.runs if run.arm == arm and run.labels == labels}
 
 
@@ -113,8 +133,9 @@ def read_study(out: Path) -> StudyRuns:
     recipe = load_recipe(StudyRecipe, out / RECIPE)
     designs = read_designs(out)
     study = StudyRuns(
-        out, [], [], recipe=recipe, prepared=read_prepared(out), metric=recipe.study.metric, designs=designs
-    )
+        out, [], [], recipe=recipe, prepared=read_prepared(out), metric=recipe.study.metric, designs=designs,
+        task=recipe.data.task or DEFAULT_TASK,
+    )  # fmt: skip
     folders = {id: out / "runs" / job["folder"] for id, job in plan["jobs"].items()}
     names = {id: job["name"] for id, job in plan["jobs"].items()}
     bases = {entry["job"]: folders.get(entry["base"]) for entry in plan["entries"]}
@@ -167,10 +188,9 @@ def _add_base(study: StudyRuns, arm: str, name: str, folder: Path) -> None:
         known.append(PretrainedBase(name, folder, read_json(folder / "result.json"), _history(folder)))
 
 
-def _test_of(run: ScoredRun) -> tuple[tuple[str, ...], bytes, bytes]:
-    """What runs must share to be compared: label names, texts in their order, true labels."""
-    predictions = run.predictions
-    return predictions.labels, predictions.text_ids.tobytes(), predictions.targets.astype(np.int64).tobytes()
+def _test_of(run: ScoredRun) -> tuple[Any, ...]:
+    """What runs must share to be compared."""
+    return run.predictions.test_key
 
 
 def _most_common_test(runs: Sequence[ScoredRun]) -> Any:
@@ -187,7 +207,7 @@ def read_runs(paths: Sequence[Path]) -> StudyRuns:
     # Epochs may depend on the number of labels within one arm; other epochs with as many labels are another arm.
     epochs = {(sizes[path], recipe.training.num_train_epochs) for path, recipe in recipes.items()}
     leave = FREE | ({"training.num_train_epochs"} if len(epochs) == len({size for size, _ in epochs}) else set())
-    names = _arm_names({
+    names = arm_names({
         path: {name: value for name, value in flattened(recipe).items() if name not in leave}
         for path, recipe in recipes.items()
     })  # fmt: skip
@@ -202,7 +222,10 @@ def read_runs(paths: Sequence[Path]) -> StudyRuns:
         seen[cell] = run.folder
     check_same_test(runs)
     arms = list(dict.fromkeys(run.arm for run in runs))
-    study = StudyRuns(None, runs, arms, primary=default_primary(arms))
+    task = named_task(recipes[paths[0]].data.task)
+    study = StudyRuns(
+        None, runs, arms, metric=task.study_metrics[0], task=task.name, primary=default_primary(arms)
+    )  # fmt: skip
     data = recipes[paths[0]].data
     if data.test and Path(data.test).is_file():
         study.texts = _texts(Path(data.test), runs, text_column=data.text_column)
@@ -226,7 +249,7 @@ def check_same_test(runs: Sequence[ScoredRun]) -> None:
 
 def _scored_run(folder: Path, arm: str, budget: str, labels: int, seed: int, *, base: str | None = None) -> ScoredRun:
     return ScoredRun(
-        arm, budget, labels, seed, folder, Predictions.load(folder), read_json(folder / "result.json"),
+        arm, budget, labels, seed, folder, load_predictions(folder), read_json(folder / "result.json"),
         _history(folder), read_json(folder / "data.json").get("training set"), base,
     )  # fmt: skip
 
@@ -260,8 +283,10 @@ def _finetune_recipe(path: Path) -> FinetuneRecipe:
     if not (path / "result.json").exists():
         raise InputError(f"{path} is not finished. Finish it with --resume first.")
     recipe = load_recipe(FinetuneRecipe, file)
-    if not named_task(recipe.data.task).keeps_predictions:
-        raise SettingError(f"{path} is a run of the task {recipe.data.task}; compare takes classifiers.")
+    if not named_task(recipe.data.task).study_metrics:
+        raise SettingError(
+            f"{path} is a run of the task {recipe.data.task}; compare takes classifiers and regression models."
+        )
     if recipe.data.test is None and "test" not in RunFolder(path).result:
         raise InputError(f"{path} was not scored on a test set. Run the fine-tuning again with --test FILE.")
     if why := damage("finetune", path):
@@ -269,8 +294,8 @@ def _finetune_recipe(path: Path) -> FinetuneRecipe:
     return recipe
 
 
-def _arm_names(flat: dict[Path, dict[str, Any]]) -> dict[Path, str]:
-    """A name per run, made of the settings that differ between runs; runs with equal settings share it."""
+def arm_names(flat: dict[Path, dict[str, Any]]) -> dict[Path, str]:
+    """A short name per run: where it starts, and as few settings as tell the arms apart; equal settings, equal name."""
     every = list(flat.values())
     bases = {str(settings["model.base"]) for settings in every}
     of_shape = {"model.preset", "model.direction", "tokenizer.tokenizer"}  # set only for runs from scratch
@@ -282,10 +307,32 @@ def _arm_names(flat: dict[Path, dict[str, Any]]) -> dict[Path, str]:
         and not (len(bases) > 1 and len({json.dumps([s["model.base"], s[name]]) for s in every}) == len(bases))
         and name != "model.base"
     ]
-    names = {}
+    chosen = _fewest_settings(every, differing)
+    names, of_base = {}, _base_names(bases)
     for path, settings in flat.items():
-        base = str(settings["model.base"])
-        own = SCRATCH if base == SCRATCH else "pretrained" if len(bases - {SCRATCH}) == 1 else Path(base).name
-        more = [f"{name.partition('.')[2]}={settings[name]}" for name in differing]
+        own = of_base[str(settings["model.base"])]
+        more = [f"{name.partition('.')[2]}={settings[name]}" for name in chosen]
         names[path] = " ".join([own, *more])
     return names
+
+
+def _base_names(bases: set[str]) -> dict[str, str]:
+    """A name per base: `pretrained` if there is one, else its folder, or its path if two folders are called alike."""
+    others = sorted(bases - {SCRATCH})
+    if len(others) == 1:
+        return {SCRATCH: SCRATCH, others[0]: "pretrained"}
+    short = {base: base if is_boxed(base) else shared_name(os.path.abspath(base)) for base in others}
+    alike = {name for name in short.values() if list(short.values()).count(name) > 1}
+    return {SCRATCH: SCRATCH} | {base: base if name in alike else name for base, name in short.items()}
+
+
+def _fewest_settings(every: Sequence[dict[str, Any]], differing: Sequence[str]) -> list[str]:
+    """Settings that tell the same arms apart as all differing ones, chosen one by one: the one that separates most."""
+
+    def num_arms(names: Sequence[str]) -> int:
+        return len({json.dumps([settings[name] for name in ("model.base", *names)]) for settings in every})
+
+    chosen: list[str] = []
+    while num_arms(chosen) < num_arms(differing):
+        chosen.append(max(differing, key=lambda name: num_arms([*chosen, name])))
+    return [name for name in differing if name in chosen]

@@ -11,11 +11,12 @@ budget. All other comparisons are exploratory and form a fourth family.
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from typing import Any
 
 import numpy as np
 
-from headswap.metrics.classification import scores
-from headswap.study.arms import BASELINES, SCRATCH
+from headswap.study.answer_file import SINGLE
+from headswap.study.arms import BASELINES, CONSTANT, SCRATCH
 from headswap.study.cell_quality import quality_of
 from headswap.study.design import is_planned
 from headswap.study.groups import test_groups
@@ -27,26 +28,30 @@ from headswap.study.results import (
     Cell,
     Comparison,
     Family,
+    LabelStep,
     LabelWorth,
     OverallDifference,
     Verdict,
 )
-from headswap.study.runs import StudyRuns
+from headswap.study.runs import ScoredRun, StudyRuns
 from headswap.study.statistics import (
     ALPHA,
     FEWEST_SEEDS_FOR_A_CLAIM,
     CrossedMean,
     crossed_mean,
     holm,
+    mean_over_texts,
     seeds_needed,
     texts_only,
 )
-from headswap.study.unit_scores import unit_scores
+from headswap.study.unit_scores import BOUNDS, unit_scores
 
 FEWEST_BASES = 3
 """From this number of bases on, claims are about other bases too, and the test is over bases."""
 CROSS_VALIDATION = "cross_validation"
 """Field of a baseline's `result.json`: its score by cross-validation on its own labels."""
+WITHOUT_SCORES = "the answers have no scores"
+"""Why an arm has no log loss and no calibration error."""
 
 
 class ScoreTable:
@@ -54,7 +59,7 @@ class ScoreTable:
 
     def __init__(self, study: StudyRuns) -> None:
         self.study = study
-        self.scores = {run.folder: scores(run.predictions.probabilities, run.predictions.targets) for run in study.runs}
+        self.scores = {run.folder: run.predictions.scores() for run in study.runs}
         groups = test_groups(study)
         self.units = {run.folder: unit_scores(run.predictions, study.metric, groups=groups) for run in study.runs}
         self.budgets = [budget.labels for budget in study.budgets]
@@ -71,7 +76,7 @@ class ScoreTable:
                 known = [run.result[CROSS_VALIDATION] for run in runs if run.result.get(CROSS_VALIDATION) is not None]
                 if runs:
                     means[name] = float(np.mean(known)) if len(known) == len(runs) else None
-            if not set(means) - {"majority"}:
+            if not set(means) - set(CONSTANT):
                 continue
             complete = {name: mean for name, mean in means.items() if mean is not None}
             found[labels] = max(complete, key=complete.__getitem__) if len(complete) == len(means) else list(means)[-1]
@@ -88,39 +93,56 @@ class ScoreTable:
         values, _ = self._matrix(arm, labels, seeds)
         found = crossed_mean(values)
         interval = found.interval() if found.can_be_tested else texts_only(values)
-        is_constant = arm == "majority"  # its score is the share of one label, not an estimate
+        is_constant = arm in CONSTANT  # its score is a property of the test set, not an estimate
         by_seed = {seed: self.scores[runs[seed].folder][self.study.metric] for seed in seeds}
         quality = quality_of(self.study, arm, labels, by_seed)
-
-        def mean(metric: str) -> float:
-            return float(np.mean([self.scores[runs[seed].folder][metric] for seed in seeds]))
-
+        bounds = BOUNDS[self.study.metric]
         return Cell(
             mean=interval.mean,
-            low=None if is_constant else _clipped(interval.low),
-            high=None if is_constant else _clipped(interval.high),
+            low=None if is_constant else _clipped(interval.low, bounds),
+            high=None if is_constant else _clipped(interval.high, bounds),
             count=len(seeds),
             arm=arm,
             labels=labels,
             values=by_seed,
             over="seeds and texts" if found.can_be_tested else "texts",
-            mean_accuracy=mean("accuracy"),
-            mean_macro_f1=mean("macro_f1"),
-            mean_loss=mean("loss"),
-            mean_ece=mean("ece"),
             median=quality.median,
             num_collapsed=quality.num_collapsed,
             abstention=quality.abstention,
+            **self._means(list(runs.values())),
         )
+
+    def _means(self, runs: Sequence[ScoredRun]) -> dict[str, Any]:
+        """The fields of a cell that have the means over seeds of the other metrics of its task."""
+
+        def mean(metric: str) -> float:
+            return float(np.mean([self.scores[run.folder][metric] for run in runs]))
+
+        if not runs[0].predictions.has_classes:
+            return {"measures": {name: mean(name) for name in self.scores[runs[0].folder]}}
+        has_scores = all(run.predictions.has_scores for run in runs)
+        return {
+            "mean_accuracy": mean("accuracy"),
+            "mean_macro_f1": mean("macro_f1"),
+            "mean_loss": mean("loss") if has_scores else None,
+            "mean_ece": mean("ece") if has_scores else None,
+            "without_scores": None if has_scores else WITHOUT_SCORES,
+        }
 
     def paired_seeds(self, arm: str, other: str, labels: int) -> list[int]:
         """Seeds for which both arms have a run on the same labels."""
         ours, theirs = self.study.by_seed(arm, labels), self.study.by_seed(other, labels)
+        if SINGLE in ours or SINGLE in theirs:  # one answer per text is paired with every seed
+            return _common_seeds([set(ours), set(theirs)])
+        # The rows that another system was trained on are not known.
         # TF-IDF is also trained on the labels that others select on, so only Transformers are compared by checksum.
         return sorted(
             seed
             for seed in ours.keys() & theirs.keys()
-            if {arm, other} & set(BASELINES) or ours[seed].rows == theirs[seed].rows
+            if {arm, other} & set(BASELINES)
+            or ours[seed].is_external
+            or theirs[seed].is_external
+            or ours[seed].rows == theirs[seed].rows
         )
 
     def _matrix(
@@ -130,9 +152,8 @@ class ScoreTable:
 
         `rows_of` names the arm whose bases count, for the other side of a comparison.
         """
-        runs, grouped = self.study.by_seed(arm, labels), self.study.by_seed(rows_of or arm, labels)
-        bases = [grouped[seed].base for seed in seeds]
-        values = np.stack([self.units[runs[seed].folder] for seed in seeds])
+        bases = [self._run(rows_of or arm, labels, seed).base for seed in seeds]
+        values = self._seeds_by_texts(arm, labels, seeds)
         distinct = list(dict.fromkeys(bases))
         if None in distinct or len(distinct) < FEWEST_BASES:
             return values, None
@@ -164,20 +185,36 @@ class ScoreTable:
             num_bases=parts[0][1],
             p=found.p_value(),
             verdict=_verdict(found, found.p_value()),
+            one_answer=(arm,) if SINGLE in self.study.by_seed(arm, budgets[0]) else (),
         )
+
+    def last_step(self) -> LabelStep | None:
+        """The primary arm at its largest budget minus the same arm at the budget before."""
+        arm = self.study.primary
+        budgets = [labels for labels in self.budgets if arm is not None and self.study.by_seed(arm, labels)]
+        if arm is None or len(budgets) < 2:
+            return None
+        before, last = budgets[-2:]
+        seeds = sorted(set(self.study.by_seed(arm, before)) & set(self.study.by_seed(arm, last)) - {SINGLE})
+        if len(seeds) < FEWEST_SEEDS_FOR_A_CLAIM:
+            return None
+        (ours, _), (theirs, _) = (self._matrix(arm, labels, seeds) for labels in (last, before))
+        found = asdict(crossed_mean(ours - theirs).interval()) | {"count": len(seeds)}
+        return LabelStep(**found, arm=arm, from_labels=before, labels=last)
 
     def comparisons(self) -> list[Comparison]:
         """Every arm against scratch and against the best baseline, per budget.
 
-        Without scratch and without a baseline every arm is compared with the first one.
+        With a reference every arm is compared with it, and without scratch and baselines with the first arm.
         """
         found: list[tuple[Comparison, CrossedMean]] = []
         for labels in self.budgets:
             others = [SCRATCH] if SCRATCH in self.study.arms else []
             others += [self.baselines[labels]] if labels in self.baselines else []
+            others = [self.study.reference] if self.study.reference is not None else others
             for arm in self.study.arms:
                 for other in others or self.study.arms[:1]:
-                    if arm in BASELINES or arm == other:
+                    if (arm in BASELINES and self.study.reference is None) or arm == other:
                         continue
                     if seeds := self.paired_seeds(arm, other, labels):
                         found.append(self._comparison(arm, other, labels, seeds))
@@ -193,7 +230,8 @@ class ScoreTable:
     def _comparison(self, arm: str, other: str, labels: int, seeds: list[int]) -> tuple[Comparison, CrossedMean]:
         """One comparison before Holm's correction."""
         values, num_bases = self._difference(arm, other, labels, seeds)
-        found = crossed_mean(values)
+        single = tuple(name for name in (arm, other) if SINGLE in self.study.by_seed(name, labels))
+        found = mean_over_texts(values) if len(single) == 2 else crossed_mean(values)
         interval = asdict(found.interval()) | {"count": len(seeds)}
         comparison = Comparison(
             **interval,
@@ -206,6 +244,8 @@ class ScoreTable:
             p_holm=None,
             num_comparisons=0,
             verdict="no claim",
+            over="texts" if found.is_over_texts else "seeds and texts",
+            one_answer=single,
         )
         return comparison, found
 
@@ -232,7 +272,7 @@ class ScoreTable:
                 if row.other == SCRATCH or labels in self.baselines
             }
             known = [set(self.study.by_seed(name, labels)) for labels, name in curve.items()]
-            seeds = sorted(set.intersection(set(self.study.by_seed(row.arm, row.labels)), *known))
+            seeds = _common_seeds([set(self.study.by_seed(row.arm, row.labels)), *known])
             if not seeds:
                 continue
             other = {labels: self._seeds_by_texts(name, labels, seeds) for labels, name in curve.items()}
@@ -246,7 +286,7 @@ class ScoreTable:
         found = []
         for arm in self._pretrained_arms():
             cells = [set(self.study.by_seed(name, labels)) for name in (arm, SCRATCH) for labels in self.budgets]
-            seeds = sorted(set.intersection(*cells))
+            seeds = _common_seeds(cells)
             if not seeds:
                 continue
             ours, theirs = (
@@ -258,8 +298,12 @@ class ScoreTable:
         return found
 
     def _seeds_by_texts(self, arm: str, labels: int, seeds: Sequence[int]) -> np.ndarray:
+        return np.stack([self.units[self._run(arm, labels, seed).folder] for seed in seeds])
+
+    def _run(self, arm: str, labels: int, seed: int) -> ScoredRun:
+        """The run of a seed, or the only one of a system with one answer per text."""
         runs = self.study.by_seed(arm, labels)
-        return np.stack([self.units[runs[seed].folder] for seed in seeds])
+        return runs[seed] if seed in runs else runs[SINGLE]
 
     def break_even(self, worths: Sequence[LabelWorth]) -> list[BreakEven]:
         """Pre-training seconds per saved label, for every label worth whose interval is above 1."""
@@ -298,13 +342,19 @@ def _corrected(comparison: Comparison, found: CrossedMean, p_holm: float | None,
 
 
 def _verdict(found: CrossedMean, p: float | None) -> Verdict:
-    if found.num_seeds < FEWEST_SEEDS_FOR_A_CLAIM or p is None:
+    if p is None:
         return "no claim"
     if p >= ALPHA:
         return "none"
     return "better" if found.mean > 0 else "worse"
 
 
-def _clipped(bound: float | None) -> float | None:
-    """The bound of an interval of a score, which Student's t can put outside 0 and 1."""
-    return None if bound is None else min(1.0, max(0.0, bound))
+def _common_seeds(cells: Sequence[set[int]]) -> list[int]:
+    """Seeds that all cells have; a cell with one answer per text goes with any seed."""
+    with_seeds = [cell for cell in cells if SINGLE not in cell]
+    return sorted(set.intersection(*with_seeds)) if with_seeds else [SINGLE] if cells else []
+
+
+def _clipped(bound: float | None, bounds: tuple[float, float]) -> float | None:
+    """The bound of an interval of a score, which Student's t can put outside the possible scores."""
+    return None if bound is None else min(bounds[1], max(bounds[0], bound))

@@ -18,7 +18,7 @@ rates and the power.
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -62,6 +62,8 @@ class CrossedMean:
     """Mean square of the seeds, with its lower bound; 0 with one seed."""
     texts: float
     residual: float
+    is_over_texts: bool = False
+    """Whether only the texts are a sample: there is one answer per text, and no seed."""
 
     @property
     def of_texts(self) -> float:
@@ -78,6 +80,8 @@ class CrossedMean:
     def degrees_of_freedom(self) -> float:
         """Satterthwaite's, with the upper bound of the seeds' mean square."""
         of_seeds, of_texts = self.num_seeds - 1, self.num_texts - 1
+        if self.is_over_texts:
+            return of_texts
         bound = self.seeds / _lower_quartile(of_seeds)
         parts = bound**2 / of_seeds + self.texts**2 / of_texts + self.residual**2 / (of_seeds * of_texts)
         return max(of_seeds, (bound + self.of_texts) ** 2 / parts) if parts > 0 else of_seeds
@@ -85,7 +89,7 @@ class CrossedMean:
     @property
     def can_be_tested(self) -> bool:
         """Whether there are enough seeds and texts for a claim."""
-        return self.num_seeds >= FEWEST_SEEDS_FOR_A_CLAIM and self.num_texts > 1
+        return (self.is_over_texts or self.num_seeds >= FEWEST_SEEDS_FOR_A_CLAIM) and self.num_texts > 1
 
     def interval(self) -> Interval:
         """The mean with its 95 % interval."""
@@ -139,15 +143,14 @@ def _products(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     return np.array([seeds, texts, float(np.vdot(left, right)) - seeds - texts])
 
 
+def mean_over_texts(values: np.ndarray) -> CrossedMean:
+    """Analyse the means per text of a matrix of seeds x texts; its seeds are no sample, so claims are about texts."""
+    return replace(crossed_mean(values.mean(axis=0, keepdims=True)), is_over_texts=True)
+
+
 def texts_only(values: np.ndarray) -> Interval:
     """The mean with its 95 % interval over texts alone, for fewer seeds than a claim about seeds needs."""
-    from scipy.special import stdtrit
-
-    found = crossed_mean(values.mean(axis=0, keepdims=True))
-    if found.num_texts < 2:
-        return Interval(found.mean, None, None, len(values))
-    half = float(stdtrit(found.num_texts - 1, 1 - ALPHA / 2)) * found.standard_error
-    return Interval(found.mean, found.mean - half, found.mean + half, len(values))
+    return replace(mean_over_texts(values).interval(), count=len(values))
 
 
 @cache
@@ -183,7 +186,7 @@ def seeds_needed(found: CrossedMean, *, alpha: float = ALPHA) -> tuple[int | Non
     The size of the difference is itself uncertain, so the range is that of the mean plus and minus one standard error.
     None is more than 1,000 seeds, or a difference that no number of seeds would show on these test texts.
     """
-    if not found.can_be_tested:
+    if not found.can_be_tested or found.is_over_texts:
         return None, None
     effects = (abs(found.mean) + found.standard_error, abs(found.mean) - found.standard_error)
     fewest, most = (_seeds_for(found, max(0.0, effect), alpha) for effect in effects)

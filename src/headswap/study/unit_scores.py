@@ -1,15 +1,21 @@
 """The score of one run as one value per test text, whose mean is the score.
 
-Accuracy is a mean over texts. Macro-F1 is not: its values are jackknife pseudo-values, `n * score - (n - 1) * score
-without the text`, shifted so that their mean is the score. If texts belong to groups, such as the texts of one author,
-there is one value per group, because texts of one group are not independent.
+Accuracy is a mean over texts. Macro-F1, R2 and Pearson's correlation are not: their values are jackknife
+pseudo-values, `n * score - (n - 1) * score without the text`, shifted so that their mean is the score. If
+texts belong to groups, such as the texts of one author, there is one value per group, because texts of one group are
+not independent.
 """
 
+import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from headswap.finetuning.prediction_file import Predictions
+from headswap.finetuning.prediction_file import AnyPredictions, Predictions
+
+CONSTANT = 1e-12
+"""Relative range or variance below which predictions or true values count as constant."""
 
 
 def _accuracy(predictions: Predictions) -> np.ndarray:
@@ -40,11 +46,59 @@ def _f1(right: np.ndarray, counted: np.ndarray) -> np.ndarray:
     return 2 * right.clip(0) / np.maximum(counted, 1)
 
 
-UNIT_SCORES: dict[str, Callable[[Predictions], np.ndarray]] = {"accuracy": _accuracy, "macro_f1": _macro_f1}
+def r2_values(targets: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+    """Pseudo-values of R2: without a text its squared error and its share of the variance are left out.
+
+    Zeros for constant true values, which have no variance to explain.
+    """
+    if _is_constant(targets):
+        return np.zeros(len(targets))
+    size, errors = len(targets), np.square(predicted - targets)
+    squares = np.square(targets - targets.mean())
+    score = 1 - errors.sum() / squares.sum()
+    rest = squares.sum() - squares * size / (size - 1)
+    is_defined = rest > CONSTANT * squares.sum()  # not without the only text that differs from the others
+    without = np.where(is_defined, 1 - (errors.sum() - errors) / np.where(is_defined, rest, 1), 0)
+    return _pseudo_values(score, without)
+
+
+def pearson_values(targets: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+    """Pseudo-values of Pearson's correlation; zeros for constant values or predictions, which have none."""
+    if _is_constant(targets) or _is_constant(predicted):
+        return np.zeros(len(targets))
+    share = len(targets) / (len(targets) - 1)
+    left, right = targets - targets.mean(), predicted - predicted.mean()
+    products, first, second = left * right, np.square(left), np.square(right)
+    score = products.sum() / np.sqrt(first.sum() * second.sum())
+    variances = (first.sum() - share * first) * (second.sum() - share * second)
+    # Without the only text that differs from the others there is no correlation.
+    is_defined = variances > CONSTANT * first.sum() * second.sum()
+    without = np.where(is_defined, (products.sum() - share * products) / np.sqrt(np.where(is_defined, variances, 1)), 0)
+    return _pseudo_values(score, without)
+
+
+def _is_constant(values: np.ndarray) -> bool:
+    return bool(np.ptp(values) <= CONSTANT * np.abs(values).max())
+
+
+def _pseudo_values(score: float, without: np.ndarray) -> np.ndarray:
+    """Values whose mean is the score, from the scores without each text."""
+    values = score - (len(without) - 1) * (without - score)
+    return values + (score - values.mean())
+
+
+UNIT_SCORES: dict[str, Callable[[Any], np.ndarray]] = {
+    "accuracy": _accuracy,
+    "macro_f1": _macro_f1,
+    "r2": lambda predictions: r2_values(predictions.targets, predictions.values),
+    "pearson": lambda predictions: pearson_values(predictions.targets, predictions.values),
+}
 """Per metric with a validated test. A metric that is not listed has an estimate and no verdict."""
+BOUNDS = {"accuracy": (0.0, 1.0), "macro_f1": (0.0, 1.0), "r2": (-math.inf, 1.0), "pearson": (-1.0, 1.0)}
+"""The lowest and the highest possible score."""
 
 
-def unit_scores(predictions: Predictions, metric: str, *, groups: np.ndarray | None = None) -> np.ndarray:
+def unit_scores(predictions: AnyPredictions, metric: str, *, groups: np.ndarray | None = None) -> np.ndarray:
     """One value per test text, or per group of texts (`groups` has the group number of each text)."""
     values = UNIT_SCORES[metric](predictions)
     if groups is None:

@@ -34,7 +34,8 @@ class ClassifyTask(TextTask):
     table_metrics = ("accuracy", "macro_f1")
     settings = ("label_smoothing_factor", "class_weight", "calibrate")
     problem_type = "single_label_classification"
-    keeps_predictions = True
+    prediction_kind = "classes"
+    study_metrics = ("accuracy", "macro_f1")
 
     def parse(self, columns: ColumnSettings) -> Any:
         """The label as one name."""

@@ -33,6 +33,8 @@ class RegressTask(TextTask):
     table_metrics = ("mse", "mae", "pearson", "spearman", "r2")
     problem_type = "regression"
     lists_labels = False
+    prediction_kind = "values"
+    study_metrics = ("r2", "pearson")
 
     def parse(self, columns: ColumnSettings) -> Any:
         """The label as a finite number."""

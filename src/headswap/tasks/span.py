@@ -98,9 +98,10 @@ class SpanTask(Task):
     def encode_inputs(self, examples: Sequence[SpanExample], bundle: Bundle) -> EncodedSet:
         """One row per window of a context, with the question in front."""
         tokenizer, limit = bundle.tokenizer, length_of(bundle)
-        if tokenizer.sep_id is None:
+        frame = tokenizer.frame
+        if not frame.between:
             raise SettingError(
-                "Questions need <sep>, which the tokenizer of this base does not have. "
+                "Questions need a separator such as <sep>, which the tokenizer of this base does not have. "
                 "Pre-train a base with a tokenizer that headswap trained, or use --base scratch."
             )
         has_segments = bundle.model.shape.base.type_vocab_size >= 2
@@ -112,16 +113,16 @@ class SpanTask(Task):
         for number, (example, question) in enumerate(zip(examples, questions, strict=True)):
             context = placed[example.context]
             kept = question[: max(1, limit // 2 - 2)]
-            front = np.concatenate(([tokenizer.sos_id], kept, [tokenizer.sep_id]))
-            spans = window_spans(len(context.ids), limit - len(front), bundle.task.doc_stride)
-            outside = np.full(len(front), -1)
+            front = np.concatenate((frame.before, kept, frame.between))
+            spans = window_spans(len(context.ids), limit - len(front) - len(frame.after), bundle.task.doc_stride)
+            outside, behind = np.full(len(front), -1), np.full(len(frame.after), -1)
             for start, end in spans:
-                ids = np.concatenate((front, context.ids[start:end])).astype(np.int64)
+                ids = np.concatenate((front, context.ids[start:end], frame.after)).astype(np.int64)
                 segments = (np.arange(len(ids)) >= len(front)).astype(np.int64) if has_segments else None
-                starts = np.concatenate((outside, context.starts[start:end]))
-                ends = np.concatenate((outside, context.ends[start:end]))
+                starts = np.concatenate((outside, context.starts[start:end], behind))
+                ends = np.concatenate((outside, context.ends[start:end], behind))
                 rows.append(ContextRow(number, ids, segments, starts=starts, ends=ends))
-            num_tokens += len(question) + len(context.ids) + 2
+            num_tokens += len(question) + len(context.ids) + frame.num_pair
             num_truncated += len(question) - len(kept)
             num_long += len(spans) > 1
         notes = (Note(num_long, "context", "longer than a window, read in several"),) if num_long else ()

@@ -70,7 +70,8 @@ class TagTask(Task):
 
     def encode_inputs(self, examples: Sequence[TaggedExample], bundle: Bundle) -> EncodedSet:
         """One row per sentence or per window, each with the words that are scored in it."""
-        room = length_of(bundle) - 1
+        frame = bundle.tokenizer.frame
+        room = length_of(bundle) - frame.num_single
         rows: list[Row] = []
         num_tokens = num_long = num_unread = 0
         placed = bundle.tokenizer.encode_batch_placed([example.text for example in examples])
@@ -81,15 +82,15 @@ class TagTask(Task):
             for window, (start, end) in enumerate(spans):
                 is_here = homes == window
                 if is_here.any():
-                    ids = np.concatenate(([bundle.tokenizer.sos_id], pieces.ids[start:end]))
-                    wanted = first_tokens[is_here] - start + 1
+                    ids = frame.around(pieces.ids[start:end])
+                    wanted = first_tokens[is_here] - start + len(frame.before)
                     rows.append(WordRow(number, ids, wanted=wanted, words=words[is_here]))
-            num_tokens += len(pieces.ids) + 1
+            num_tokens += len(pieces.ids) + frame.num_single
             num_long += len(spans) > 1
             num_unread += len(example.tokens) - len(words)
         notes = []
         if num_long:
-            notes.append(Note(num_long, "sentence", f"longer than {room + 1} tokens, read in windows"))
+            notes.append(Note(num_long, "sentence", f"longer than {room + frame.num_single} tokens, read in windows"))
         if num_unread:
             notes.append(Note(num_unread, "word", f"without any token, scored as {OUTSIDE}"))
         return EncodedSet(examples, rows, num_tokens, 0, tuple(notes))

@@ -70,8 +70,12 @@ class Task(ABC):
     """Whether the labels are names from the training set; otherwise they only name the outputs of the head."""
     num_outputs: ClassVar[int | None] = None
     """The number of outputs of its head, where it does not depend on the labels."""
-    keeps_predictions: ClassVar[bool] = False
-    """Whether a run saves its test predictions (predictions.npz), which `study` and `compare` need."""
+    prediction_kind: ClassVar[str | None] = None
+    """What the test predictions of a run are, which `study` and `compare` need (predictions.npz): `classes`, `values`;
+    None if they are not saved."""
+    study_metrics: ClassVar[tuple[str, ...]] = ()
+    """The metrics by which a study can compare models, higher is better; the first is the default. Each has a test of
+    differences whose error rate was measured (docs/verdicts.md)."""
 
     reads_groups: ClassVar[bool] = False
     """Whether it reads --group-column."""

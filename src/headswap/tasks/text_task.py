@@ -25,6 +25,7 @@ from headswap.data.records import Example
 from headswap.registry import HeadKind
 from headswap.tasks.inputs import TEXTS, InputColumns, InputForm, SecondInput
 from headswap.tasks.task import Task, length_of
+from headswap.tokens.kept_ids import encode_kept
 
 SCORES_PER_CHUNK = 1 << 24
 """Scores that are turned into metrics or probabilities at a time, so that copies of them do not fill the memory."""
@@ -70,19 +71,20 @@ class TextTask(Task):
             return _encode_pairs(examples, bundle)
         rows: list[Row] = []
         num_tokens = num_truncated = 0
-        for number, ids in enumerate(tokenizer.encode_batch([example.text for example in examples])):
-            parts = cut_text(ids, tokenizer, max_length=limit, long=state.long, overlap=state.doc_stride)
+        for number, ids in enumerate(encode_kept(tokenizer, [example.text for example in examples])):
+            parts = cut_text(ids, tokenizer.frame, max_length=limit, long=state.long, overlap=state.doc_stride)
             rows += [Row(number, part) for part in parts]
-            num_tokens += len(ids) + 1
-            num_truncated += 0 if state.long == "windows" else max(0, len(ids) + 1 - limit)
+            length = len(ids) + tokenizer.frame.num_single
+            num_tokens += length
+            num_truncated += 0 if state.long == "windows" else max(0, length - limit)
         return EncodedSet(examples, rows, num_tokens, num_truncated)
 
     def with_targets(self, encoded: EncodedSet, bundle: Bundle) -> EncodedSet:
         """Every row with the target of its text."""
         targets = self.targets(encoded.examples, bundle)
         index = np.zeros(1, dtype=np.int64)
-        rows = [
-            replace(row, target_index=index, target_value=targets[row.example : row.example + 1])
+        rows = [  # `replace` would take several times as long per row
+            Row(row.example, row.ids, row.segments, index, targets[row.example : row.example + 1], row.wanted)
             for row in encoded.rows
         ]
         return replace(encoded, rows=rows)
@@ -154,19 +156,19 @@ PAIRS = InputForm(
 def _encode_pairs(examples: Sequence[Example], bundle: Bundle) -> EncodedSet:
     """`<sos> text <sep> second text`; if they are too long, the longer one is truncated first."""
     tokenizer, limit = bundle.tokenizer, length_of(bundle)
-    if tokenizer.sep_id is None:
+    if not tokenizer.frame.between:
         raise SettingError(
-            "Pairs of texts need <sep>, which the tokenizer of this base does not have. "
+            "Pairs of texts need a separator such as <sep>, which the tokenizer of this base does not have. "
             "Pre-train a base with a tokenizer that headswap trained, or use --base scratch."
         )
     has_segments = bundle.model.shape.base.type_vocab_size >= 2
-    firsts = tokenizer.encode_batch([example.text for example in examples])
-    seconds = tokenizer.encode_batch([example.text_pair or "" for example in examples])
+    firsts = encode_kept(tokenizer, [example.text for example in examples])
+    seconds = encode_kept(tokenizer, [example.text_pair or "" for example in examples])
     rows: list[Row] = []
     num_tokens = num_truncated = 0
     for number, (first, second) in enumerate(zip(firsts, seconds, strict=True)):
-        ids, segments, lost = join_pair(first, second, tokenizer, max_length=limit)
+        ids, segments, lost = join_pair(first, second, tokenizer.frame, max_length=limit)
         rows.append(Row(number, ids, segments if has_segments else None))
-        num_tokens += len(first) + len(second) + 2
+        num_tokens += len(first) + len(second) + tokenizer.frame.num_pair
         num_truncated += lost
     return EncodedSet(examples, rows, num_tokens, num_truncated)

@@ -9,7 +9,7 @@ makes rows.
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -123,6 +123,11 @@ class TokenStore:
         """What identifies the documents beyond their ids: where each begins, its bytes, and these side arrays."""
         recorded = {name: self.meta["arrays"][name]["sha256"] for name in ("offsets", "byte_counts", *sorted(side))}
         return hashlib.sha256(json.dumps(recorded).encode()).hexdigest()
+
+    def texts(self) -> Iterator[str]:
+        """The documents decoded with the tokenizer of the store; words that it does not know are missing."""
+        tokenizer = self.tokenizer()
+        return (tokenizer.decode(self.document(index)) for index in range(self.num_documents))
 
     def tokenizer(self) -> Tokenizer:
         """The tokenizer of the store, from the copy in its folder."""

@@ -9,8 +9,9 @@ lab's dictionary.
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -21,6 +22,7 @@ import tokenizers
 from headswap.core.errors import HeadswapError, InputError, absent, listed
 from headswap.core.files import atomic_file, has_entry, parse_json, read_json
 from headswap.core.installed_bases import checked_base, is_boxed
+from headswap.tokens.frame import Frame, frame_in, roles_in
 from headswap.tokens.marks import MarkedIds, PlacedIds, mark_sentences, placed
 from headswap.tokens.parts import cut_pattern, groups_of
 
@@ -40,7 +42,7 @@ class Tokenizer:
         content = _parse(serialised, origin)
         self.origin = origin
         self._serialised = serialised
-        self._hf = _plain(serialised, origin)  # raises for content that the lines below could not read
+        self._hf = parsed_tokenizer(serialised, origin)  # raises for content that the lines below could not read
         self.kind = _kind_of(content)
         self._cuts = cut_pattern(content)
         self.is_byte_level = (content.get("decoder") or {}).get("type") == "ByteLevel"
@@ -52,18 +54,32 @@ class Tokenizer:
                 f"{origin} has the id {self.vocab_size - 1:,}, but its vocabulary has {len(vocabulary):,} entries. "
                 "Number the entries from 0 on, without holes."
             )
+        foreign = roles_in(content, self.vocab_size, origin)
+        roles = foreign or self._own_roles(vocabulary)
+        self.sos_id, self.pad_id, self.eos_id = roles["sos"], roles["pad"], roles["eos"]
+        self.unk_id, self.mask_id, self.sep_id = roles.get("unk"), roles.get("mask"), roles.get("sep")
+        self.special_ids = frozenset(roles.values())
+        separator = () if self.sep_id is None else (self.sep_id,)
+        own = Frame(self.sos_id, (self.sos_id,), separator)
+        self.frame = frame_in(content, self.sos_id, origin) if foreign else own
+        """The special tokens around the texts of a sequence."""
+
+    def _own_roles(self, vocabulary: Mapping[str, int]) -> dict[str, int]:
+        """The ids of the special tokens of a tokenizer that headswap made."""
         unknown = LAB_UNKNOWN if self.kind == "lab" else "<unk>"
-        needed = ("<sos>", "<pad>", "<eos>", unknown)
-        if missing := [name for name in needed if name not in vocabulary]:
+        names = {"sos": "<sos>", "pad": "<pad>", "eos": "<eos>", "unk": unknown}
+        if missing := [name for name in names.values() if name not in vocabulary]:
             raise InputError(
-                f"{origin} has no {listed(missing)} in its vocabulary, so it was not made by headswap. "
+                f"{self.origin} has no {listed(missing)} in its vocabulary, so it was not made by headswap. "
                 "Train one with: headswap tokenizer CORPUS --out tokenizer.json"
             )
-        self.sos_id, self.pad_id, self.eos_id, self.unk_id = (vocabulary[name] for name in needed)
-        self.mask_id: int | None = vocabulary.get("<mask>")
-        self.sep_id: int | None = vocabulary.get("<sep>")
-        specials = (self.sos_id, self.pad_id, self.eos_id, self.unk_id, self.mask_id, self.sep_id)
-        self.special_ids = frozenset(id for id in specials if id is not None)
+        names |= {"mask": "<mask>", "sep": "<sep>"}
+        return {role: vocabulary[name] for role, name in names.items() if name in vocabulary}
+
+    @property
+    def serialised(self) -> str:
+        """The content of tokenizer.json."""
+        return self._serialised
 
     @classmethod
     def load(cls, path: str | Path, *, sentencepiece: str | Path | None = None) -> "Tokenizer":
@@ -187,7 +203,13 @@ class Tokenizer:
             return self
         larger = tokenizers.Tokenizer.from_str(self._serialised)
         larger.add_special_tokens([special_token(name) for name in missing])
-        result = self._with_content(larger.to_str())
+        content = json.loads(larger.to_str())
+        if roles := roles_in(content, larger.get_vocab_size(), self.origin):  # of a public checkpoint
+            vocabulary = larger.get_vocab(with_added_tokens=True)
+            added = {name.strip("<>"): vocabulary[name] for name in missing}
+            frame = self.frame if self.frame.between else replace(self.frame, between=(added["sep"],))
+            content["post_processor"] = frame.as_template(lambda id: str(larger.id_to_token(id)), roles | added)
+        result = self._with_content(json.dumps(content, ensure_ascii=False) if roles else larger.to_str())
         log.info(
             "Appended %s to the vocabulary of %s: V = %s, now %s.",
             " and ".join(missing),
@@ -208,7 +230,7 @@ class Tokenizer:
 
     @cached_property
     def _hf_with_specials(self) -> tokenizers.Tokenizer:
-        hf = _plain(self._serialised, self.origin)
+        hf = parsed_tokenizer(self._serialised, self.origin)
         hf.encode_special_tokens = False
         return hf
 
@@ -295,7 +317,7 @@ def _kind_of(content: Any) -> str:
     return KINDS.get(str(model.get("type")), "unknown")
 
 
-def _plain(serialised: str, origin: str) -> tokenizers.Tokenizer:
+def parsed_tokenizer(serialised: str, origin: str) -> tokenizers.Tokenizer:
     """The Hugging Face tokenizer without truncation, padding and recognition of special tokens in text."""
     try:
         hf = tokenizers.Tokenizer.from_str(serialised)

@@ -35,6 +35,9 @@ class MachineSettings(Settings):
     fast: FastName = "auto"
     """auto uses fast kernels and, on GPUs, CUDA graphs and torch.compile where they save time, and logs which; off uses
     none of them. The results of the two differ only by rounding and, on a GPU, by the random dropout masks."""
+    allow_download: bool = False
+    """Download a public checkpoint (hf:NAME) that is not in the cache of the Hugging Face Hub. Without it nothing is
+    downloaded but data sets (hf:)."""
 
 
 class TrainingSettings(Settings):

@@ -255,7 +255,8 @@ class CapturedSteps:
 
 def _tensors(batch: Batch) -> tuple[Tensor, ...]:
     always = (batch.ids_N, batch.lengths_B, batch.target_index_T, batch.target_value_T)
-    return always + tuple(tensor for tensor in (batch.segments_N, batch.counts_T) if tensor is not None)
+    others = (batch.segments_N, batch.counts_T, batch.views_2P, batch.view_weights_P)
+    return always + tuple(tensor for tensor in others if tensor is not None)
 
 
 def _batch(tensors: Sequence[Tensor], like: Batch) -> Batch:
@@ -265,4 +266,6 @@ def _batch(tensors: Sequence[Tensor], like: Batch) -> Batch:
         ids_N, (), lengths_B, index_T, value_T,
         segments_N=rest.pop(0) if like.segments_N is not None else None,
         counts_T=rest.pop(0) if like.counts_T is not None else None,
+        views_2P=rest.pop(0) if like.views_2P is not None else None,
+        view_weights_P=rest.pop(0) if like.view_weights_P is not None else None,
     )  # fmt: skip

@@ -23,6 +23,7 @@ WITHOUT_EFFECT = {
     "training.save_steps",
     "training.save_total_limit",
     "training.eval_steps",
+    "machine.allow_download",
 }
 FILES = {
     "corpus.corpus",
@@ -34,6 +35,7 @@ FILES = {
     "data.test_label_file",
     "model.base",
     "tokenizer.tokenizer",
+    "consistency.unlabelled",
 }
 """Settings that are paths; `data.json` has the checksums of what was read from them."""
 ROUNDING = {

@@ -1,8 +1,8 @@
 """The run folder: all files of one training run.
 
 `recipe.toml`, `environment.json`, `data.json` (checksums of the inputs), `metrics.jsonl`, `ledger.json`,
-`checkpoints/`, `bundle/`, `predictions.npz` (of the test set), `result.json`. `open_run` checks whether a run may start
-or resume in a folder; `RunFolder` reads and writes the files.
+`checkpoints/`, `bundle/`, `predictions.npz` (of the test set), `result.json`, and `trackers/` with --report-to.
+`open_run` checks whether a run may start or resume in a folder; `RunFolder` reads and writes the files.
 """
 
 import json
@@ -30,6 +30,7 @@ log = logging.getLogger("headswap")
 OWN_FILES = {"recipe.toml", "environment.json", "data.json", "metrics.jsonl", "ledger.json", "result.json"}
 OWN_FILES |= {"predictions.npz", MANIFEST}
 METRICS = "metrics.jsonl"
+TRACKERS_FOLDER = "trackers"
 REMOVED_LAST = "recipe.toml"
 """While it is there, a half-removed run is still recognised as a run."""
 
@@ -45,6 +46,10 @@ LAYOUT = Layout(
         *map(re.escape, (*sorted(OWN_FILES), LOCK_FILE)),
         *(f"bundle/{name}" for name in BUNDLE.files),
         *(rf"checkpoints/(?:(?:step|best)-\d+|last)/{name}" for name in CHECKPOINT.files),
+        *(
+            f"{TRACKERS_FOLDER}/{name}"
+            for name in (r"tensorboard/events\.out\.tfevents\..*", r"mlflow(?:-\d+)?\.(?:json|db.*)")
+        ),
     ),
     links=("checkpoints/last",),
     is_ours=_is_run,

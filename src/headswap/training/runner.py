@@ -36,11 +36,13 @@ from headswap.training.device import Machine
 from headswap.training.distributed import Processes, start_processes, stop_processes
 from headswap.training.failures import broken_evaluation, broken_numbers, explained, listed_documents, what_broke
 from headswap.training.gradients import BatchSource, LossModule
+from headswap.training.late_records import Late, late_record
 from headswap.training.loop import StepRecord, train
 from headswap.training.observer import Observer
 from headswap.training.optimizer import make_optimizer
 from headswap.training.parameter_groups import GroupRate
 from headswap.training.run_folder import RunFolder, open_run
+from headswap.training.tracker import check_trackers, tracking
 
 log = logging.getLogger("headswap")
 LATE = {"cpu": 0, "cuda": 8}
@@ -72,6 +74,8 @@ class Plan:
     patience: int | None = None
     losses: tuple[str, ...] = ("loss",)
     rates: Mapping[str, GroupRate] | None = None
+    after_evaluation: Callable[[Mapping[str, Any]], None] | None = None
+    """Called on every process with each evaluation, and in a resumed run first with those of the run so far."""
     observer: Observer = field(default_factory=Observer)
 
 
@@ -111,6 +115,7 @@ class HowToRun(TypedDict, total=False):
     overwrite: bool
     resume: bool
     observer: Observer | None
+    report_to: Sequence[str]
 
 
 def run_training(
@@ -122,21 +127,27 @@ def run_training(
     overwrite: bool = False,
     resume: bool = False,
     observer: Observer | None = None,
+    report_to: Sequence[str] = (),
 ) -> RunFolder:
     """Run a training verb and return its folder. If a finished run is resumed, only its inputs are compared."""
+    check_trackers(report_to)
     machine = Machine(recipe.machine)
     processes = start_processes(machine.device)
     try:
         inputs = [name for name in reads if name]
         run = processes.from_first(lambda: open_run(out, recipe, overwrite=overwrite, resume=resume, reads=inputs))
         try:
-            with explained(run.path, recipe.training, processes=processes.world):
-                training = make(Context(run, machine, processes, observer or Observer()))
+            with (
+                tracking(report_to, run, observer or Observer(), is_first=processes.is_first) as tracked,
+                explained(run.path, recipe.training, processes=processes.world),
+            ):
+                training = make(Context(run, machine, processes, tracked))
                 if resume and run.is_finished:
                     run.check_data(training.checksums())
                     log.info("%s is already finished; nothing to do.", run.path)
                 else:
                     training.work()
+                    tracked.finish()
                 return run
         finally:
             run.release()
@@ -160,7 +171,10 @@ class _Steps:
         )
         if checkpoint is not None and plan.processes.is_first:
             point_at(checkpoint)
-        self.unread: deque[StepRecord] = deque()
+        if plan.after_evaluation is not None:
+            for line in self.progress.history:
+                plan.after_evaluation(line)
+        self.unread: deque[Late] = deque()
         self.started = time.perf_counter() - self.progress.seconds
         self.last_save = time.perf_counter()
         self.best: dict[str, torch.Tensor] | None = None
@@ -177,7 +191,7 @@ class _Steps:
         # The generator is closed on every exit: an exception would keep its frame and the tensors in it alive.
         with stop_requests(_log_request) as request, closing(self._records()) as records:
             for record in records:
-                self.unread.append(record)
+                self.unread.append(late_record(record))
                 progress.step = record.step + 1
                 self._read(keep=LATE[plan.machine.device.type])
                 if progress.step % plan.evaluate_every == 0 or progress.step == plan.total_steps:
@@ -223,7 +237,7 @@ class _Steps:
     def _read(self, *, keep: int) -> None:
         """Read the records that are more than `keep` steps old."""
         while len(self.unread) > keep:
-            self._read_one(self.unread.popleft())
+            self._read_one(self.unread.popleft().read())
 
     def _read_one(self, record: StepRecord) -> None:
         progress, settings = self.progress, self.plan.settings
@@ -271,6 +285,8 @@ class _Steps:
             "seconds": self._seconds(),
         }
         progress.history.append({key: value for key, value in line.items() if key != "seconds"})
+        if plan.after_evaluation is not None:
+            plan.after_evaluation(line)
         if plan.score is not None and metrics and progress.step:
             self._compare_with_best(plan.score(metrics))
         self._write(line)

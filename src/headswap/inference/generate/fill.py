@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from headswap.batches.batch import flat_batch
@@ -36,20 +37,27 @@ class Filler:
                 f"{bundle.path or 'This bundle'} is {bundle.what}; only a masked language model can fill. "
                 f"Use headswap {bundle.verb}."
             )
+        if bundle.objective == "none":
+            raise InputError(
+                f"{bundle.path or 'This bundle'} has no language modelling head, so it cannot fill. Train one with "
+                "headswap adapt."
+            )
         self.model, self.tokenizer, self.max_length = bundle.model, bundle.tokenizer, bundle.max_length
 
     @torch.no_grad()
     def fill(self, text: str, *, top_k: int = 5) -> Filled:
         """The `top_k` most probable tokens for every `<mask>` of a text, independently per mask."""
         tokenizer = self.tokenizer
-        ids = [tokenizer.sos_id, *tokenizer.encode_with_specials(text).tolist()]
+        mask = None if tokenizer.mask_id is None else tokenizer.piece(tokenizer.mask_id)
+        encoded = tokenizer.encode_with_specials(text if mask is None else text.replace("<mask>", mask))
+        ids = tokenizer.frame.around(encoded).tolist()
         at = [index for index, id in enumerate(ids) if id == tokenizer.mask_id]
         if not at:
             raise InputError('There is no <mask> in the text. Write one where a word is missing: "a <mask> film".')
         if len(ids) > self.max_length:
             raise InputError(f"The text has {len(ids)} tokens; the model's limit is {self.max_length}. Shorten it.")
         self.model.eval()
-        batch = flat_batch([torch.tensor(ids).numpy()]).to(self.model.device)
+        batch = flat_batch([np.array(ids)]).to(self.model.device)
         logits_MV = self.model.token_logits(self.model.hidden(batch)[at]).float()
         logits_MV[:, sorted(tokenizer.special_ids)] = float("-inf")
         top = torch.softmax(logits_MV, dim=1).topk(min(top_k, logits_MV.shape[1]), dim=1)
@@ -59,4 +67,4 @@ class Filler:
         )
         for index, row in zip(at, top.indices.tolist(), strict=True):
             ids[index] = row[0]
-        return Filled(text, masks, tokenizer.decode(ids[1:]))
+        return Filled(text, masks, tokenizer.decode(ids))

@@ -47,10 +47,16 @@ class Generator:
                 f"{bundle.path or 'This bundle'} is {bundle.what}; only a causal language model can generate. "
                 f"Use headswap {bundle.verb}."
             )
+        if bundle.objective == "none":
+            raise InputError(
+                f"{bundle.path or 'This bundle'} has no language modelling head, so it cannot generate. Train one with "
+                "headswap adapt."
+            )
         self.bundle, self.model, self.tokenizer = bundle, bundle.model, bundle.tokenizer
         never = (self.tokenizer.pad_id, self.tokenizer.sos_id, self.tokenizer.mask_id, self.tokenizer.sep_id)
         self.transposed_head_DV: Tensor | None = None
-        self.never = torch.tensor([token for token in never if token is not None], device=self.model.device)
+        unwanted = {token for token in never if token is not None} - {self.tokenizer.eos_id}
+        self.never = torch.tensor(sorted(unwanted), dtype=torch.long, device=self.model.device)
 
     def continue_text(self, prompt: str, settings: SamplingSettings) -> Continuation:
         """The continuation of one prompt."""
@@ -113,7 +119,7 @@ class Generator:
             logits_BV = self._grow(growing, [known[row] for row in rows], limit)
 
     def _read_prompt(self, prompt: str, limit: int) -> list[int]:
-        known = [self.tokenizer.sos_id, *self.tokenizer.encode(prompt).tolist()]
+        known = [*self.tokenizer.frame.before, *self.tokenizer.encode(prompt).tolist()] or [self.tokenizer.sos_id]
         if len(known) > limit:
             log.warning("The prompt has %d tokens; the model uses the last %d of them.", len(known), limit)
         return known
@@ -146,7 +152,8 @@ class Generator:
         if self.transposed_head_DV is None:
             logits_BV = self.model.token_logits(hidden_BD)
         else:
-            logits_BV = hidden_BD @ self.transposed_head_DV
+            assert isinstance(self.model.head, LanguageModelHead)
+            logits_BV = self.model.head.transform(hidden_BD) @ self.transposed_head_DV
             bias_V = self.model.head.bias
-            logits_BV = logits_BV if bias_V is None else logits_BV.add_(bias_V)  # type: ignore[arg-type]
+            logits_BV = logits_BV if bias_V is None else logits_BV.add_(bias_V)
         return logits_BV.index_fill_(1, self.never, float("-inf"))

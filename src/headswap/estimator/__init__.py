@@ -1,0 +1,1 @@
+"""Estimators of scikit-learn: `TextClassifier`, `TextRegressor` and `TextEmbedder`. `import headswap` exposes them."""

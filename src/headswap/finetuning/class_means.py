@@ -1,0 +1,90 @@
+"""The first weights of a classifier's head from the mean vectors of the classes (`head_init = class-means`).
+
+The base's vectors of the training rows are pooled as the head pools them. A class is scored by its distance to a
+vector, with every dimension divided by its standard deviation within the classes: logits are linear in the vector, so
+they are a class layer. The scale is such that the logits of the training rows vary by 1. With many classes and few
+labels per class a random head needs many steps to get there.
+
+Shapes: R rows, C classes, P pooled width.
+"""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from headswap.batches.labelled_rows import Row, batch_of
+from headswap.core.errors import SettingError
+from headswap.inference.outputs import TOKENS_PER_BATCH, token_batches
+from headswap.model.heads import ClassificationHead
+from headswap.model.pooling import pool
+from headswap.model.text_model import TextModel
+from headswap.tasks.task import Task
+
+LEAST_SPREAD = 1e-3
+"""The smallest standard deviation of a dimension, relative to the mean of all."""
+
+
+def can_have_class_means(task: Task, head_hidden: str) -> bool:
+    """Whether there are classes of texts and a class layer that reads the pooled vector."""
+    return task.name == "classify" and head_hidden == "none"
+
+
+def check_class_means(task: Task, head_hidden: str) -> None:
+    """Raise where there are no classes or no class layer that reads the pooled vector."""
+    if task.name != "classify":
+        raise SettingError(f"head_init is 'class-means', but the task {task.name} has no classes of texts. Remove it.")
+    if head_hidden != "none":
+        raise SettingError(
+            f"head_init is 'class-means', but with head_hidden = {head_hidden} the class layer does not read the "
+            "vector of a text. Remove one of the two settings."
+        )
+
+
+@torch.no_grad()
+def set_class_means(model: TextModel, rows: Sequence[Row], *, autocast: AbstractContextManager) -> None:
+    """Set the class layer of a classifier from the vectors of its training rows."""
+    head = model.head
+    assert isinstance(head, ClassificationHead)
+    vectors_RP = _vectors(model, rows, head, autocast).double()
+    classes_R = torch.from_numpy(np.concatenate([row.target_value for row in rows]))
+    weight_CP, bias_C = nearest_mean(vectors_RP, classes_R, num_classes=head.output.out_features)
+    head.output.weight.copy_(weight_CP)
+    if head.output.bias is not None:
+        head.output.bias.copy_(bias_C)
+
+
+def nearest_mean(vectors_RP: Tensor, classes_R: Tensor, *, num_classes: int) -> tuple[Tensor, Tensor]:
+    """Weights and biases of the logits; a class without rows gets logits of 0 at the mean of all rows."""
+    counts_C = torch.bincount(classes_R, minlength=num_classes).clamp(min=1).to(vectors_RP)
+    centre_P = vectors_RP.mean(dim=0)
+    means_CP = torch.zeros(num_classes, vectors_RP.shape[1]).to(vectors_RP)
+    means_CP.index_add_(0, classes_R, vectors_RP - centre_P)
+    means_CP /= counts_C[:, None]
+    residuals_RP = vectors_RP - centre_P - means_CP[classes_R]
+    has_repeats = len(classes_R) > len(classes_R.unique())
+    spread_P = (residuals_RP if has_repeats else vectors_RP - centre_P).square().mean(dim=0).sqrt()
+    spread_P = spread_P.clamp(min=max(float(spread_P.mean()) * LEAST_SPREAD, 1e-12))
+    weight_CP = means_CP / spread_P.square()
+    bias_C = -(means_CP * weight_CP).sum(dim=1) / 2 - weight_CP @ centre_P
+    logits_RC = vectors_RP @ weight_CP.T + bias_C
+    scale = (logits_RC - logits_RC.mean(dim=1, keepdim=True)).square().mean().sqrt().clamp(min=1e-12)
+    return weight_CP / scale, bias_C / scale
+
+
+def _vectors(
+    model: TextModel, rows: Sequence[Row], head: ClassificationHead, autocast: AbstractContextManager
+) -> Tensor:
+    """The pooled vector of each row, on the CPU."""
+    model.eval()
+    found: list[Tensor] = [torch.empty(0)] * len(rows)
+    order = sorted(range(len(rows)), key=lambda index: len(rows[index].ids))
+    for chosen in token_batches(order, [row.ids for row in rows], TOKENS_PER_BATCH[model.device.type]):
+        batch = batch_of([rows[index] for index in chosen], is_per_token=False).to(model.device)
+        with autocast:
+            pooled_BP = pool(model.hidden(batch), batch.lengths_B, head.pooling)
+        for index, vector_P in zip(chosen, pooled_BP.float().cpu(), strict=True):
+            found[index] = vector_P
+    return torch.stack(found)

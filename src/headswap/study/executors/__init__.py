@@ -1,0 +1,1 @@
+"""Back ends that run the jobs of a study: where and in which processes a job runs."""

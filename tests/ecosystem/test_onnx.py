@@ -1,0 +1,83 @@
+"""Exported graphs in onnxruntime: the same answers as headswap, without torch and headswap."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import headswap as hs
+from bundles import make_bundle
+from headswap.core.errors import RunError
+from headswap.interop.config import ExportSettings
+from headswap.interop.onnx_out import Onnx
+from headswap.tokens.tokenizer import Tokenizer
+
+for package in ("onnx", "onnxscript", "onnxruntime"):
+    pytest.importorskip(package, reason=f"needs {package}: make test-ecosystem")
+pytestmark = pytest.mark.ecosystem
+ROOT = Path(__file__).parents[2]
+SHAPES = {
+    "classify, causal": {"head": "classify", "pooling": "weighted-mean"},
+    "classify, both ways, rotary": {"head": "classify", "preset": "modern", "direction": "bidirectional"},
+    "classify, sinusoidal, last": {"head": "classify", "preset": "lab", "pooling": "last"},
+    "segments": {"head": "classify", "type_vocab_size": 2, "pooling": "mean+max"},
+    "tags": {"head": "tag", "direction": "bidirectional"},
+    "spans": {"head": "span", "direction": "bidirectional"},
+    "language model": {"head": "lm"},
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_graph_computes_what_the_model_computes(tmp_path: Path, tokenizer: Tokenizer, name: str) -> None:
+    bundle = make_bundle(tokenizer, **SHAPES[name])
+    found = Onnx().export(bundle, tmp_path / "onnx", ExportSettings())
+    assert found.facts["largest_difference"] < 1e-4
+
+
+def test_the_example_of_the_document_gives_our_probabilities_without_torch_and_headswap(
+    tmp_path: Path, tiny_classifier: hs.Run, tiny_runs: Path
+) -> None:
+    model = hs.load(tiny_classifier, device="cpu")
+    settings = ExportSettings(test=str(tiny_runs / "test.jsonl"))
+    found = Onnx().export(model.bundle, tmp_path / "onnx", settings)
+    assert found.facts["ours"] == found.facts["exported"] == tiny_classifier.result["test"]["accuracy"]
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "onnx.md").read_text(encoding="utf-8"), re.DOTALL)
+    blocked = "import sys\nsys.modules['torch'] = sys.modules['headswap'] = sys.modules['transformers'] = None\n"
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", blocked + code], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    texts = ["a fine, moving film", "a waste of time"]
+    theirs = eval(done.stdout)
+    assert [label for label, _ in theirs] == model.predict(texts)
+    np.testing.assert_allclose([row for _, row in theirs], model.predict_proba(texts), atol=1e-4)
+
+
+def test_a_quantized_model_is_smaller_and_a_large_drop_is_an_error_that_writes_nothing(
+    tmp_path: Path, tiny_classifier: hs.Run, tiny_runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundle = hs.load(tiny_classifier, device="cpu").bundle
+    settings = ExportSettings(quantize="int8", test=str(tiny_runs / "test.jsonl"), max_drop=5)
+    found = Onnx().export(bundle, tmp_path / "int8", settings)
+    assert found.facts["drop_in_points"] <= 5
+    Onnx().export(bundle, tmp_path / "plain", ExportSettings())
+    assert (tmp_path / "int8" / "model.onnx").stat().st_size < (tmp_path / "plain" / "model.onnx").stat().st_size
+
+    def damage(file: Path) -> None:
+        import onnx
+        from onnx import numpy_helper
+
+        graph = onnx.load(file)
+        for tensor in graph.graph.initializer:
+            values = numpy_helper.to_array(tensor)
+            if values.dtype == np.float32 and values.ndim == 2:
+                tensor.CopyFrom(numpy_helper.from_array(np.zeros_like(values), tensor.name))
+        onnx.save(graph, file)
+
+    monkeypatch.setattr("headswap.interop.onnx_out.quantize", damage)
+    with pytest.raises(RunError, match=r"falls by .* points.*Nothing was written"):
+        Onnx().export(bundle, tmp_path / "damaged", settings)
+    assert not (tmp_path / "damaged").exists()

@@ -1,0 +1,60 @@
+"""Exported adapters load in PEFT onto the exported base and compute the same."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+transformers = pytest.importorskip("transformers", reason="pip install -c constraints.txt transformers")
+peft = pytest.importorskip("peft", reason="pip install -c constraints.txt peft")
+
+from bundles import make_bundle
+from headswap.batches.batch import flat_batch
+from headswap.core.errors import InputError
+from headswap.interop.config import ExportSettings
+from headswap.interop.hf_out import auto_class
+from headswap.interop.peft import Peft
+from headswap.model.shape import HeadShape, LoraShape
+from headswap.model.text_model import build_model
+from headswap.tokens.tokenizer import Tokenizer
+from tiny import random_sequences
+
+LAST, FIRST = HeadShape(pooling="last", head_bias=False), HeadShape(pooling="first", head_hidden="tanh")
+SHAPES: dict[str, Any] = {
+    "llama": ("llama", "causal", {"num_key_value_heads": 1}, LAST),
+    "gpt2": ("gpt2-small", "causal", {}, LAST),
+    "bert": ("bert-base", "bidirectional", {}, FIRST),
+}
+
+
+@pytest.mark.parametrize("head", ["classify", "tag", "span"])
+@pytest.mark.parametrize("name", SHAPES)
+def test_adapters_and_head_compute_the_same_in_peft(name: str, head: str, tmp_path: Path, tokenizer: Tokenizer) -> None:
+    preset, direction, changes, classifier = SHAPES[name]
+    given = {"classifier": classifier} if head == "classify" else {}
+    bundle = make_bundle(tokenizer, head, preset, direction=direction, **changes, **given)
+    targets = ("qkv", "down") if name == "bert" else ("qkv", "output", "gate", "up", "down")
+    model = build_model(bundle.model.shape.changed(lora=LoraShape(rank=3, alpha=5, targets=targets)), seed=2)
+    generator = torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for tensor in model.parameters():
+            tensor.add_(torch.randn(tensor.shape, generator=generator) * 0.1)
+    object.__setattr__(bundle, "model", model)
+    Peft().export(bundle, tmp_path / "peft", ExportSettings())
+    base = getattr(transformers, auto_class(model.shape)).from_pretrained(tmp_path / "peft" / "base")
+    loaded = peft.PeftModel.from_pretrained(base, str(tmp_path / "peft")).eval()
+    ids = random_sequences([9], vocab_size=tokenizer.vocab_size)
+    with torch.no_grad():
+        found = loaded(input_ids=torch.tensor(ids[0])[None])
+        ours = model(flat_batch(ids))
+    if head == "span":
+        theirs = torch.stack((found.start_logits[0], found.end_logits[0]), 1).log_softmax(0)
+    else:
+        theirs = found.logits if head == "classify" else found.logits[0]
+    torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-5)
+
+
+def test_a_model_without_adapters_is_refused(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    with pytest.raises(InputError, match=r"no LoRA adapters.*--to hf"):
+        Peft().export(make_bundle(tokenizer, "classify", "llama"), tmp_path / "peft", ExportSettings())

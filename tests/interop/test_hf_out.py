@@ -1,0 +1,63 @@
+"""`--to hf`: which shapes are written as a stock checkpoint, and what prevents the others."""
+
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file
+
+from bundles import make_bundle
+from cli_calls import call_json, call_wrong
+from headswap.core.files import read_json
+from headswap.tokens.tokenizer import Tokenizer
+
+
+@pytest.fixture
+def saved(tmp_path: Path, tokenizer: Tokenizer) -> Path:
+    make_bundle(tokenizer, "lm", "gpt2-small").save(tmp_path / "gpt2")
+    return tmp_path / "gpt2"
+
+
+def test_a_gpt2_shape_is_written_with_their_names(
+    capsys: pytest.CaptureFixture[str], saved: Path, tmp_path: Path
+) -> None:
+    found = call_json(capsys, "export", saved, "--to", "hf", "--out", tmp_path / "hf")
+    assert (found["to"], found["model_type"], found["class"]) == ("hf", "gpt2", "AutoModelForCausalLM")
+    config, ours = read_json(tmp_path / "hf" / "config.json"), read_json(saved / "config.json")
+    assert (config["n_embd"], config["n_layer"]) == (ours["hidden_size"], ours["num_hidden_layers"])
+    tensors, before = load_file(tmp_path / "hf" / "model.safetensors"), load_file(saved / "model.safetensors")
+    assert sum(tensor.numel() for tensor in tensors.values()) == sum(tensor.numel() for tensor in before.values())
+    name = "base.layers.1.attention.qkv.weight"
+    assert tensors["transformer.h.1.attn.c_attn.weight"].T.equal(before[name])
+
+
+def test_an_export_is_replaced_only_on_request_and_foreign_files_stay(
+    capsys: pytest.CaptureFixture[str], saved: Path, tmp_path: Path
+) -> None:
+    given = ("export", saved, "--to", "hf", "--out", tmp_path / "hf")
+    first = call_json(capsys, *given)
+    assert "already exists" in call_wrong(capsys, *given)
+    assert call_json(capsys, *given, "--overwrite") == first
+    (tmp_path / "hf" / "notes.txt").write_text("mine", encoding="utf-8")
+    assert "notes.txt" in call_wrong(capsys, *given, "--overwrite")
+
+
+def test_weights_can_be_rounded_to_half_the_size(
+    capsys: pytest.CaptureFixture[str], saved: Path, tmp_path: Path
+) -> None:
+    call_json(capsys, "export", saved, "--to", "hf", "--out", tmp_path / "whole")
+    call_json(capsys, "export", saved, "--to", "hf", "--out", tmp_path / "half", "--weights", "float16")
+    whole, half = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "half"))
+    assert all(half[name].equal(tensor.half()) for name, tensor in whole.items())
+    assert read_json(tmp_path / "half" / "config.json")["dtype"] == "float16"
+
+
+def test_settings_that_prevent_an_export_are_named(
+    capsys: pytest.CaptureFixture[str], tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    make_bundle(tokenizer, "classify", "gpt2-small").save(tmp_path / "bundle")
+    said = call_wrong(capsys, "export", tmp_path / "bundle", "--to", "hf", "--out", tmp_path / "hf")
+    assert "pooling is mean" in said
+    assert "--pooling last" in said
+    assert "--no-head-bias" in said
+    assert "import headswap.interop.hf" in said
+    assert not (tmp_path / "hf").exists()

@@ -1,0 +1,184 @@
+"""The arm `adapted`: an existing base is trained on the corpus and the training texts, then fine-tuned."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from boxed import Box, tiny_base
+from headswap import defaults as fitted
+from headswap.core.errors import InputError, SettingError
+from headswap.core.settings import load_recipe
+from headswap.study.arms import read_arms, saved_name
+from headswap.study.config import StudyRecipe
+from headswap.study.estimate import Estimator
+from headswap.study.findings import describe_arm
+from headswap.study.job import run_job
+from headswap.study.plan import Plan
+from headswap.study.report import write_report
+from headswap.study.runs import read_study
+from headswap.tokens.tokenizer import Tokenizer
+from study_fixture import done_here, planned, sections_of
+
+ONE = {"budgets": ("40",), "seeds": 1}
+
+
+@pytest.fixture
+def base(box: Box, tokenizer: Tokenizer, tmp_path: Path) -> Path:
+    folder = tiny_base(tmp_path / "made", tokenizer)
+    box.offer("reviews-en", str(folder))
+    return folder
+
+
+def sections(tmp_path: Path, **study: Any) -> dict[str, Any]:
+    found = sections_of(tmp_path, **{"arms": ("scratch", "adapted"), **study})
+    found["adapt"] = {"max_steps": 2}
+    return found
+
+
+def adaptations(plan: Plan) -> list[Any]:
+    return [job for job in plan.jobs.values() if job.kind == "adapt"]
+
+
+def texts_of(job: Any) -> list[str]:
+    *_, last = job.sections["corpus"]["corpus"]
+    return [json.loads(line)["text"] for line in Path(last).read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.mark.usefixtures("base")
+def test_one_base_per_base_seed_is_adapted_and_shared_by_all_runs(tmp_path: Path) -> None:
+    plan = planned(tmp_path / "out", sections(tmp_path, base_seeds=2))[2]
+    jobs = adaptations(plan)
+    assert [job.name for job in jobs] == ["adapted-reviews-en-seed1", "adapted-reviews-en-seed2"]
+    assert all(job.sections["model"] == {"base": "box:reviews-en"} for job in jobs)
+    tuned = {entry.seed: plan.jobs[entry.job] for entry in plan.entries if entry.arm == "adapted"}
+    assert {seed: job.needs for seed, job in tuned.items()} == {
+        1: (jobs[0].id,), 2: (jobs[1].id,), 3: (jobs[0].id,),
+    }  # fmt: skip
+    assert all(job.sections["model"]["base"] in {one.folder for one in jobs} for job in tuned.values())
+
+
+@pytest.mark.usefixtures("base")
+def test_the_training_texts_are_read_without_labels_and_no_text_of_test_is(tmp_path: Path) -> None:
+    given = sections(tmp_path, **ONE)
+    train, test = (
+        [json.loads(line)["text"] for line in Path(given["data"][role]).read_text().splitlines()]
+        for role in ("train", "test")
+    )
+    corpus = Path(given["study"]["corpus"][0])
+    added = [{"text": text} for text in (train[0], train[1], test[0])]
+    corpus.write_text(corpus.read_text() + "".join(f"{json.dumps(row)}\n" for row in added), encoding="utf-8")
+    (job,) = adaptations(planned(tmp_path / "out", given)[2])
+    assert texts_of(job) == train[2:], "two of them are in the corpus already"
+    read = "".join(Path(source).read_text(encoding="utf-8") for source in job.sections["corpus"]["corpus"])
+    assert not [text for text in test if json.dumps(text)[1:-1] in read]
+    assert "label" not in Path(job.sections["corpus"]["corpus"][-1]).read_text()
+
+
+@pytest.mark.usefixtures("base")
+def test_without_a_corpus_it_reads_the_training_texts(tmp_path: Path) -> None:
+    (job,) = adaptations(planned(tmp_path / "out", sections(tmp_path, corpus=(), arms=("adapted",), **ONE))[2])
+    assert len(job.sections["corpus"]["corpus"]) == 1
+    assert len(texts_of(job)) == 240
+
+
+@pytest.mark.usefixtures("base")
+def test_a_corpus_with_another_column_is_read_together_with_the_training_texts(tmp_path: Path) -> None:
+    given = sections(tmp_path, corpus_text_column="body", arms=("adapted",), **ONE)
+    corpus = Path(given["study"]["corpus"][0])
+    corpus.write_text(corpus.read_text().replace('"text"', '"body"'), encoding="utf-8")
+    plan = done_here(tmp_path / "out", given)
+    (job,) = adaptations(plan)
+    assert json.loads((Path(job.folder) / "result.json").read_text())["verb"] == "adapt"
+
+
+def test_jobs_are_identified_by_the_base_the_text_and_the_defaults(
+    base: Path, tmp_path: Path, tokenizer: Tokenizer, box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ids(out: str, **study: Any) -> set[str]:
+        return {job.id for job in adaptations(planned(tmp_path / out, sections(tmp_path, **ONE, **study))[2])}
+
+    first = ids("out")
+    assert ids("elsewhere") == first
+    assert ids("folder", arms=(f"adapted:{base}",)) == first, "the same weights under another name"
+    box.offer("other", str(tiny_base(tmp_path / "other", tokenizer, seed=1)))
+    assert ids("other", arms=("adapted:box:other",)) != first
+    assert ids("less", corpus=()) != first
+    monkeypatch.setattr(fitted, "ADAPT_TOKENS", 7)
+    assert ids("later") != first
+
+
+def test_a_base_is_named_by_its_folder_or_by_its_package(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def arm(name: str) -> tuple[str, str, str | None]:
+        (found,) = read_arms(load_recipe(StudyRecipe, None, {"study": {"arms": name}}))
+        return found.name, found.start, found.bundle
+
+    assert arm("adapted") == ("adapted", "adapted", "box:reviews-en")
+    assert arm("adapted:box:reviews-en") == ("adapted:box:reviews-en", "adapted", "box:reviews-en")
+    assert arm(f"adapted:{base}") == ("adapted:made", "adapted", str(base))
+    assert describe_arm("adapted:made").startswith("the base made, first trained on the corpus")
+    with pytest.raises(InputError, match=r"The arm adapted:nowhere: nowhere does not exist"):
+        arm("adapted:nowhere")
+    (tmp_path / "file.txt").write_text("x")
+    with pytest.raises(InputError, match="is not a bundle folder"):
+        arm(f"adapted:{tmp_path / 'file.txt'}")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert saved_name(f"adapted:{base}") == "adapted:~/made"
+
+
+@pytest.mark.usefixtures("base")
+def test_a_seed_is_refused(tmp_path: Path) -> None:
+    given = sections(tmp_path, **ONE)
+    given["adapt"] = {"seed": 3}
+    with pytest.raises(SettingError, match="Use --base-seeds for their number"):
+        planned(tmp_path / "out", given)
+
+
+@pytest.mark.usefixtures("base", "no_figures")
+def test_a_damaged_adaptation_is_run_again_and_the_report_states_what_was_read(tmp_path: Path) -> None:
+    out, given = tmp_path / "out", sections(tmp_path, **ONE)
+    plan = done_here(out, given)
+    (adapted,) = adaptations(plan)
+    tuned = next(plan.jobs[entry.job] for entry in plan.entries if entry.arm == "adapted")
+    assert adapted.is_done
+    assert tuned.is_done
+    write_report(read_study(out), out)
+    report = (out / "report.md").read_text(encoding="utf-8")
+    assert "on all training texts without their labels" in report
+    assert "headswap adapt --config" in report
+    weights = Path(adapted.folder) / "bundle" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"x")
+    again = planned(out, given)[2]
+    assert not again.jobs[adapted.id].is_done
+    content = json.loads(json.dumps(vars(again.jobs[adapted.id]), default=list))
+    run_job(content)
+    assert planned(out, given)[2].jobs[adapted.id].is_done
+    assert planned(out, given)[2].jobs[tuned.id].is_done, "the same seed gives the same weights"
+
+
+@pytest.mark.usefixtures("base")
+def test_changed_training_texts_stop_a_planned_adaptation(tmp_path: Path) -> None:
+    (job,) = adaptations(planned(tmp_path / "out", sections(tmp_path, **ONE))[2])
+    file = Path(job.sections["corpus"]["corpus"][-1])
+    file.write_text(file.read_text() + '{"text": "one more"}\n', encoding="utf-8")
+    with pytest.raises(InputError, match="does not hold the rows that this study was prepared with"):
+        run_job(json.loads(json.dumps(vars(job), default=list)))
+
+
+@pytest.mark.usefixtures("base")
+def test_the_time_is_estimated_from_the_text_and_the_epochs(tmp_path: Path) -> None:
+    given = sections(tmp_path, **ONE)
+    given["adapt"] = {}
+    _, prepared, plan = planned(tmp_path / "out", given)
+    (job,) = adaptations(plan)
+    probe = {
+        "step_seconds": 1.0, "tokens_a_step": 100, "score_seconds": 0.0, "bytes_a_token": 4.0,
+        "num_parameters": 10**9, "num_embedding_parameters": 0, "max_length": 24,
+        "peak_memory_bytes": None, "device": "1 CPU threads, fp32",
+    }  # fmt: skip
+    tokens = (prepared.corpus_bytes + Path(prepared.texts).stat().st_size) / 4
+    adapted = {job.folder: "box:reviews-en"}
+    assert Estimator(probe, prepared, adapted=adapted).seconds(job) == pytest.approx(1 + 30 * tokens / 100)
