@@ -32,7 +32,7 @@ TESTED_IN = {
     "cli/scores.py": "cli/test_tasks.py",
     "cli/study_display.py": "study/test_cell_quality.py",
     "cli/texts.py": "cli/test_tasks.py",
-    "cli/training_verb.py": "cli/test_pretrain.py",
+    "cli/training_command.py": "cli/test_pretrain.py",
     "core/ownership.py": "core/test_files.py",
     "estimator/columns.py": "estimator/test_supervised.py",
     "estimator/fitting.py": "estimator/test_supervised.py",

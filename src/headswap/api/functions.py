@@ -1,7 +1,7 @@
-"""The functions of the Python interface: flat keyword arguments, the same code that the verbs call.
+"""The functions of the Python interface: flat keyword arguments, the same code that the commands call.
 
-Every setting of a verb is a keyword here. `options.py` lists them with their types, so that an editor completes them. A
-wrong name is an error that suggests the right one.
+Every setting of a command is a keyword here. `options.py` lists them with their types, so that an editor completes
+them. A wrong name is an error that suggests the right one.
 """
 
 import logging

@@ -265,5 +265,5 @@ class StudyOptions(
     max_length: int | None
     primary_arm: str | None
     metric: Literal["accuracy", "macro_f1", "r2", "pearson"]
-    on_leak: Literal["drop", "report", "stop"]
+    on_overlap: Literal["drop", "report", "stop"]
     keep: Literal["bundles", "results"]

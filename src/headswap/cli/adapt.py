@@ -40,7 +40,7 @@ def adapt(
         how much the base forgets.
     """
     from headswap.cli.pretrain import report_base
-    from headswap.cli.training_verb import run_verb
+    from headswap.cli.training_command import run_training_command
     from headswap.pretraining.pretrain import adapt as adapt_run
 
     start = {"base": bundle, "reference": reference}
@@ -50,4 +50,4 @@ def adapt(
         "training": training,
         "machine": machine,
     }
-    report_base(*run_verb(adapt_run, out, flags, sections), flags)
+    report_base(*run_training_command(adapt_run, out, flags, sections), flags)

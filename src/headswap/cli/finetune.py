@@ -63,7 +63,7 @@ def finetune(
     from headswap.bundle.config_json import read_use
     from headswap.cli.display import model_name, print_json
     from headswap.cli.scores import print_comparison
-    from headswap.cli.training_verb import run_verb
+    from headswap.cli.training_command import run_training_command
     from headswap.finetuning.finetune import finetune as finetune_run
     from headswap.tasks.choose import named_task
 
@@ -77,7 +77,7 @@ def finetune(
         "consistency": consistency,
         "machine": machine,
     }
-    run, console = run_verb(finetune_run, out, flags, sections)
+    run, console = run_training_command(finetune_run, out, flags, sections)
     if run is None:
         return
     result = run.result

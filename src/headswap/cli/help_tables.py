@@ -32,7 +32,7 @@ COMMON: dict[str, tuple[str, ...]] = {
     ),
     "study": (
         "corpus", "train", "validation", "test", "text_column", "label_column",
-        "arms", "budgets", "seeds", "base_seeds", "trials", "max_length", "on_leak",
+        "arms", "budgets", "seeds", "base_seeds", "trials", "max_length", "on_overlap",
         "pretrain.max_minutes", "pretrain.objective", "finetune.num_train_epochs",
         "preset", "device",
         "out", "config", "jobs", "max_minutes", "no_texts", "overwrite", "json", "quiet",
@@ -51,17 +51,17 @@ COMMON: dict[str, tuple[str, ...]] = {
         "num_hidden_layers", "num_attention_heads", "intermediate_size", "json", "quiet",
     ),
 }  # fmt: skip
-"""The settings that `--help` shows, by verb, in the order within their group; other verbs show all of theirs."""
+"""The settings that `--help` shows, by command, in the order within their group; other commands show all of theirs."""
 
 HIDDEN: dict[str, tuple[str, ...]] = {
     "study": (
-        "task", "num_train", "text_pair_column", "label_separator", "tokens_column", "tags_column", "conll_word_column",
+        "num_train", "text_pair_column", "label_separator", "tokens_column", "tags_column", "conll_word_column",
         "conll_tag_column", "context_column", "question_column", "answers_column", "pretrain.seed", "adapt.seed",
         "adapt.objective", "finetune.seed", "finetune.max_answer_length", "finetune.metric_for_best_model",
     ),
     "doctor": ("num_train",),
 }  # fmt: skip
-"""The settings that no page shows, because the verb cannot use them or has another flag for the same."""
+"""The settings that no page shows, because the command cannot use them or has another flag for the same."""
 
 NEEDED: dict[str, tuple[str, ...]] = {"tokenizer": ("corpus",), "store": ("corpus",), "compare": ("runs",)}
 """Arguments of any number of values of which at least one must be given."""
@@ -109,4 +109,4 @@ VALUES: dict[str, str] = {
 }  # fmt: skip
 """What the value of a flag is called, where its type says too little."""
 OWN_VALUES: dict[str, dict[str, str]] = {"compare": {"reference": "ARM"}}
-"""The same for one verb, where the flag means something else there."""
+"""The same for one command, where the flag means something else there."""

@@ -32,8 +32,8 @@ def pretrain(
 ) -> None:
     """Pre-train a base (a Transformer to be fine-tuned later) on unlabelled text.
 
-    The run folder OUT contains the base (bundle/), its recipe, its metrics and its checkpoints. Other verbs accept the
-    run folder.
+    The run folder OUT contains the base (bundle/), its recipe, its metrics and its checkpoints. Other commands
+    accept the run folder.
 
     Example: headswap pretrain reviews.txt --out runs/base --max-minutes 10
 
@@ -45,7 +45,7 @@ def pretrain(
     out
         Folder of the new run.
     """
-    from headswap.cli.training_verb import run_verb
+    from headswap.cli.training_command import run_training_command
     from headswap.pretraining.pretrain import pretrain as pretrain_run
 
     read_values = read.model_dump(exclude_unset=True) if read else {}
@@ -57,7 +57,7 @@ def pretrain(
         "training": training,
         "machine": machine,
     }
-    report_base(*run_verb(pretrain_run, out, flags, sections), flags)
+    report_base(*run_training_command(pretrain_run, out, flags, sections), flags)
 
 
 def report_base(run: "RunFolder | None", console: "Console", flags: TrainingFlags) -> None:

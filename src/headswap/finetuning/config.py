@@ -33,8 +33,8 @@ class HeadSettings(HeadShape):
 
     pooling: Pooling | None = None  # type: ignore[assignment]
     """How the token vectors of a text become one vector: last, mean, first, max, mean+max (both, concatenated), or
-    weighted-mean (token i has weight i). Default: weighted-mean for causal bases, mean for masked ones. The tasks tag
-    and span do not use it."""
+    weighted-mean (token i has weight i). The tasks tag and span do not use it. Default: weighted-mean for
+    causal bases, mean for masked ones."""
 
 
 class AdaptationSettings(Settings):
@@ -49,7 +49,7 @@ class AdaptationSettings(Settings):
     """The output of LoRA adapters is scaled by alpha / rank. Only with --trainable lora."""
     lora_targets: tuple[LoraTarget, ...] = LORA_TARGETS
     """Weight matrix of each layer to which a LoRA adapter is added; repeat the flag for several. Only with --trainable
-    lora."""
+    lora. Default: all five."""
     unfreeze: Unfreeze | None = None
     """at-once trains all layers from the start; gradual trains only the head in the first epoch and unfreezes one more
     layer per epoch, from the top down. Default: gradual if all weights are trained, the base was pre-trained on at
@@ -108,11 +108,11 @@ class FinetuneTraining(TaskSettings, TrainingSettings):
     """Settings of fine-tuning."""
 
     max_length: Annotated[int, Field(ge=2, le=10**8)] | None = None
-    """Maximum number of tokens per text, including the start token <sos>. Default: the context length of the base. The
-    run logs which share of the tokens is cut off."""
+    """Maximum number of tokens per text, including the start token <sos>. The run logs the share of tokens that is cut
+    off. Default: the context length of the base."""
     batch_size: Steps = 16
-    """Number of texts per optimizer step, over all processes together. Default: 16; from 36,267 training texts on 32,
-    and twice as many whenever the number of texts doubles."""
+    """Number of texts per optimizer step, over all processes together. Default: 16; 32 from 36,267 training texts on,
+    and doubled again each time the number of texts doubles."""
     num_train_epochs: Epochs | None = None
     """Number of passes over the training set. Default: as many as make about 3,400 steps, but at least 3 and at most
     20."""
@@ -132,11 +132,11 @@ class StartSettings(ShapeChanges):
     a public checkpoint (hf:FOLDER or hf:NAME); or scratch, to train a new model from random weights."""
     preset: Preset | None = None
     """Shape of the new model with --base scratch: lab (4 layers of width 200), small (6 of width 256), modern (6 of
-    width 512), llama (as modern, with RMSNorm), gpt2-small or bert-base (12 of width 768). Default: 2 layers of
-    width 128, otherwise as small."""
+    width 512), llama (as modern, with RMSNorm), gpt2-small or bert-base (12 of width 768). Default: small, but with
+    2 layers of width 128."""
     direction: Direction | None = None
-    """Attention direction with --base scratch: causal or bidirectional. Default: bidirectional; with the preset lab
-    causal, except for the tasks tag and span."""
+    """Attention direction with --base scratch: causal or bidirectional. Default: bidirectional; causal with the
+    preset lab, except for the tasks tag and span."""
     dropout: Share | None = 0.1
     """Dropout on embeddings and residual branches during fine-tuning. For attention see attention_dropout."""
 
@@ -150,12 +150,12 @@ class ConsistencySettings(Settings):
     consistency_weight: Positive = 1.0
     """Weight of the consistency loss in the sum with the loss of the labelled texts."""
     consistency_token_dropout: Share = 0.2
-    """Probability with which each token is left out in the changed view of an unlabelled text."""
+    """Probability with which each token of an unlabelled text is left out in its changed copy."""
     consistency_threshold: Share = 0.8
-    """Only unlabelled texts whose most probable label has at least this probability count."""
+    """An unlabelled text is used only if its most probable label has at least this probability."""
     consistency_temperature: Positive = 0.5
-    """Temperature by which the prediction for the unchanged text is sharpened before it is the target; 1 leaves it as
-    it is."""
+    """The prediction for the unchanged text is the target. Its logits are divided by this temperature first; values
+    below 1 sharpen it."""
     consistency_ramp: Annotated[float, Field(ge=0, le=1)] = 0.2
     """Share of the steps in which the weight of the consistency loss rises from 0."""
     unlabelled_batch_size: Steps | None = None

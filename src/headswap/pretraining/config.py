@@ -43,7 +43,7 @@ class PretrainTraining(OptimizerSettings):
     """Schedule after warm-up: linear or cosine decay to 0, or constant."""
     weight_decay: Annotated[float, Field(ge=0)] | None = None  # type: ignore[assignment]
     """Weight decay: each step shrinks the weights by learning rate x this value. Biases and norms are not decayed.
-    Default: 0.05; 2 where --optimizer muon is the default."""
+    Default: 0.05, or 2 where the default of --optimizer is muon."""
     adam_beta2: Share = 0.98
     """beta2 of AdamW: decay rate of the running mean of the squared gradient."""
     held_out_fraction: Annotated[float, Field(ge=0, le=0.5)] = 0.01
@@ -52,8 +52,8 @@ class PretrainTraining(OptimizerSettings):
     """Compute the held-out loss every N steps; a causal base also generates a short sample. Default: ten times per
     run."""
     learning_rate: Positive | None = None
-    """Peak learning rate. Default: 0.001 x sqrt(256 / width); twice that if --optimizer is muon by
-    default (see there)."""
+    """Peak learning rate. Default: 0.001 x sqrt(256 / width), or twice that where the default of --optimizer is
+    muon."""
     seed: Seed = 42
     """Seed of initialisation, data order, masking and dropout."""
 
@@ -100,11 +100,11 @@ class AdaptTraining(PretrainTraining):
     """Settings of continued pre-training."""
 
     objective: ObjectiveName | None = None  # type: ignore[assignment]
-    """The objective of the base, which is also the default. Another objective is an error."""
+    """Objective: that of the base. Another objective is an error. Default: that of the base."""
     max_length: Annotated[int, Field(ge=2, le=10**8)] | None = None
     """Maximum number of tokens per sequence. Default: the context length of the base."""
     learning_rate: Positive | None = None
-    """Peak learning rate. Default: half of the default for a new base of this width, 0.0005 x sqrt(256 / width)."""
+    """Peak learning rate. Default: 0.0005 x sqrt(256 / width), half of that for a new base."""
     num_train_epochs: Epochs | None = None
     """Number of passes over the new text. Default: as many as make about 50 million tokens, but at least 1 and at most
     30. Only one limit can be given: epochs, steps, tokens or minutes."""

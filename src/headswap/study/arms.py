@@ -1,7 +1,7 @@
 """Arms: the models that a study compares, as changes to one pre-training and one fine-tuning recipe.
 
 An arm is a name of the table below, an installed base, a bundle folder, or a recipe file. Its settings are looked up in
-the recipes of the training verbs, so an arm with an unknown setting is an error before anything is trained.
+the recipes of the trainings, so an arm with an unknown setting is an error before anything is trained.
 """
 
 import os
@@ -90,7 +90,7 @@ MEANING = {
 
 
 def read_arms(recipe: StudyRecipe) -> list[Arm]:
-    """The arms of a study, each checked against the recipes of the training verbs."""
+    """The arms of a study, each checked against the recipes of the trainings."""
     found = [_arm(name, allow_download=recipe.machine.allow_download) for name in recipe.study.arms or ()]
     _check_task(found, recipe.data.task)
     names = [arm.name for arm in found]

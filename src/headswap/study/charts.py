@@ -143,6 +143,8 @@ def _by_epoch(results: StudyResults) -> list[Chart]:
             series = [line for curve in curves for line in _epoch_series(curve, title, colours[curve.arm])]
             heading = f"{budget.labels:,} labels: {title} per epoch"
             id = f"epochs-{budget.labels}-{short}"
+            if series and any(chart.id == id and chart.series for chart in charts):  # some arms held nothing out
+                id = f"{id}-training"
             charts.append(Chart(id, heading, "epoch (0: before the first step)", title, series))
     return charts
 

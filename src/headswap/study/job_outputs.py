@@ -158,7 +158,7 @@ def _check_finished(kind: str, folder: Path, test: Path | None) -> None:
 
 
 def _check_unfinished(kind: str, folder: Path) -> None:
-    """Check the files that an unfinished job needs to resume; the training verbs check checkpoints and metrics."""
+    """Check the files that an unfinished job needs to resume; the trainings check checkpoints and metrics."""
     if kind not in RECIPES:
         return
     if (folder / "recipe.toml").exists():

@@ -177,7 +177,7 @@ def _key(recipe: StudyRecipe) -> str:
         exclude={"hold_out_from", *(["group_column"] if data.group_column is None else [])}
     )
     settings = [labelled_settings, *(getattr(study, name) for name in ("corpus", "documents", "corpus_text_column"))]
-    parts = [VERSION, content, stores, settings, study.num_test, study.on_leak]
+    parts = [VERSION, content, stores, settings, study.num_test, study.on_overlap]
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=list).encode()).hexdigest()
 
 
@@ -216,12 +216,12 @@ class _Preparation:
             if found.passages:
                 log.info(passages_sentence(found))
         sentences = [overlap_sentence(found) for found in harmful] + self._shared_groups(sets, drop)
-        if sentences and self.recipe.study.on_leak == "stop":
+        if sentences and self.recipe.study.on_overlap == "stop":
             raise InputError(
-                f"{' '.join(sentences)} Nothing was trained (--on-leak stop). Remove these texts, or use --on-leak "
-                "drop."
+                f"{' '.join(sentences)} Nothing was trained (--on-overlap stop). Remove these texts, or use "
+                "--on-overlap drop."
             )
-        if self.recipe.study.on_leak != "drop":
+        if self.recipe.study.on_overlap != "drop":
             drop = {name: set() for name in drop}
         self._keep_store(drop)
         kept = {
@@ -300,12 +300,12 @@ class _Preparation:
             drop[first].update(rows_of_shared_groups(sets[first], sets[second]))
             found.append(f"{sentence}.")
             log.warning(found[-1])
-            removed = f", and their texts were removed from {first}" if self.recipe.study.on_leak == "drop" else ""
+            removed = f", and their texts were removed from {first}" if self.recipe.study.on_overlap == "drop" else ""
             self.notes.append(f"{sentence}{removed}.")
-        if self.recipe.study.on_leak == "drop" and len(drop["train"]) == len(sets["train"]):
+        if self.recipe.study.on_overlap == "drop" and len(drop["train"]) == len(sets["train"]):
             raise InputError(
-                f"{' '.join(found)} No training text is left. Give a training set with other groups, or use --on-leak "
-                "report."
+                f"{' '.join(found)} No training text is left. Give a training set with other groups, or use "
+                "--on-overlap report."
             )
         return found
 
@@ -348,7 +348,7 @@ class _Preparation:
             raise InputError(
                 "Every document of the corpus repeats or contains a text of test or validation, so nothing is left of "
                 "it. Give other text, split it into smaller documents (--documents paragraph or line), or use "
-                "--on-leak report."
+                "--on-overlap report."
             )
         copy = rows_file(self.folder, CORPUS)
         write_rows(copy, self._kept_documents(drop))

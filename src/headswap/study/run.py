@@ -71,7 +71,9 @@ def run_study(
     recipe = with_default_arms(recipe)
     arms = read_arms(recipe)
     if recipe.study.trials == 1 and any(arm.start not in ("answers", "baseline", LINEAR) for arm in arms):
-        log.info("Every trained arm has its default settings; --trials 3 lets each try three learning rates.")
+        log.info(
+            "Every trained arm has its default learning rate; headswap study --trials 3 lets each try three of them."
+        )
     if recipe.machine.device == "cuda":  # checked once here, not in every job
         from headswap.training.device import device_of
 

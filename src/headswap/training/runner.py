@@ -1,6 +1,6 @@
-"""The runner: the steps that all training verbs share, and everything between optimizer steps.
+"""The runner: the steps that all trainings share, and everything between optimizer steps.
 
-`run_training` sets up the machine, the processes and the run folder, in one order for all verbs. `run_steps` runs the
+`run_training` sets up the machine, the processes and the run folder, in one order for all of them. `run_steps` runs the
 loop: it reads the loop's records a few steps late, writes `metrics.jsonl`, evaluates, keeps the best weights, saves
 checkpoints, and stops on request, after `patience` evaluations without improvement, or on non-finite numbers.
 """
@@ -110,7 +110,7 @@ class TrainingRecipe(Protocol):
 
 
 class HowToRun(TypedDict, total=False):
-    """Arguments that every training verb passes to `run_training`."""
+    """Arguments that every training passes to `run_training`."""
 
     overwrite: bool
     resume: bool
@@ -129,7 +129,7 @@ def run_training(
     observer: Observer | None = None,
     report_to: Sequence[str] = (),
 ) -> RunFolder:
-    """Run a training verb and return its folder. If a finished run is resumed, only its inputs are compared."""
+    """Run a training and return its folder. If a finished run is resumed, only its inputs are compared."""
     check_trackers(report_to)
     machine = Machine(recipe.machine)
     processes = start_processes(machine.device)
