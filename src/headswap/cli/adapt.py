@@ -6,7 +6,7 @@ from typing import Annotated
 from headswap.cli.flags import Data, Machine, Output, Training, TrainingFlags
 from headswap.data.config import ReadSettings
 from headswap.pretraining.config import AdaptTraining
-from headswap.training.config import MachineSettings
+from headswap.training.config import ProcessSettings
 
 
 def adapt(
@@ -17,7 +17,7 @@ def adapt(
     flags: Annotated[TrainingFlags, Output] = TrainingFlags(),
     read: Annotated[ReadSettings | None, Data] = None,
     training: Annotated[AdaptTraining | None, Training] = None,
-    machine: Annotated[MachineSettings | None, Machine] = None,
+    machine: Annotated[ProcessSettings | None, Machine] = None,
 ) -> None:
     """Continue the pre-training of a base on new text.
 

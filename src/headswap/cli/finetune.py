@@ -25,7 +25,7 @@ from headswap.finetuning.config import (
     StartSettings,
 )
 from headswap.tokens.config import TokenizerSettings
-from headswap.training.config import MachineSettings
+from headswap.training.config import ProcessSettings
 
 
 def finetune(
@@ -39,7 +39,7 @@ def finetune(
     adaptation: Annotated[AdaptationSettings | None, Adaptation] = None,
     training: Annotated[FinetuneTraining | None, Training] = None,
     consistency: Annotated[ConsistencySettings | None, Consistency] = None,
-    machine: Annotated[MachineSettings | None, Machine] = None,
+    machine: Annotated[ProcessSettings | None, Machine] = None,
 ) -> None:
     """Put a new head on a base and fine-tune it on labelled text.
 

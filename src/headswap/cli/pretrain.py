@@ -11,7 +11,7 @@ from headswap.data.config import ReadSettings
 from headswap.model.shape import ModelSettings
 from headswap.pretraining.config import PretrainTraining
 from headswap.tokens.config import TokenizerSettings
-from headswap.training.config import MachineSettings
+from headswap.training.config import ProcessSettings
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,7 +28,7 @@ def pretrain(
     model: Annotated[ModelSettings | None, Model] = None,
     masking: Annotated[MaskingSettings | None, Masking] = None,
     training: Annotated[PretrainTraining | None, Training] = None,
-    machine: Annotated[MachineSettings | None, Machine] = None,
+    machine: Annotated[ProcessSettings | None, Machine] = None,
 ) -> None:
     """Pre-train a base (a Transformer to be fine-tuned later) on unlabelled text.
 

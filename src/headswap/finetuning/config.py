@@ -22,7 +22,7 @@ from headswap.model.shape import (
 )
 from headswap.tasks.config import TaskSettings
 from headswap.tokens.config import TokenizerSettings
-from headswap.training.config import Epochs, MachineSettings, Positive, Steps, TrainingSettings
+from headswap.training.config import Epochs, Positive, ProcessSettings, Steps, TrainingSettings
 
 Unfreeze = Literal["at-once", "gradual"]
 HeadInit = Literal["random", "class-means"]
@@ -173,4 +173,4 @@ class FinetuneRecipe(Recipe):
     adaptation: AdaptationSettings = AdaptationSettings()
     training: FinetuneTraining = FinetuneTraining()
     consistency: ConsistencySettings = ConsistencySettings()
-    machine: MachineSettings = MachineSettings()
+    machine: ProcessSettings = ProcessSettings()

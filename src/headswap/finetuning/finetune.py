@@ -312,11 +312,14 @@ class _Finetuning:
     def _evaluate(self, step: int) -> dict[str, Any]:
         """Metrics on the validation set; without one, on the training set."""
         prefix, examples = ("eval", self.validation) if len(self.validation) else ("train", self.train)
-        outputs, bundle = self._outputs(self.bundle, examples), self.bundle
+        bundle, scoring = self.bundle, self.machine.scoring()
+        outputs = outputs_of(bundle.model, examples.rows, autocast=scoring, spread=self.processes.map)
         if prefix == "eval":
             bundle = self.task.choose_thresholds(outputs, examples, bundle)
         self.latest = self.task.evaluate(outputs, examples, bundle)
-        collapse = self.collapse_check.measure(self.bundle.model, self.machine.scoring()) if self.collapse_check else {}
+        collapse: dict[str, float] = {}
+        if (check := self.collapse_check) is not None:
+            collapse = self.processes.from_first(lambda: check.measure(self.bundle.model, self.machine.scoring()))
         names = (*self.task.logged_metrics, "loss") if prefix == "eval" else self.task.logged_metrics
         wanted = self.recipe.training.metric_for_best_model
         if prefix == "eval" and wanted and wanted not in names:

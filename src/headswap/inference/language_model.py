@@ -2,14 +2,15 @@
 
 import math
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
 
 from headswap.core.random_streams import Draws
-from headswap.inference.outputs import TOKENS_PER_BATCH
+from headswap.inference.outputs import TOKENS_PER_BATCH, Spread, in_this_process
 from headswap.model.text_model import TextModel
-from headswap.objectives.objective import PretrainingObjective, RowSource
+from headswap.objectives.objective import PretrainingObjective, RowSource, ScoreSums
 from headswap.tokens.tokenizer import Tokenizer
 
 
@@ -21,6 +22,7 @@ def held_out_metrics(
     *,
     num_bytes: int,
     autocast: AbstractContextManager | None = None,
+    spread: Spread = in_this_process,
 ) -> dict[str, float]:
     """Mean losses per target over all rows, and perplexity; the masks are the same at every call.
 
@@ -33,11 +35,14 @@ def held_out_metrics(
     totals: Counter[str] = Counter()
     counts: Counter[str] = Counter()
     draws = Draws(0, "held-out masks")
-    for start in range(0, len(rows), per_batch):
+
+    def scored(start: int) -> Mapping[str, ScoreSums]:
         pieces = rows.pieces_of(range(start, min(start + per_batch, len(rows))), draws)
         batch = objective.make_batch(pieces, draws).to(model.device)
         with autocast or nullcontext():
-            sums = objective.score_sums(model, batch)
+            return objective.score_sums(model, batch)
+
+    for sums in spread(scored, range(0, len(rows), per_batch)):
         for name, part in sums.items():
             totals[name] += part.total  # type: ignore[assignment]
             counts[name] += part.count

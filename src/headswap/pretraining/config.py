@@ -11,7 +11,7 @@ from headswap.data.config import ReadSettings
 from headswap.model.shape import ModelSettings, Share
 from headswap.registry import ObjectiveName
 from headswap.tokens.config import TokenizerSettings
-from headswap.training.config import Epochs, MachineSettings, OptimizerSettings, Positive, Seed, Steps
+from headswap.training.config import Epochs, OptimizerSettings, Positive, ProcessSettings, Seed, Steps
 
 
 class PretrainTraining(OptimizerSettings):
@@ -82,7 +82,7 @@ class PretrainRecipe(Recipe):
     model: ModelSettings = ModelSettings()
     masking: MaskingSettings = MaskingSettings()
     training: PretrainTraining = PretrainTraining()
-    machine: MachineSettings = MachineSettings()
+    machine: ProcessSettings = ProcessSettings()
 
 
 class AdaptStart(Settings):
@@ -125,4 +125,4 @@ class AdaptRecipe(Recipe):
     corpus: CorpusSettings = CorpusSettings()
     model: AdaptStart = AdaptStart()
     training: AdaptTraining = AdaptTraining()
-    machine: MachineSettings = MachineSettings()
+    machine: ProcessSettings = ProcessSettings()

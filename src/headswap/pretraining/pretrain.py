@@ -161,7 +161,9 @@ class _Pretraining:
         self.processes.from_first(self._begin)
         self._log_inputs()
         model = self.bundle.model
-        if pays_off(model, self.machine, tokens=self.num_tokens, minutes=self.recipe.training.max_minutes):
+        if not self.processes.is_sharded and pays_off(
+            model, self.machine, tokens=self.num_tokens, minutes=self.recipe.training.max_minutes
+        ):
             compile_layers(model, self.machine.device)
         reference_before = self._reference_loss()
         progress = run_steps(self._plan(), self.run)
@@ -232,7 +234,7 @@ class _Pretraining:
         })  # fmt: skip
 
     def _evaluate(self, step: int) -> dict[str, Any]:
-        """Metrics on the held-out rows and, for a causal base, a sampled text."""
+        """Metrics on the held-out rows, which the processes share, and, for a causal base, a sampled text."""
         line: dict[str, Any] = {}
         if self.parts.held_out:
             metrics = held_out_metrics(
@@ -241,12 +243,13 @@ class _Pretraining:
                 self.parts.held_out,
                 num_bytes=self.held_out_bytes,
                 autocast=self.machine.scoring(),
+                spread=self.processes.map,
             )
             line = {f"eval_{name}": value for name, value in metrics.items()}
             self.plateau.check(metrics["loss"], step, self.total_steps, self.recipe.training.learning_rate)
         if self.objective.direction == "causal":
             settings = SamplingSettings(max_new_tokens=SAMPLE_TOKENS, temperature=0.8, top_k=50, seed=0)
-            line["sample"] = Generator(self.bundle).continue_text("", settings).text
+            line["sample"] = self.processes.from_first(lambda: Generator(self.bundle).continue_text("", settings).text)
         return line
 
     def _reference_loss(self) -> float | None:

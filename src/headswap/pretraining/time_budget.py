@@ -56,7 +56,7 @@ def num_steps(
         steps = processes.from_first(
             lambda: (
                 _saved_steps(recipe, minutes, run)
-                or _probed_steps(minutes, start, parts, settings=training, machine=machine, world=processes.world)
+                or _probed_steps(minutes, start, parts, settings=training, machine=machine, processes=processes)
             )
         )
         if recipe.verb == "adapt":
@@ -92,11 +92,11 @@ def _probed_steps(
     *,
     settings: PretrainTraining,
     machine: Machine,
-    world: int,
+    processes: Processes,
 ) -> int:
-    """Convert minutes to steps on a copy of the model."""
+    """Convert minutes to steps on a copy of the model. The copy is not sharded: it must fit on one device."""
     module = LossModule(copy.deepcopy(start.model).to(machine.device), start.objective)
-    if pays_off(start.model, machine, minutes=minutes):
+    if not processes.is_sharded and pays_off(start.model, machine, minutes=minutes):
         compile_layers(module.model, machine.device)
     return steps_in(
         minutes,
@@ -104,7 +104,7 @@ def _probed_steps(
         parts.batches(),
         settings=settings,
         machine=machine,
-        world=world,
+        world=processes.world,
         evaluation_tokens=parts.held_out.num_tokens if parts.held_out else 0,
         num_evaluations=lambda steps: 1 + num_evaluations(steps, parts),
     )

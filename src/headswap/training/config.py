@@ -17,6 +17,7 @@ MOST_THREADS = 1024  # PyTorch crashes with many thousand
 DeviceName = Literal["auto", "cpu", "cuda"]
 FastName = Literal["auto", "off"]
 PrecisionName = Literal["auto", "fp32", "bf16"]
+ParallelName = Literal["ddp", "fsdp"]
 
 
 class MachineSettings(Settings):
@@ -38,6 +39,15 @@ class MachineSettings(Settings):
     allow_download: bool = False
     """Download a public checkpoint (hf:NAME) that is not in the cache of the Hugging Face Hub. Without it only data
     sets (hf:NAME) are downloaded."""
+
+
+class ProcessSettings(MachineSettings):
+    """The machine of a training run, which may have several processes."""
+
+    parallel: ParallelName = "ddp"
+    """How the processes of torchrun share a model. ddp: each process has all weights and the whole optimizer state.
+    fsdp: each process has a part of weights, gradients and optimizer state, for models that do not fit on one GPU.
+    Results differ only by rounding."""
 
 
 class TrainingSettings(Settings):

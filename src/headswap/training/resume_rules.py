@@ -41,6 +41,7 @@ FILES = {
 ROUNDING = {
     "machine.device": "rounding",
     "machine.deterministic": "rounding",
+    "machine.parallel": "rounding",
     "machine.fast": "rounding and the dropout drawn",
     "training.gradient_accumulation_steps": "rounding and the dropout drawn",
 }
