@@ -15,9 +15,11 @@ from torch import Tensor
 
 from headswap.bundle.bundle import Bundle
 from headswap.bundle.config_json import label_entries
+from headswap.bundle.uses import use_of
 from headswap.core.errors import InputError, counted
 from headswap.core.files import write_json
 from headswap.interop.config import ExportSettings
+from headswap.interop.export_card import use_with_transformers, write_card
 from headswap.interop.families.choose import FAMILIES
 from headswap.interop.families.family import CheckpointConfig, Family
 from headswap.interop.stock_head import scores_folded_in
@@ -38,7 +40,7 @@ class HuggingFace(ExportTarget):
 
     files = (
         r"config\.json", r"generation_config\.json", r"model\.safetensors", r"tokenizer\.json",
-        r"tokenizer_config\.json",
+        r"tokenizer_config\.json", r"README\.md",
     )  # fmt: skip
     uses = ("weights",)
 
@@ -53,6 +55,8 @@ class HuggingFace(ExportTarget):
         family = stock_family(bundle.model.shape)
         write_checkpoint(bundle, family, folder, settings)
         kind = auto_class(bundle.model.shape)
+        use = use_with_transformers(use_of(bundle.model.shape).pipeline_tag, kind)
+        write_card(bundle, folder, library="transformers", use=use)
         return Exported(
             f"a {family.name} checkpoint. Load it with transformers: {kind}.from_pretrained(...)",
             {"model_type": family.model_types[0], "class": kind},
