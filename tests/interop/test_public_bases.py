@@ -82,6 +82,17 @@ def test_a_checkpoint_is_adapted_and_fine_tuned(
     assert f"base: hf:{name}" in (tmp_path / "public" / "bundle" / "README.md").read_text(encoding="utf-8")
 
 
+def test_a_checkpoint_without_a_head_is_exported_without_one(
+    capsys: pytest.CaptureFixture[str], checkpoints: Path, tmp_path: Path
+) -> None:
+    found = call_json(capsys, "export", f"hf:{checkpoints / 'mini'}", "--to", "hf", "--out", tmp_path / "hf")
+    assert found["class"] == "AutoModel"
+    before, after = (hs.load(f"hf:{place}").bundle for place in (checkpoints / "mini", tmp_path / "hf"))
+    assert after.objective == "none"
+    ours = before.model.base.state_dict()
+    assert all(ours[name].equal(tensor) for name, tensor in after.model.base.state_dict().items())
+
+
 def test_a_checkpoint_is_downloaded_only_with_the_flag(
     capsys: pytest.CaptureFixture[str], checkpoints: Path, tiny_runs: Path, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

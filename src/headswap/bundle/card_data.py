@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 EVALUATION = "evaluation"
 """The card's key for the figures on the test set."""
-BASE_KEYS = ("base", "adapted from")
+BASE_KEYS = ("base", "adapted from", "public checkpoint")
 HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
 DIGITS = 6
 

@@ -10,6 +10,7 @@ from headswap.bundle.card_data import card_data, front_matter
 from headswap.bundle.untrusted import CARD
 
 PIPELINES = {
+    "feature-extraction": '"your text"',
     "text-classification": '"your text"',
     "token-classification": '"your text"',
     "text-generation": '"your prompt"',
@@ -33,11 +34,11 @@ def write_card(
     tags = ("headswap", *tags)
     data: dict[str, Any] = card_data(bundle, library=library, pipeline_tag=pipeline_tag, tags=tags, with_head=with_head)
     what = bundle.what.partition(" ")[2] if with_head else "text embedder"
-    lines = [*front_matter(data), f"# A {what} for {library}", "", "Trained and exported with headswap.", "", use]
+    lines = [*front_matter(data), f"# A {what} for {library}", "", "Exported with headswap.", "", use]
     figures = result_lines(bundle) if with_head else []
     if figures:
         lines += [*figures, "", f"The figures were measured {measured}."]
-    if bundle.model.shape.head == "lm":
+    if bundle.model.shape.head == "lm" and with_head:
         lines += ["", "## Limits", "", MEMORISED]
     (folder / CARD).write_text("\n".join(lines) + "\n", encoding="utf-8")
 
