@@ -10,7 +10,7 @@ import torch
 
 transformers = pytest.importorskip("transformers", reason="pip install -c constraints.txt transformers")
 
-from ecosystem.stock_models import TEXTS, TOKENIZERS, save_checkpoint
+from ecosystem.stock_models import TEXTS, TOKENIZERS, random_config, save_checkpoint
 from headswap.batches.batch import flat_batch
 from headswap.batches.long_texts import join_pair
 from headswap.bundle.bundle import Bundle
@@ -183,6 +183,50 @@ def test_masks_are_filled_as_by_the_pipeline(kind: str, tmp_path: Path) -> None:
     ours = Filler(bundle).fill("the <mask> was warm").masks[0]
     assert [one.token.strip() for one in ours] == [bundle.tokenizer.decode([one["token"]]).strip() for one in theirs]
     assert Filler(bundle).fill(f"the {mask} was warm").masks[0] == ours
+
+
+OPTIONAL = {
+    "bert": ("layer_norm_eps", "hidden_act", "type_vocab_size"),
+    "roberta": ("layer_norm_eps", "hidden_act"),
+    "distilbert": ("activation",),
+    "gpt2": ("layer_norm_epsilon", "activation_function", "n_inner"),
+    "llama": ("rms_norm_eps", "num_key_value_heads", "head_dim", "rope_parameters", "tie_word_embeddings"),
+    "mistral": ("rms_norm_eps", "head_dim", "rope_parameters", "tie_word_embeddings"),
+    "eurobert": ("rms_norm_eps", "num_key_value_heads", "head_dim", "tie_word_embeddings"),
+}
+"""Entries of config.json that may be missing."""
+
+
+@pytest.mark.parametrize("kind", OPTIONAL)
+@torch.no_grad()
+def test_missing_entries_have_the_defaults_of_transformers(kind: str, tmp_path: Path) -> None:
+    theirs = type(random_config(kind, 0, 300))
+    changes = {name: getattr(theirs(), name) for name in OPTIONAL[kind]}
+    if "head_dim" in changes:
+        changes |= {"hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 4, "head_dim": 8}
+    model = save_checkpoint(tmp_path, kind, 9, "AutoModel", **changes)
+    config = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
+    few = {name: value for name, value in config.items() if name not in OPTIONAL[kind]}
+    (tmp_path / "config.json").write_text(json.dumps(few), encoding="utf-8")
+    bundle = Bundle.load(f"hf:{tmp_path}")
+    ids = np.random.default_rng(0).integers(5, bundle.tokenizer.vocab_size, 30)
+    expected = model(input_ids=torch.tensor(ids)[None]).last_hidden_state[0]
+    torch.testing.assert_close(bundle.model.hidden(flat_batch([ids])), expected, atol=TOLERANCE, rtol=0)
+
+
+def test_entries_whose_default_cannot_be_computed_must_not_be_missing(tmp_path: Path) -> None:
+    for kind, auto, entry in (
+        ("mistral", "AutoModelForCausalLM", "sliding_window"),
+        ("eurobert", "AutoModelForSequenceClassification", "classifier_pooling"),
+    ):
+        save_checkpoint(
+            tmp_path / kind, kind, 0, auto, **({"classifier_pooling": "mean"} if kind == "eurobert" else {})
+        )
+        config = json.loads((tmp_path / kind / "config.json").read_text(encoding="utf-8"))
+        assert config.pop(entry, None) in (None, "mean")
+        (tmp_path / kind / "config.json").write_text(json.dumps(config), encoding="utf-8")
+        with pytest.raises(InputError, match=entry):
+            Bundle.load(f"hf:{tmp_path / kind}")
 
 
 @pytest.mark.parametrize("kind", ["bert", "distilbert", "roberta", "camembert", "gpt2"])
