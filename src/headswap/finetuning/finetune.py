@@ -15,6 +15,7 @@ from headswap.baselines.scores import task_baselines
 from headswap.batches.labelled_rows import EncodedSet
 from headswap.batches.order import steps_per_epoch
 from headswap.bundle.bundle import Bundle
+from headswap.bundle.card_data import with_figures
 from headswap.bundle.task_state import TaskState
 from headswap.core.errors import SettingError, counted
 from headswap.core.local_paths import shared_name
@@ -262,6 +263,8 @@ class _Finetuning:
             if self.splits.test and self.scores_test:
                 result["test"] = self._test(bundle)
                 result["truncated_shares"]["test"] = result["test"]["truncated_share"]
+                name = shared_name(str(self.recipe.data.test))
+                bundle = with_figures(bundle, result["test"], data=name, examples=len(self.splits.test))
                 if self.with_baselines:
                     labelled = [*self.splits.train, *self.splits.validation]
                     result |= self._baselines(labelled)
