@@ -13,6 +13,7 @@ from headswap.model.shape import (
     Count,
     Direction,
     HeadShape,
+    HeadSimilarity,
     LoraShape,
     LoraTarget,
     Pooling,
@@ -35,6 +36,10 @@ class HeadSettings(HeadShape):
     """How the token vectors of a text become one vector: last, mean, first, max, mean+max (both, concatenated), or
     weighted-mean (token i has weight i). Default: weighted-mean for causal bases, mean for masked ones. The tasks tag
     and span do not use it."""
+    head_similarity: HeadSimilarity | None = None  # type: ignore[assignment]
+    """How a classifier scores a label: dot (dot product of the text vector and the weights of the label), or cosine
+    (16 times their cosine; the lengths of both vectors do not count). Default: cosine with 10 or more labels, if the
+    base was pre-trained on at least 3 tokens per parameter; otherwise dot."""
 
 
 class AdaptationSettings(Settings):
@@ -122,6 +127,13 @@ class FinetuneTraining(TaskSettings, TrainingSettings):
     token_dropout: Share | None = None
     """Probability with which each token of a training text is left out, drawn again in every step. Not for the tasks
     tag and span. Default: 0."""
+    rdrop_alpha: Annotated[float, Field(ge=0, le=1e6)] = 0.0
+    """Weight of R-Drop: each step reads its texts twice with different dropout, and the divergence between the two
+    predictions is added to the loss. Only for the tasks classify and tag. Default: 0 (off)."""
+    adversarial_epsilon: Share = 0.0
+    """Adversarial training: each step also reads its texts with token embeddings that are moved to where the loss grows
+    fastest, by this share of their norm. With --unlabelled the changed views of the unlabelled texts are moved too
+    (virtual adversarial training). Default: 0 (off)."""
 
 
 class StartSettings(ShapeChanges):

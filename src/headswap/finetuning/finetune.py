@@ -25,15 +25,13 @@ from headswap.defaults import (
     FinetuningFacts,
     batch_size_of,
     resolve_finetuning,
-    resolve_start,
     with_scratch_settings,
 )
 from headswap.finetuning.calibration import calibration_sentence, check_can_calibrate
-from headswap.finetuning.class_means import can_have_class_means, check_class_means, set_class_means
+from headswap.finetuning.class_means import can_have_class_means, set_class_means
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.finetuning.consistency import (
     CollapseCheck,
-    check_consistency,
     read_unlabelled,
     texts_checksum,
 )
@@ -43,9 +41,9 @@ from headswap.finetuning.prediction_file import predictions_of
 from headswap.finetuning.reload_check import FreshProcess, Reader, SameProcess, check_reload
 from headswap.finetuning.splits import read_splits
 from headswap.finetuning.starting_point import StartingPoint
+from headswap.finetuning.task_settings import check_dropout, for_task
 from headswap.inference.outputs import outputs_of
 from headswap.model.parameter_count import num_parameters
-from headswap.tasks.task import Task
 from headswap.training.checkpoint import Progress, best_folder, load_weights_in_place
 from headswap.training.run_folder import RunFolder
 from headswap.training.runner import Context, HowToRun, Plan, run_steps, run_training
@@ -97,23 +95,6 @@ def finetune(
     )
 
 
-def for_task(recipe: FinetuneRecipe, task: Task) -> FinetuneRecipe:
-    """The recipe with the task and its defaults filled in; settings without effect are an error."""
-    training, data = task.resolve(recipe.training), recipe.data
-    task.check_pooling(recipe.head.pooling)
-    if data.text_pair_column is not None and training.long != "truncate":
-        raise SettingError(f"long is '{training.long}', but pairs of texts can only be truncated. Remove the setting.")
-    if task.is_per_token and training.token_dropout:
-        raise SettingError(
-            f"token_dropout is {training.token_dropout:g}, but the task {task.name} needs every token. Remove it."
-        )
-    if recipe.adaptation.head_init == "class-means":
-        check_class_means(task, recipe.head.head_hidden)
-    check_consistency(recipe.consistency, task, reads_pairs=data.text_pair_column is not None)
-    recipe = recipe.changed(data=data.changed(task=task.name), training=training)
-    return resolve_start(recipe, direction=task.direction)
-
-
 class _Finetuning:
     def __init__(
         self,
@@ -150,6 +131,7 @@ class _Finetuning:
         self.machine.resolve_precision(base.hidden_size)
         self.max_length = recipe.training.max_length or base.max_position_embeddings
         training = recipe.training.changed(max_length=self.max_length)
+        check_dropout(training, start.model.shape)
         card = self._card(training.seed)
         state = TaskState(
             task=self.task.name,
@@ -197,6 +179,7 @@ class _Finetuning:
             tokens_per_parameter=None if tokens is None else tokens / num_parameters(model.base),
             pooling=None if self.task.is_per_token else model.shape.classifier.pooling,
             num_classes=len(self.splits.labels) if has_class_layer else None,
+            head_similarity=model.shape.classifier.head_similarity,
         )
 
     def checksums(self) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 Without unlabelled texts these are the objective of the task and batches of the training set. With them, batches also
 have two views of unlabelled texts, the objective has a second loss, and the predicted labels are checked for collapse.
+R-Drop and adversarial training are wrapped around the objective.
 """
 
 from collections.abc import Sequence
@@ -11,10 +12,12 @@ from headswap.batches.labelled_rows import EncodedSet, ExampleBatches
 from headswap.batches.token_dropout import TokenDropout
 from headswap.bundle.bundle import Bundle
 from headswap.data.records import Example
-from headswap.finetuning.config import FinetuneRecipe
+from headswap.finetuning.config import FinetuneRecipe, FinetuneTraining
 from headswap.finetuning.consistency import CollapseCheck, view_batches
+from headswap.objectives.adversarial import AdversarialObjective
 from headswap.objectives.consistency import ConsistencyObjective
 from headswap.objectives.objective import Objective
+from headswap.objectives.rdrop import RDropObjective
 from headswap.objectives.supervised import ClassificationObjective
 from headswap.tasks.task import Task
 from headswap.training.gradients import BatchSource
@@ -46,7 +49,7 @@ def make_learning(
     source = ExampleBatches(train.rows, training.batch_size, training.seed, task.is_per_token, change)
     objective = task.objective(training, train, bundle.labels)
     if not unlabelled:
-        return Learning(objective, source)
+        return Learning(_with_terms(objective, training), source)
     rows = task.encode_inputs(unlabelled, bundle).rows
     views = view_batches(source, rows, settings, special_ids, total_steps=total_steps)
     collapse_check = CollapseCheck.of(views, train.rows)
@@ -54,4 +57,14 @@ def make_learning(
     assert isinstance(objective, ClassificationObjective)
     threshold, temperature = settings.consistency_threshold, settings.consistency_temperature
     both = ConsistencyObjective(objective, threshold=threshold, temperature=temperature)
-    return Learning(both, views, ConsistencyObjective.losses, collapse_check)
+    return Learning(_with_terms(both, training), views, ConsistencyObjective.losses, collapse_check)
+
+
+def _with_terms(objective: Objective, training: FinetuneTraining) -> Objective:
+    """The objective with R-Drop and adversarial training, where they are set."""
+    if training.rdrop_alpha:
+        assert isinstance(objective, ClassificationObjective)
+        objective = RDropObjective(objective, alpha=training.rdrop_alpha)
+    if training.adversarial_epsilon:
+        objective = AdversarialObjective(objective, epsilon=training.adversarial_epsilon)
+    return objective
