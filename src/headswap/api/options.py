@@ -234,6 +234,7 @@ class FinetuneOptions(
     rdrop_alpha: float
     adversarial_epsilon: float
     unlabelled: tuple[str, ...]
+    teachers: tuple[str, ...]
     consistency_weight: float
     consistency_token_dropout: float
     consistency_threshold: float

@@ -37,7 +37,7 @@ class HeadSettings(HeadShape):
     weighted-mean (token i has weight i). Default: weighted-mean for causal bases, mean for masked ones. The tasks tag
     and span do not use it."""
     head_similarity: HeadSimilarity | None = None  # type: ignore[assignment]
-    """How a classifier scores a label: dot (dot product of the text vector and the weights of the label), or cosine
+    """How a classifier scores labels: dot (dot product of the text vector and the weights of the label), or cosine
     (16 times their cosine; the lengths of both vectors do not count). Default: cosine with 10 or more labels, if the
     base was pre-trained on at least 3 tokens per parameter; otherwise dot."""
 
@@ -158,7 +158,11 @@ class ConsistencySettings(Settings):
 
     unlabelled: tuple[str, ...] = ()
     """Texts without labels for consistency training of a classifier: files, folders or glob patterns, as for a corpus.
-    The model is trained to predict the same for a text and for the text with some tokens left out."""
+    The model is trained to predict the same for a text and for the text with some tokens left out. With --teachers
+    these are the texts for distillation."""
+    teachers: tuple[str, ...] = ()
+    """Distillation: a fine-tuned classifier (run folder or bundle); repeat the flag for several. The mean of their
+    probabilities is the target of the unlabelled texts, instead of consistency training."""
     consistency_weight: Positive = 1.0
     """Weight of the consistency loss in the sum with the loss of the labelled texts."""
     consistency_token_dropout: Share = 0.2

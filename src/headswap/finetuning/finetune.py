@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from headswap.baselines.scores import task_baselines
-from headswap.batches.labelled_rows import EncodedSet
+from headswap.batches.labelled_rows import EncodedSet, Row
 from headswap.batches.order import steps_per_epoch
 from headswap.bundle.bundle import Bundle
 from headswap.bundle.task_state import TaskState
@@ -35,6 +35,7 @@ from headswap.finetuning.consistency import (
     read_unlabelled,
     texts_checksum,
 )
+from headswap.finetuning.distillation import distilled_rows, teachers_checksum
 from headswap.finetuning.layer_rates import count, freeze, group_rates, report_trainable
 from headswap.finetuning.learning import make_learning
 from headswap.finetuning.prediction_file import predictions_of
@@ -90,6 +91,7 @@ def finetune(
             data.validation,
             data.test,
             *recipe.consistency.unlabelled,
+            *recipe.consistency.teachers,
         ),
         **how,
     )
@@ -147,8 +149,10 @@ class _Finetuning:
             problem_type=self.task.problem_type,
         )  # fmt: skip
         self.train, self.validation = self._encoded(splits.train), self._encoded(splits.validation)
-        training = training.changed(batch_size=batch_size_of(training, len(self.train)))
-        self.steps_per_epoch = steps_per_epoch(len(self.train.rows), training.batch_size)
+        self.rows = self._distilled() if recipe.consistency.teachers else self.train.rows
+        num_texts = len(self.train) + (len(self.unlabelled) if recipe.consistency.teachers else 0)
+        training = training.changed(batch_size=batch_size_of(training, num_texts))
+        self.steps_per_epoch = steps_per_epoch(len(self.rows), training.batch_size)
         self.recipe, self.total_steps = resolve_finetuning(recipe.changed(training=training), self._facts())
         if self.recipe.adaptation.head_init == "class-means":
             set_class_means(start.model.to(self.machine.device), self.train.rows, autocast=self.machine.scoring())
@@ -168,13 +172,20 @@ class _Finetuning:
     def _encoded(self, examples: Sequence[Any]) -> EncodedSet:
         return self.task.encode(examples, self.bundle)
 
+    def _distilled(self) -> Sequence[Row]:
+        """The labelled rows, and the unlabelled ones with the predictions of the teachers."""
+        return distilled_rows(
+            self.recipe.consistency.teachers, self.task, self.bundle, self.train, self.unlabelled,
+            device=self.machine.device, autocast=self.machine.scoring(),
+        )  # fmt: skip
+
     def _facts(self) -> FinetuningFacts:
         model, tokens = self.start.model, self.start.tokens_trained
         has_class_layer = can_have_class_means(self.task, self.recipe.head.head_hidden)
         return FinetuningFacts(
             hidden_size=model.shape.base.hidden_size,
             num_layers=model.shape.base.num_hidden_layers,
-            num_rows=len(self.train.rows),
+            num_rows=len(self.rows),
             steps_per_epoch=self.steps_per_epoch,
             tokens_per_parameter=None if tokens is None else tokens / num_parameters(model.base),
             pooling=None if self.task.is_per_token else model.shape.classifier.pooling,
@@ -185,6 +196,8 @@ class _Finetuning:
     def checksums(self) -> dict[str, str]:
         """Checksums of the labelled sets, the tokenizer and the base, and of unlabelled texts."""
         unlabelled = {"unlabelled texts": texts_checksum(self.unlabelled)} if self.unlabelled else {}
+        if teachers := self.recipe.consistency.teachers:
+            unlabelled["teachers"] = teachers_checksum(teachers)
         return self.splits.checksums() | self.start.checksums() | unlabelled
 
     def work(self) -> None:
@@ -203,7 +216,7 @@ class _Finetuning:
     def _plan(self) -> Plan:
         training, per_epoch = self.recipe.training, self.steps_per_epoch
         learning = make_learning(
-            self.recipe, self.task, self.bundle, self.train, self.unlabelled, total_steps=self.total_steps
+            self.recipe, self.task, self.bundle, self.train, self.rows, self.unlabelled, total_steps=self.total_steps
         )
         self.collapse_check = learning.collapse_check
         return Plan(

@@ -5,6 +5,7 @@ from headswap.defaults import resolve_start
 from headswap.finetuning.class_means import check_class_means
 from headswap.finetuning.config import FinetuneRecipe, FinetuneTraining
 from headswap.finetuning.consistency import check_consistency
+from headswap.finetuning.distillation import check_teachers
 from headswap.model.text_model import ModelShape
 from headswap.tasks.task import Task
 
@@ -24,6 +25,7 @@ def for_task(recipe: FinetuneRecipe, task: Task) -> FinetuneRecipe:
             f"head_similarity is 'cosine', but the task {task.name} does not choose one label per text. Remove it."
         )
     _check_rdrop(recipe, task)
+    check_teachers(recipe.consistency)
     if recipe.adaptation.head_init == "class-means":
         check_class_means(task, recipe.head.head_hidden)
     check_consistency(recipe.consistency, task, reads_pairs=data.text_pair_column is not None)
@@ -38,7 +40,7 @@ def _check_rdrop(recipe: FinetuneRecipe, task: Task) -> None:
         raise SettingError(
             f"rdrop_alpha is {alpha:g}, but the task {task.name} predicts no distribution over labels. Remove it."
         )
-    if alpha and recipe.consistency.unlabelled:
+    if alpha and recipe.consistency.unlabelled and not recipe.consistency.teachers:
         raise SettingError(
             "rdrop_alpha cannot be used with --unlabelled, which compares two predictions too. Remove one of them."
         )

@@ -103,7 +103,7 @@ class HeadShape(Settings):
     head_dropout: Share = 0.1
     """Dropout on the input of the class layer."""
     head_similarity: HeadSimilarity = "dot"
-    """How a classifier scores a label: dot (dot product of the text vector and the weights of the label), or cosine
+    """How a classifier scores labels: dot (dot product of the text vector and the weights of the label), or cosine
     (16 times their cosine; the lengths of both vectors do not count)."""
 
     @field_validator("pooling", mode="before")
