@@ -49,8 +49,6 @@ GRACE_SECONDS = 25
 SMALL_128 = {"num_hidden_layers": 2, "hidden_size": 128, "num_attention_heads": 4, "intermediate_size": 512}
 SMALL_256 = {"num_hidden_layers": 2}
 Result = dict[str, Any]
-LINEAR: dict[str, Any] = {}
-"""The score function of headswap's own heads, in a worker."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +74,6 @@ class Setting:
     """Labels per set, where they are not those of `SETS`."""
     consistency: dict[str, Any] | None = None
     """Settings of consistency training with the unlabelled texts of the set."""
-    cosine: float | None = None
-    """Scale of a cosine head, an experiment of this script: both vectors of each product have length 1."""
 
 
 def scratch(name: str, *, both: bool = False, rate: float = 1.0, holds_out: bool = True, **others: Any) -> Setting:
@@ -110,6 +106,7 @@ def small(name: str, *, both: bool = True, pooling: str | None = None, tokens: f
 FEW = {"subj": (100,), "trec": (100,)}
 MANY = {"clinc150": (150, 1_000, 3_000)}
 CONSISTENT = {"num_train_epochs": 100}
+MEANS, COSINE = {"head_init": "class-means"}, {"head_similarity": "cosine"}
 
 
 ROUNDS: dict[int, list[Setting]] = {
@@ -154,7 +151,7 @@ ROUNDS: dict[int, list[Setting]] = {
         from_adapted("adapted means 60 epochs", adaptation={"head_init": "class-means"},
                      training={"num_train_epochs": 60}, labels=MANY),
         from_adapted("adapted head 3 epochs", adaptation={"head_epochs": 3}, labels=MANY),
-        from_adapted("adapted cosine 16", cosine=16.0, labels=MANY),
+        from_adapted("adapted cosine 16", head={"head_similarity": "cosine"}, labels=MANY),
         from_adapted("adapted all labels", holds_out=False),
         small("small causal tokens .15", both=False, tokens=0.15),
         small("small both mean+max tokens .15", pooling="mean+max", tokens=0.15),
@@ -167,6 +164,12 @@ ROUNDS: dict[int, list[Setting]] = {
         small("small both dropout .3 tokens .15", dropout=0.3, tokens=0.15),
         scratch("both all labels 2x256", both=True, holds_out=False, **SMALL_256),
         Setting("box means", base="box", adaptation={"head_init": "class-means"}, labels=MANY),
+    ],
+    3: [
+        Setting("box random dot", base="box"),
+        Setting("box means dot", base="box", adaptation=MEANS),
+        Setting("box random cosine", base="box", head=COSINE),
+        Setting("box means cosine", base="box", adaptation=MEANS, head=COSINE),
     ],
 }  # fmt: skip
 
@@ -410,27 +413,12 @@ def adapt_base(job: Job, max_steps: int | None) -> Result:
     return {"loss": result["loss"], "before": result["before"]["loss"], "seconds": result["seconds"]}
 
 
-def use_cosine_head(scale: float | None) -> None:
-    """Replace the class layer of the heads that this worker makes by a cosine head, or undo it."""
-    import torch.nn.functional as F
-
-    from headswap.model.heads import TaskHead
-
-    def score(head: Any, read: Any) -> Any:
-        read = F.dropout(read, head.dropout, training=head.training)
-        return scale * F.linear(F.normalize(read, dim=1), F.normalize(head.output.weight, dim=1), head.output.bias)
-
-    own = LINEAR.setdefault("score", TaskHead.score)
-    TaskHead.score = own if scale is None else score  # type: ignore[method-assign]
-
-
 def finetune_and_score(job: Job, max_steps: int | None) -> Result:
     """Fine-tune on some labels of the pool and score the rows that are not in it."""
     from headswap.defaults import finetuning_rate
     from headswap.finetuning.finetune import finetune
 
     setting, data = job.setting, Path(job.work) / "data" / job.set
-    use_cosine_head(setting.cosine)
     is_scratch = setting.base == "scratch"
     width = setting.model.get("hidden_size", 256)
     rate = setting.rate_factor * finetuning_rate(width, tokens_per_parameter=0 if is_scratch else None)
@@ -443,7 +431,7 @@ def finetune_and_score(job: Job, max_steps: int | None) -> Result:
         },
         "tokenizer": {"tokenizer": str(data / "tokenizer.json")} if is_scratch else {},
         "model": {"base": base, **setting.model},
-        "head": setting.head,
+        "head": {"head_similarity": "dot", **setting.head},
         "adaptation": {} if is_scratch else {"head_init": "random", **setting.adaptation},
         "training": {"seed": job.seed, "learning_rate": rate, **setting.training, **limit},
         "machine": {"threads": 1},

@@ -140,6 +140,7 @@ class HeadOptions(TypedDict, total=False):
     """Settings of `HeadSettings` that several functions have."""
 
     pooling: Literal["last", "mean", "first", "max", "mean+max", "weighted-mean"] | None
+    head_similarity: Literal["dot", "cosine"] | None
 
 
 class HeadShapeOptions(TypedDict, total=False):
@@ -230,7 +231,10 @@ class FinetuneOptions(
     num_train_epochs: float | None
     early_stopping_patience: int | None
     token_dropout: float | None
+    rdrop_alpha: float
+    adversarial_epsilon: float
     unlabelled: tuple[str, ...]
+    teachers: tuple[str, ...]
     consistency_weight: float
     consistency_token_dropout: float
     consistency_threshold: float

@@ -17,7 +17,7 @@ from headswap.core.errors import InputError, SettingError, raise_problems
 from headswap.core.files import read_json
 from headswap.core.local_paths import shared_name
 from headswap.core.settings import problem_sentences
-from headswap.model.shape import BaseShape
+from headswap.model.shape import BaseShape, HeadShape
 from headswap.model.text_model import ModelShape
 from headswap.registry import OBJECTIVES
 from headswap.tokens.tokenizer import Tokenizer
@@ -65,10 +65,15 @@ def config_of(
         config |= {
             "num_labels": len(labels),
             **label_entries(labels),
-            "classifier": shape.classifier.model_dump(),
+            "classifier": _head_entries(shape.classifier),
             "task": task.model_dump(mode="json", exclude_defaults=True) | {"task": task.task},
         }
     return config
+
+
+def _head_entries(head: HeadShape) -> dict[str, Any]:
+    """The settings of a head; earlier versions of headswap do not know `head_similarity`, so dot is left out."""
+    return head.model_dump(exclude={"head_similarity"} if head.head_similarity == "dot" else None)
 
 
 def read_use(file: Path) -> Use:

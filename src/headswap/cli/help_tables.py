@@ -86,7 +86,11 @@ GROUPS: dict[str, str] = {
     **dict.fromkeys(("head", "num_labels", "preset", "pooling"), "Model"),
     **dict.fromkeys(("device", "fast", "precision", "allow_download"), "Machine"),
     **dict.fromkeys(
-        ("to", "out", "overwrite", "jobs", "no_texts", "all", "top_k", "abstain_below", "normalize", "count"), "Output"
+        (
+            "to", "out", "overwrite", "jobs", "no_texts", "all", "top_k", "abstain_below", "average_with", "normalize",
+            "count",
+        ),
+        "Output",
     ),
 }  # fmt: skip
 """The group of a flag that belongs to no section of settings, and of the few that are shown outside of theirs."""

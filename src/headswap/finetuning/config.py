@@ -13,6 +13,7 @@ from headswap.model.shape import (
     Count,
     Direction,
     HeadShape,
+    HeadSimilarity,
     LoraShape,
     LoraTarget,
     Pooling,
@@ -35,6 +36,10 @@ class HeadSettings(HeadShape):
     """How the token vectors of a text become one vector: last, mean, first, max, mean+max (both, concatenated), or
     weighted-mean (token i has weight i). The tasks tag and span do not use it. Default: weighted-mean for
     causal bases, mean for masked ones."""
+    head_similarity: HeadSimilarity | None = None  # type: ignore[assignment]
+    """How a classifier scores labels: dot (dot product of the text vector and the weights of the label), or cosine
+    (16 times their cosine; the lengths of both vectors do not count). Default: cosine with 10 or more labels, if the
+    base was pre-trained on at least 3 tokens per parameter; otherwise dot."""
 
 
 class AdaptationSettings(Settings):
@@ -122,6 +127,13 @@ class FinetuneTraining(TaskSettings, TrainingSettings):
     token_dropout: Share | None = None
     """Probability with which each token of a training text is left out, drawn again in every step. Not for the tasks
     tag and span. Default: 0."""
+    rdrop_alpha: Annotated[float, Field(ge=0, le=1e6)] = 0.0
+    """Weight of R-Drop: each step reads its texts twice with different dropout, and the divergence between the two
+    predictions is added to the loss. Only for the tasks classify and tag. Default: 0 (off)."""
+    adversarial_epsilon: Share = 0.0
+    """Adversarial training: each step also reads its texts with token embeddings that are moved to where the loss grows
+    fastest, by this share of their norm. With --unlabelled the changed views of the unlabelled texts are moved too
+    (virtual adversarial training). Default: 0 (off)."""
 
 
 class StartSettings(ShapeChanges):
@@ -146,7 +158,11 @@ class ConsistencySettings(Settings):
 
     unlabelled: tuple[str, ...] = ()
     """Texts without labels for consistency training of a classifier: files, folders or glob patterns, as for a corpus.
-    The model is trained to predict the same for a text and for the text with some tokens left out."""
+    The model is trained to predict the same for a text and for the text with some tokens left out. With --teachers
+    these are the texts for distillation."""
+    teachers: tuple[str, ...] = ()
+    """Distillation: a fine-tuned classifier (run folder or bundle); repeat the flag for several. The mean of their
+    probabilities is the target of the unlabelled texts, instead of consistency training."""
     consistency_weight: Positive = 1.0
     """Weight of the consistency loss in the sum with the loss of the labelled texts."""
     consistency_token_dropout: Share = 0.2

@@ -8,8 +8,10 @@ from headswap.bundle.bundle import Bundle
 from headswap.core.errors import SettingError
 from headswap.data.records import Document
 from headswap.defaults import head_shape
+from headswap.finetuning.class_means import can_have_class_means
 from headswap.finetuning.config import FinetuneRecipe, StartSettings
 from headswap.finetuning.splits import LabelledSplits
+from headswap.model.parameter_count import num_parameters
 from headswap.model.swap import Ledger, scratch_ledger, swap_head
 from headswap.model.text_model import ModelShape, TextModel, build_model
 from headswap.tokens.config import check_untrained
@@ -66,7 +68,9 @@ class StartingPoint:
             direction=start.direction,
             head=splits.task.head,
             num_labels=len(splits.labels),
-            classifier=head_shape(recipe.head, start.direction),
+            classifier=head_shape(
+                recipe.head, start.direction, num_classes=_num_classes(recipe, splits), tokens_per_parameter=0
+            ),
         )
         model = build_model(shape, seed=recipe.training.seed)
         return cls(model, tokenizer, scratch_ledger(model), "none")
@@ -96,7 +100,7 @@ class StartingPoint:
             raise SettingError(
                 f"max_length is {length}, but the base reads at most {bundle.max_length} tokens. Use a smaller value."
             )
-        base = bundle.model.shape.base
+        base, tokens = bundle.model.shape.base, bundle.tokens_trained
         if recipe.model.dropout is not None:
             base = base.changed(dropout=recipe.model.dropout)
         shape = ModelShape(
@@ -104,8 +108,18 @@ class StartingPoint:
             direction=bundle.model.shape.direction,
             head=splits.task.head,
             num_labels=len(splits.labels),
-            classifier=head_shape(recipe.head, bundle.model.shape.direction),
+            classifier=head_shape(
+                recipe.head,
+                bundle.model.shape.direction,
+                num_classes=_num_classes(recipe, splits),
+                tokens_per_parameter=None if tokens is None else tokens / num_parameters(bundle.model.base),
+            ),
             lora=recipe.adaptation.lora(),
         )
         model, ledger = swap_head(bundle.model, shape, seed=recipe.training.seed, source=str(recipe.model.base))
-        return cls(model, bundle.tokenizer, ledger, bundle.objective, bundle.tokens_trained)
+        return cls(model, bundle.tokenizer, ledger, bundle.objective, tokens)
+
+
+def _num_classes(recipe: FinetuneRecipe, splits: LabelledSplits) -> int | None:
+    """The number of classes whose scores are computed from the vector of a text; None for other heads."""
+    return len(splits.labels) if can_have_class_means(splits.task, recipe.head.head_hidden) else None

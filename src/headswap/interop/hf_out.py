@@ -164,6 +164,8 @@ def obstacles(family: Family, shape: ModelShape, *, with_head: bool = True) -> I
         yield f"pooling is {head.pooling}; {family.name} pools with --pooling {wanted.pooling}"
     if head.head_hidden != wanted.head_hidden:
         yield f"head_hidden is {head.head_hidden}; {family.name} has --head-hidden {wanted.head_hidden}"
+    if head.head_similarity != wanted.head_similarity:
+        yield f"head_similarity is {head.head_similarity}; {family.name} has --head-similarity {wanted.head_similarity}"
     if head.head_bias != wanted.head_bias:
         has, needed = ("has a bias", "--no-head-bias") if head.head_bias else ("has no bias", "--head-bias")
         yield f"its class layer {has}; {family.name} needs {needed}"

@@ -27,6 +27,7 @@ from headswap.interop.padded_model import PaddedModel
 from headswap.interop.stock_head import scores_folded_in
 from headswap.interop.target import Exported, ExportTarget
 from headswap.interop.tokenizer_files import input_names, write_tokenizer
+from headswap.model.heads import TaskHead
 from headswap.model.text_model import TextModel, merged
 
 MODEL = "model.onnx"
@@ -86,6 +87,8 @@ def exported_model(bundle: Bundle) -> TextModel:
     """The model on the CPU, without adapters, with temperature and scale of the targets in its last layer."""
     model = copy.deepcopy(merged(bundle.model) if bundle.model.shape.lora is not None else bundle.model).cpu().eval()
     model.head.load_state_dict({name: tensor.cpu() for name, tensor in scores_folded_in(bundle).items()})
+    if isinstance(model.head, TaskHead) and model.head.cosine_scale is not None:
+        model.head.cosine_scale /= bundle.task.temperature
     return model.requires_grad_(False)
 
 

@@ -20,6 +20,7 @@ Preset = Literal["lab", "small", "modern", "llama", "gpt2-small", "bert-base"]
 Direction = Literal["causal", "bidirectional"]
 HeadTransform = Literal["none", "relu", "gelu", "gelu_tanh"]
 HeadHidden = Literal["none", "tanh", "relu", "gelu"]
+HeadSimilarity = Literal["dot", "cosine"]
 Pooling = Literal["last", "mean", "first", "max", "mean+max", "weighted-mean"]
 FORMER_POOLINGS: dict[str, Pooling] = {"later": "weighted-mean"}
 
@@ -101,6 +102,9 @@ class HeadShape(Settings):
     """Whether the class layer has a bias."""
     head_dropout: Share = 0.1
     """Dropout on the input of the class layer."""
+    head_similarity: HeadSimilarity = "dot"
+    """How a classifier scores labels: dot (dot product of the text vector and the weights of the label), or cosine
+    (16 times their cosine; the lengths of both vectors do not count)."""
 
     @field_validator("pooling", mode="before")
     @classmethod

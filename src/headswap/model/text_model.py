@@ -72,7 +72,7 @@ class TextModel(nn.Module):
             batch.lengths, batch.lengths_B, num_tokens=batch.num_tokens, longest=longest,
             causal=self.shape.direction == "causal",
         )  # fmt: skip
-        return self.base(batch.ids_N, layout, batch.segments_N)
+        return self.base(batch.ids_N, layout, batch.segments_N, noise_ND=batch.noise_ND)
 
     def forward(self, batch: Batch) -> Tensor:
         """The head's scores: one row per sequence for classification, one row per token for other heads."""

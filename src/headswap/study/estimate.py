@@ -30,6 +30,9 @@ START_SECONDS = {"cpu": 1.0, "cuda": 4.0}
 """Reading rows, encoding and saving in a warm worker, before finished jobs correct the estimate."""
 OVERHEAD = {"cpu": 0.8e6, "cuda": 20e6}
 """Fixed cost of a step in parameters: the times of small models differ less than their sizes."""
+RDROP_COST, ADVERSARIAL_COST = 2.0, 7 / 3
+"""Cost of a step relative to one without: two passes, or two passes and a backward pass to the embeddings (a backward
+pass to all weights costs two forward passes, one to the embeddings alone costs one)."""
 BASELINE_SECONDS = 1.0
 LINEAR_SECONDS_PER_LABEL = 5e-3
 BYTES_PER_PARAMETER = 4
@@ -130,6 +133,8 @@ class Estimator:
             num_unlabelled = min(num_texts, recipe.consistency.unlabelled_batch_size or 3 * batch_size)
             cost_of_step += 2 * num_unlabelled / min(batch_size, num_train)
             scored += num_evaluations * min(num_texts, NUM_CHECKED)
+        cost_of_step *= RDROP_COST if training.rdrop_alpha else 1.0
+        cost_of_step *= ADVERSARIAL_COST if training.adversarial_epsilon else 1.0
         seconds = (
             steps * cost_of_step * probe["step_seconds"] + scored * probe["score_seconds"]
         ) * self._relative_cost(job)

@@ -24,8 +24,11 @@ ADDED = {
     "model.normalization": None,
     "model.lm_head_transform": None,
     "training.token_dropout": None,
+    "training.rdrop_alpha": 0.0,
+    "training.adversarial_epsilon": 0.0,
     "adaptation.head_epochs": None,
     "adaptation.head_init": None,
+    "head.head_similarity": None,
     "data.hold_out_from": FEWEST_FOR_CHOOSING,
     **{f"consistency.{name}": value for name, value in ConsistencySettings().model_dump(mode="json").items()},
 }

@@ -36,6 +36,7 @@ FILES = {
     "model.base",
     "tokenizer.tokenizer",
     "consistency.unlabelled",
+    "consistency.teachers",
 }
 """Settings that are paths; `data.json` has the checksums of what was read from them."""
 ROUNDING = {
