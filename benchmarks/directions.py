@@ -101,9 +101,12 @@ def prepare(imdb: Path, atis: Path, data: Path, /, *, tiny: bool = False) -> Non
         write(file, [{"text": text} for text in corpus])
         headswap("tokenizer", file, "--vocab-size", 1_000 if tiny else 16_000, "--out", data / "tokenizer.json")
         headswap("store", file, "--tokenizer", data / "tokenizer.json", "--out", data / "store")
-    for part in ("train", "valid"):
-        sentences = read(atis / f"{part}.jsonl.gz")[: 80 if tiny else None]
-        write(data / f"atis-{part}.jsonl.gz", [{name: row[name] for name in ("tokens", "tags")} for row in sentences])
+    tagged = {part: read(atis / f"{part}.jsonl.gz")[: 80 if tiny else None] for part in ("train", "valid")}
+    tags = {tag for row in tagged["train"] for tag in row["tags"]}
+    for part, sentences in tagged.items():
+        kept = [{"tokens": row["tokens"], "tags": row["tags"]} for row in sentences if tags.issuperset(row["tags"])]
+        print(f"ATIS {part}: {len(kept)} of {len(sentences)} sentences have only tags of train")
+        write(data / f"atis-{part}.jsonl.gz", kept)
 
 
 @app.command
