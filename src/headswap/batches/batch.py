@@ -38,6 +38,8 @@ class Batch:
     noise_ND: Tensor | None = None
     """Added to the token embeddings; an objective sets it on the device of the model."""
     documents: tuple[int, ...] = ()
+    is_causal: bool | None = None
+    """Whether attention is causal in this batch; None: as in the model."""
 
     @property
     def num_tokens(self) -> int:

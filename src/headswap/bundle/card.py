@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headswap.bundle.card_data import EVALUATION, METRICS, card_data, evaluation_of, front_matter
-from headswap.bundle.uses import use_of
 from headswap.core.document_text import markdown
 from headswap.core.installed_bases import PREFIX
 from headswap.core.local_paths import CHECKPOINT, shared_name
@@ -31,7 +30,7 @@ USE = """
 In this folder, in a shell:
 
 ```sh
-headswap {verb} . {arguments}
+{shell}
 ```
 
 In Python:
@@ -40,7 +39,7 @@ In Python:
 import headswap
 
 model = headswap.load(".")
-print(model.{verb}({call}))
+{python}
 ```
 """
 
@@ -49,12 +48,13 @@ def card_text(bundle: "Bundle") -> str:
     """The whole card, in Markdown."""
     shape = bundle.model.shape
     counts = count_parameters(bundle.model)
-    use = use_of(shape, reads_pairs=bundle.task.reads_pairs)
+    use = bundle.uses[0]
+    attention = "causal and bidirectional" if bundle.reads_both_ways else shape.direction
     lines = [
         *front_matter(card_data(bundle)),
         f"# A headswap {use.what.partition(' ')[2]}",
         "",
-        f"- {shape.base.num_hidden_layers} layers of {shape.base.hidden_size}, {shape.direction} attention, vocabulary "
+        f"- {shape.base.num_hidden_layers} layers of {shape.base.hidden_size}, {attention} attention, vocabulary "
         f"{shape.base.vocab_size:,}, at most {shape.base.max_position_embeddings} tokens",
         f"- {counts.total:,} parameters ({counts.parts[0].count:,} of them in the embedding)",
         f"- tokenizer fingerprint `{bundle.tokenizer.fingerprint}`",
@@ -73,7 +73,9 @@ def card_text(bundle: "Bundle") -> str:
     lines += result_lines(bundle)
     if shape.head == "lm":
         lines += ["", "## Limits", "", MEMORISED]
-    return "\n".join(lines) + "\n" + USE.format(verb=use.verb, arguments=use.arguments, call=use.call)
+    shell = "\n".join(f"headswap {one.verb} . {one.arguments}" for one in bundle.uses)
+    python = "\n".join(f"print(model.{one.verb}({one.call}))" for one in bundle.uses)
+    return "\n".join(lines) + "\n" + USE.format(shell=shell, python=python)
 
 
 def result_lines(bundle: "Bundle") -> list[str]:

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from headswap.bundle.uses import use_of
 from headswap.core.local_paths import CHECKPOINT
 from headswap.core.yaml_text import yaml_lines
 
@@ -89,7 +88,7 @@ def card_data(
     with_head: bool = True,
 ) -> dict[str, Any]:
     """The metadata, in the order of `ModelCardData`."""
-    use = use_of(bundle.model.shape)
+    use = bundle.uses[0]
     base = next((str(bundle.card[key]) for key in BASE_KEYS if key in bundle.card), "")
     repository = base.removeprefix(CHECKPOINT).partition("@")[0]
     data: dict[str, Any] = {}

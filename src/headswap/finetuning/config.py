@@ -34,8 +34,8 @@ class HeadSettings(HeadShape):
 
     pooling: Pooling | None = None  # type: ignore[assignment]
     """How the token vectors of a text become one vector: last, mean, first, max, mean+max (both, concatenated), or
-    weighted-mean (token i has weight i). The tasks tag and span do not use it. Default: weighted-mean for
-    causal bases, mean for masked ones."""
+    weighted-mean (token i has weight i). The tasks tag and span do not use it. Default: weighted-mean with
+    causal attention, mean with bidirectional."""
     head_similarity: HeadSimilarity | None = None  # type: ignore[assignment]
     """How a classifier scores labels: dot (dot product of the text vector and the weights of the label), or cosine
     (16 times their cosine; the lengths of both vectors do not count). Default: cosine with 10 or more labels, if the
@@ -147,8 +147,9 @@ class StartSettings(ShapeChanges):
     width 512), llama (as modern, with RMSNorm), gpt2-small or bert-base (12 of width 768). Default: small, but with
     2 layers of width 128."""
     direction: Direction | None = None
-    """Attention direction with --base scratch: causal or bidirectional. Default: bidirectional; causal with the
-    preset lab, except for the tasks tag and span."""
+    """Attention direction: causal or bidirectional. Only with --base scratch or with a base of the objective
+    causal+masked; other bases keep their direction. Default: bidirectional; with --base scratch and the preset lab
+    causal, except for the tasks tag and span."""
     dropout: Share | None = 0.1
     """Dropout on embeddings and residual branches during fine-tuning. For attention see attention_dropout."""
 

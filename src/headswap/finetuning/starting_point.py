@@ -12,6 +12,7 @@ from headswap.finetuning.class_means import can_have_class_means
 from headswap.finetuning.config import FinetuneRecipe, StartSettings
 from headswap.finetuning.splits import LabelledSplits
 from headswap.model.parameter_count import num_parameters
+from headswap.model.shape import Direction
 from headswap.model.swap import Ledger, scratch_ledger, swap_head
 from headswap.model.text_model import ModelShape, TextModel, build_model
 from headswap.tokens.config import check_untrained
@@ -19,7 +20,7 @@ from headswap.tokens.tokenizer import Tokenizer
 from headswap.tokens.train_tokenizer import train_tokenizer
 
 log = logging.getLogger("headswap")
-SHAPE_SETTINGS = tuple(name for name in StartSettings.model_fields if name not in ("base", "dropout"))
+SHAPE_SETTINGS = tuple(name for name in StartSettings.model_fields if name not in ("base", "dropout", "direction"))
 
 
 @dataclass(frozen=True)
@@ -100,17 +101,18 @@ class StartingPoint:
             raise SettingError(
                 f"max_length is {length}, but the base reads at most {bundle.max_length} tokens. Use a smaller value."
             )
+        direction = _direction(recipe.model, bundle)
         base, tokens = bundle.model.shape.base, bundle.tokens_trained
         if recipe.model.dropout is not None:
             base = base.changed(dropout=recipe.model.dropout)
         shape = ModelShape(
             base=base,
-            direction=bundle.model.shape.direction,
+            direction=direction,
             head=splits.task.head,
             num_labels=len(splits.labels),
             classifier=head_shape(
                 recipe.head,
-                bundle.model.shape.direction,
+                direction,
                 num_classes=_num_classes(recipe, splits),
                 tokens_per_parameter=None if tokens is None else tokens / num_parameters(bundle.model.base),
             ),
@@ -123,3 +125,14 @@ class StartingPoint:
 def _num_classes(recipe: FinetuneRecipe, splits: LabelledSplits) -> int | None:
     """The number of classes whose scores are computed from the vector of a text; None for other heads."""
     return len(splits.labels) if can_have_class_means(splits.task, recipe.head.head_hidden) else None
+
+
+def _direction(start: StartSettings, bundle: Bundle) -> Direction:
+    """The attention direction of a fine-tuned base: its own, or the given one if it was pre-trained in both."""
+    own, wanted = bundle.model.shape.direction, start.direction
+    if wanted in (None, own) or bundle.reads_both_ways:
+        return wanted or own
+    raise SettingError(
+        f"direction is {wanted}, but the attention of {start.base} is {own}. Remove the setting, or give a base that "
+        "was pre-trained in both directions (--objective causal+masked)."
+    )

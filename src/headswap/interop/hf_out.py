@@ -15,7 +15,6 @@ from torch import Tensor
 
 from headswap.bundle.bundle import Bundle
 from headswap.bundle.config_json import label_entries
-from headswap.bundle.uses import use_of
 from headswap.core.errors import InputError, counted
 from headswap.core.files import write_json
 from headswap.interop.config import ExportSettings
@@ -53,11 +52,17 @@ class HuggingFace(ExportTarget):
                 f"The model has LoRA adapters, which a stock class does not have. Merge them first: headswap merge "
                 f"{where} --out merged. Or export the adapters: --to peft."
             )
+        if bundle.reads_both_ways:
+            raise InputError(
+                "The base generates and fills: it predicts a masked token at the position before it, which no stock "
+                "class of transformers does. Fine-tune it and export the result, or export its vectors with --to "
+                "sentence-transformers."
+            )
         with_head = has_head(bundle)
         family = stock_family(bundle.model.shape, with_head=with_head)
         write_checkpoint(bundle, family, folder, settings, with_head=with_head)
         kind = auto_class(bundle.model.shape) if with_head else "AutoModel"
-        task = use_of(bundle.model.shape).pipeline_tag if with_head else "feature-extraction"
+        task = bundle.uses[0].pipeline_tag if with_head else "feature-extraction"
         use = use_with_transformers(task, kind)
         write_card(bundle, folder, library="transformers", use=use, pipeline_tag=task, with_head=with_head)
         return Exported(
