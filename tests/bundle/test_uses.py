@@ -2,28 +2,37 @@
 
 import pytest
 
-from headswap.bundle.uses import PAIR_ARGUMENTS, PAIR_CALL, uses_of
+from headswap.bundle.uses import PAIR_ARGUMENTS, PAIR_CALL, predicts_next, uses_of
 from headswap.cli.app import VERBS
 from tiny import tiny_model_shape
 
 
 @pytest.mark.parametrize(
-    ("head", "direction", "objective", "uses"),
+    ("head", "direction", "objective", "verbs", "pipeline"),
     [
-        ("lm", "causal", "causal", [("generate", "text-generation")]),
-        ("lm", "bidirectional", "masked", [("fill", "fill-mask")]),
-        ("lm", "bidirectional", "causal+masked", [("generate", "text-generation"), ("fill", "fill-mask")]),
-        ("classify", "causal", "causal", [("predict", "text-classification")]),
-        ("tag", "bidirectional", "masked", [("predict", "token-classification")]),
-        ("span", "bidirectional", "causal+masked", [("predict", "question-answering")]),
+        ("lm", "causal", "causal", ("generate",), "text-generation"),
+        ("lm", "bidirectional", "masked", ("fill",), "fill-mask"),
+        ("lm", "bidirectional", "causal+masked", ("generate", "fill"), "text-generation"),
+        ("classify", "causal", "causal", ("predict",), "text-classification"),
+        ("tag", "bidirectional", "causal+masked", ("predict",), "token-classification"),
+        ("span", "bidirectional", "masked", ("predict",), "question-answering"),
     ],
 )
-def test_a_shape_has_the_commands_and_the_pipelines_of_its_head(
-    head: str, direction: str, objective: str, uses: list[tuple[str, str]]
+def test_a_shape_has_the_verbs_and_the_pipeline_of_its_head(
+    head: str, direction: str, objective: str, verbs: tuple[str, ...], pipeline: str
 ) -> None:
-    found = uses_of(tiny_model_shape(head=head, direction=direction), objective)
-    assert [(use.verb, use.pipeline_tag) for use in found] == uses
-    assert {use.verb for use in found} <= set(VERBS)
+    uses = uses_of(tiny_model_shape(head=head, direction=direction), objective)
+    assert (tuple(use.verb for use in uses), uses[0].pipeline_tag) == (verbs, pipeline)
+    assert set(verbs) <= set(VERBS)
+
+
+@pytest.mark.parametrize(
+    ("objective", "direction", "is_next"),
+    [("causal", "causal", True), ("masked", "bidirectional", False), ("causal+masked", "bidirectional", True),
+     ("none", "causal", True), ("none", "bidirectional", False)],
+)  # fmt: skip
+def test_the_objective_decides_which_token_a_vector_predicts(objective: str, direction: str, is_next: bool) -> None:
+    assert predicts_next(tiny_model_shape(direction=direction), objective) == is_next
 
 
 def test_a_model_of_pairs_is_shown_with_two_texts_and_is_otherwise_the_same() -> None:
