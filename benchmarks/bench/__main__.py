@@ -83,6 +83,7 @@ def in_words(measured: Measured) -> str:
     lines += [f"    headswap / {ratio.peer:<17} {ratio}" for ratio in measured.ratios]
     lines += [f"    {name:<36} {value:,.3f}" for name, value in measured.measures.items()]
     lines += [f"    floor: {measured.floor}"] if measured.floor else []
+    lines += [f"    note: {measured.note}"] if measured.note else []
     for target in measured.as_json()["targets"]:
         sign, value = "<=" if target["is_most"] else ">=", target["value"]
         verdict = "met" if target["is_met"] else "MISSED" if value is not None else "not measured"
