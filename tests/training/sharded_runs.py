@@ -28,7 +28,7 @@ from headswap.training.distributed import start_processes, stop_processes
 from headswap.training.gradients import LossModule
 from headswap.training.loop import train
 from headswap.training.optimizer import make_optimizer, optimizer_of
-from headswap.training.parameter_groups import GroupRate
+from headswap.training.parameter_groups import GroupRate, Optimizer
 from headswap.training.sharded import ShardedModule
 from tiny import random_sequences, tiny_batch, tiny_model_shape, tiny_objective
 
@@ -128,10 +128,16 @@ def run(case: Case, file: Path, *, is_sharded: bool) -> None:
     weights = module.whole() if isinstance(module, ShardedModule) else dict(model.named_parameters())
     if processes.is_first:
         numbers = torch.tensor(found, dtype=torch.float64)
-        save_file(
-            {**{name: tensor.detach().contiguous() for name, tensor in weights.items()}, "numbers": numbers}, file
-        )
+        tensors = {name: tensor.detach().contiguous() for name, tensor in weights.items()}
+        save_file({**tensors, "numbers": numbers, "bytes": bytes_of(optimizer)}, file)
     stop_processes()
+
+
+def bytes_of(optimizer: Optimizer) -> Tensor:
+    """Bytes of the parameters of this process, and of AdamW's moments of them."""
+    tensors = [tensor for group in optimizer.groups for tensor in group.tensors]
+    moments = [state for tensor in tensors for state in optimizer.state[tensor].values() if state.ndim]
+    return torch.tensor([sum(part.nbytes for part in parts) for parts in (tensors, moments)])
 
 
 def main(folder: Path) -> None:

@@ -110,6 +110,12 @@ class MachineOptions(TypedDict, total=False):
     allow_download: bool
 
 
+class ProcessOptions(TypedDict, total=False):
+    """Settings of `ProcessSettings` that several functions have."""
+
+    parallel: Literal["ddp", "fsdp"]
+
+
 class ColumnOptions(TypedDict, total=False):
     """Settings of `ColumnSettings` that several functions have."""
 
@@ -177,6 +183,7 @@ class PretrainOptions(
     PretrainTrainingOptions,
     OptimizerOptions,
     MachineOptions,
+    ProcessOptions,
     total=False,
 ):
     """Settings of `headswap.pretrain`."""
@@ -185,7 +192,7 @@ class PretrainOptions(
 
 
 class AdaptOptions(
-    ReadOptions, TrainingOptions, PretrainTrainingOptions, OptimizerOptions, MachineOptions, total=False
+    ReadOptions, TrainingOptions, PretrainTrainingOptions, OptimizerOptions, MachineOptions, ProcessOptions, total=False
 ):
     """Settings of `headswap.adapt`."""
 
@@ -199,6 +206,7 @@ class FinetuneOptions(
     ShapeChangesOptions,
     TrainingOptions,
     MachineOptions,
+    ProcessOptions,
     ColumnOptions,
     LabelledOptions,
     HeadOptions,

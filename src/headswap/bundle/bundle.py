@@ -184,6 +184,11 @@ def find_bundle(path: Path) -> Path:
             f"{path} is a run that has not finished, so it has no bundle yet. "
             f"Finish it with --resume, or use {path / 'checkpoints' / 'last'}."
         )
+    if any(path.glob("shard-*.safetensors")):
+        raise InputError(
+            f"{path} has the shards of a run with --parallel fsdp, which are not a bundle. Finish the run with "
+            "--resume (any number of processes can do it); its bundle has the whole model."
+        )
     if not path.exists():
         raise InputError(f"{absent(path)} Give a bundle, a run folder, box:NAME (see headswap bases), or hf:FOLDER.")
     raise InputError(f"{path} is neither a bundle nor a run folder: it has no {CONFIG}.")

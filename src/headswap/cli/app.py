@@ -38,6 +38,7 @@ VERB_GROUPS = {
     "Models": {
         "bases": "List the installed bases, which other commands accept as box:NAME.",
         "params": "Count the parameters of a model.",
+        "estimate": "Estimate the time, memory and disk of a pre-training run.",
         "labels": "List or rename the labels of a fine-tuned model.",
         "export": "Write a model in the format of another library.",
         "pack": "Prepare a pre-trained base for publication as a Python package.",

@@ -50,6 +50,11 @@ COMMON: dict[str, tuple[str, ...]] = {
         "head", "num_labels", "trainable", "lora_rank", "preset", "vocab_size", "max_length", "hidden_size",
         "num_hidden_layers", "num_attention_heads", "intermediate_size", "json", "quiet",
     ),
+    "estimate": (
+        "tokens", "epochs", "batch_size", "gradient_accumulation_steps", "objective", "gpus", "parallel", "gpu",
+        "tflops", "bandwidth", "measure", "precision", "preset", "vocab_size", "max_length", "hidden_size",
+        "num_hidden_layers", "num_attention_heads", "intermediate_size", "json", "quiet",
+    ),
 }  # fmt: skip
 """The settings that `--help` shows, by command, in the order within their group; other commands show all of theirs."""
 

@@ -184,8 +184,8 @@ class Preflight:
     def sentence(self) -> str:
         """The estimate as one sentence."""
         done = f", of which {self.num_done} done" if self.num_done else ""
-        memory = f", {_size(self.memory_bytes)} of memory" if self.memory_bytes else ""
-        disk = f", {_size(self.disk_bytes)} of disk" if self.disk_bytes else ""
+        memory = f", {size(self.memory_bytes)} of memory" if self.memory_bytes else ""
+        disk = f", {size(self.disk_bytes)} of disk" if self.disk_bytes else ""
         where, how = (
             (f" on {self.device}", "estimated from a short test run") if self.device else ("", "rough estimate")
         )
@@ -231,7 +231,8 @@ def minutes(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"
 
 
-def _size(num_bytes: int) -> str:
+def size(num_bytes: float) -> str:
+    """`1.3 GB`, `240 MB`."""
     return f"{num_bytes / 1e9:.1f} GB" if num_bytes >= 1e9 else f"{num_bytes / 1e6:.0f} MB"
 
 
