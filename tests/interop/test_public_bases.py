@@ -16,8 +16,10 @@ from cli_calls import call, call_json, call_wrong
 from headswap.core.errors import InputError, SettingError
 from headswap.core.settings import load_recipe
 from headswap.inference.embed import embed_texts
+from headswap.inference.predict import predict_texts
 from headswap.interop.config import ExportSettings
 from headswap.interop.hf_out import HuggingFace
+from headswap.model.shape import HeadShape
 from headswap.study.arms import read_arms
 from headswap.study.config import StudyRecipe
 from headswap.study.report import write_report
@@ -60,6 +62,21 @@ def test_commands_use_a_checkpoint(capsys: pytest.CaptureFixture[str], checkpoin
     assert len(call_json(capsys, "fill", masked, "the <mask> was warm", "--device=cpu")["masks"]) == 1
     assert "no language modelling head" in call_wrong(capsys, "fill", mini, "the <mask> was")
     assert "only a causal language model can generate" in call_wrong(capsys, "generate", mini, "the film")
+
+
+def test_a_fine_tuned_checkpoint_predicts_and_is_evaluated(
+    capsys: pytest.CaptureFixture[str], tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    bundle = make_bundle(tokenizer, "classify", "llama", classifier=HeadShape(pooling="last", head_bias=False))
+    HuggingFace().export(bundle, tmp_path / "hf", ExportSettings())
+    found = call_json(capsys, "predict", f"hf:{tmp_path / 'hf'}", TEXTS[0], "--device=cpu")
+    (ours,) = predict_texts(bundle, TEXTS[:1])
+    assert found["label"] == ours.label
+    assert found["scores"] == pytest.approx({label: ours.scores[label] for label in bundle.labels}, abs=1e-5)
+    rows = "".join(f'{{"text": "{text}", "label": "{ours.label}"}}\n' for text in (TEXTS[0], TEXTS[0]))
+    (tmp_path / "test.jsonl").write_text(rows, encoding="utf-8")
+    scored = call_json(capsys, "evaluate", f"hf:{tmp_path / 'hf'}", tmp_path / "test.jsonl", "--device=cpu")
+    assert (scored["accuracy"], scored["num_examples"]) == (1.0, 2)
 
 
 @pytest.mark.parametrize("name", ["mini", "masked", "causal"])
