@@ -23,7 +23,7 @@ test-all: test
 
 # Other libraries read what headswap writes, and the reverse. They are installed in .venv-ecosystem, torch first.
 test-ecosystem: $(ECOSYSTEM)
-	.venv-ecosystem/bin/python -m pytest tests/ecosystem tests/interop/test_onnx_out.py -m 'slow or not slow'
+	.venv-ecosystem/bin/python -m pytest tests/ecosystem tests/interop/test_onnx_out.py -m 'slow or not slow' --no-skips
 
 # One exported classifier in four new virtual environments, several minutes; writes its result into docs/interop.md.
 fresh-environments: $(ECOSYSTEM)
