@@ -43,6 +43,7 @@ OBJECTIVES: "Registry[type[PretrainingObjective]]" = Registry(
     {
         "causal": "objectives.causal:CausalObjective",
         "masked": "objectives.masked:MaskedObjective",
+        "causal+masked": "objectives.causal_masked:CausalMaskedObjective",
         "masked+nsp": "objectives.sentence_pairs:NextSentenceObjective",
         "masked+sop": "objectives.sentence_pairs:SentenceOrderObjective",
     }

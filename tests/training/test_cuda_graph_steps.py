@@ -40,7 +40,12 @@ def batch_of(kind: str, lengths: list[int] = LENGTHS) -> Batch:
 
 @pytest.mark.parametrize(
     ("kind", "pooling"),
-    [("causal", "mean"), ("masked", "mean"), *(("classify", one) for one in get_args(Pooling))],
+    [
+        ("causal", "mean"),
+        ("masked", "mean"),
+        ("causal+masked", "mean"),
+        *(("classify", one) for one in get_args(Pooling)),
+    ],
 )
 @pytest.mark.parametrize("lengths", [LENGTHS, AS_A_WINDOW])
 def test_padding_a_batch_changes_no_loss_and_no_gradient(kind: str, pooling: str, lengths: list[int]) -> None:
@@ -152,7 +157,8 @@ def weights_after(
 @pytest.mark.parametrize(
     ("kind", "trainable", "compiled"),
     [
-        ("causal", "all", False), ("masked", "all", False), ("classify", "all", False), ("classify", "top-1", False),
+        ("causal", "all", False), ("masked", "all", False), ("causal+masked", "all", False),
+        ("classify", "all", False), ("classify", "top-1", False),
         ("causal", "all", True),
     ],
 )  # fmt: skip

@@ -52,9 +52,11 @@ class MaskingOptions(TypedDict, total=False):
     """Settings of `MaskingSettings` that several functions have."""
 
     mlm_probability: float
-    mask_unit: Literal["token", "word", "span"]
+    mlm_probability_start: float | None
+    mask_unit: Literal["token", "ngram", "word", "span"] | None
     mask_replace_prob: float
     random_replace_prob: float
+    masked_share: float | None
 
 
 class TrainingOptions(TypedDict, total=False):
@@ -178,7 +180,7 @@ class PretrainOptions(
 ):
     """Settings of `headswap.pretrain`."""
 
-    objective: Literal["causal", "masked", "masked+nsp", "masked+sop"]
+    objective: Literal["causal", "masked", "causal+masked", "masked+nsp", "masked+sop"]
 
 
 class AdaptOptions(
@@ -187,7 +189,7 @@ class AdaptOptions(
     """Settings of `headswap.adapt`."""
 
     reference: PathName | None
-    objective: Literal["causal", "masked", "masked+nsp", "masked+sop"] | None
+    objective: Literal["causal", "masked", "causal+masked", "masked+nsp", "masked+sop"] | None
     load_best_model_at_end: bool
 
 

@@ -36,6 +36,8 @@ class Batch:
     """Pairs of sequences that are two views of one text without a label: the text as it is, and changed."""
     view_weights_P: Tensor | None = None
     documents: tuple[int, ...] = ()
+    is_causal: bool | None = None
+    """Whether attention is causal in this batch; None: as in the model."""
 
     @property
     def num_tokens(self) -> int:

@@ -5,7 +5,6 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headswap.bundle.uses import use_of
 from headswap.core.document_text import markdown
 from headswap.core.installed_bases import PREFIX
 from headswap.core.local_paths import CHECKPOINT, shared_name
@@ -30,7 +29,7 @@ USE = """
 In this folder, in a shell:
 
 ```sh
-headswap {verb} . {arguments}
+{shell}
 ```
 
 In Python:
@@ -39,7 +38,7 @@ In Python:
 import headswap
 
 model = headswap.load(".")
-print(model.{verb}({call}))
+{python}
 ```
 """
 
@@ -48,7 +47,8 @@ def card_text(bundle: "Bundle") -> str:
     """The whole card, in Markdown."""
     shape = bundle.model.shape
     counts = count_parameters(bundle.model)
-    use = use_of(shape, reads_pairs=bundle.task.reads_pairs)
+    use = bundle.uses[0]
+    attention = "causal and bidirectional" if bundle.reads_both_ways else shape.direction
     lines = [
         "---",
         "library_name: headswap",
@@ -57,7 +57,7 @@ def card_text(bundle: "Bundle") -> str:
         "---",
         f"# A headswap {use.what.partition(' ')[2]}",
         "",
-        f"- {shape.base.num_hidden_layers} layers of {shape.base.hidden_size}, {shape.direction} attention, vocabulary "
+        f"- {shape.base.num_hidden_layers} layers of {shape.base.hidden_size}, {attention} attention, vocabulary "
         f"{shape.base.vocab_size:,}, at most {shape.base.max_position_embeddings} tokens",
         f"- {counts.total:,} parameters ({counts.parts[0].count:,} of them in the embedding)",
         f"- tokenizer fingerprint `{bundle.tokenizer.fingerprint}`",
@@ -74,7 +74,9 @@ def card_text(bundle: "Bundle") -> str:
     ]
     if shape.head == "lm":
         lines += ["", "## Limits", "", MEMORISED]
-    return "\n".join(lines) + "\n" + USE.format(verb=use.verb, arguments=use.arguments, call=use.call)
+    shell = "\n".join(f"headswap {one.verb} . {one.arguments}" for one in bundle.uses)
+    python = "\n".join(f"print(model.{one.verb}({one.call}))" for one in bundle.uses)
+    return "\n".join(lines) + "\n" + USE.format(shell=shell, python=python)
 
 
 def _shown(key: str, value: Any) -> Any:

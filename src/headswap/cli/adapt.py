@@ -21,7 +21,7 @@ def adapt(
 ) -> None:
     """Continue the pre-training of a base on new text.
 
-    The base keeps its tokenizer, its objective and its language modelling head.
+    The base keeps its tokenizer, its language modelling head and, unless --objective changes it, its objective.
 
     Example: headswap adapt runs/base my-domain.txt --out runs/adapted --max-minutes 10
 

@@ -33,8 +33,8 @@ class HeadSettings(HeadShape):
 
     pooling: Pooling | None = None  # type: ignore[assignment]
     """How the token vectors of a text become one vector: last, mean, first, max, mean+max (both, concatenated), or
-    weighted-mean (token i has weight i). Default: weighted-mean for causal bases, mean for masked ones. The tasks tag
-    and span do not use it."""
+    weighted-mean (token i has weight i). Default: weighted-mean with causal attention, mean with bidirectional. The
+    tasks tag and span do not use it."""
 
 
 class AdaptationSettings(Settings):
@@ -135,7 +135,8 @@ class StartSettings(ShapeChanges):
     width 512), llama (as modern, with RMSNorm), gpt2-small or bert-base (12 of width 768). Default: 2 layers of
     width 128, otherwise as small."""
     direction: Direction | None = None
-    """Attention direction with --base scratch: causal or bidirectional. Default: bidirectional; with the preset lab
+    """Attention direction: causal or bidirectional. Only with --base scratch or with a base of the objective
+    causal+masked; other bases keep their direction. Default: bidirectional; with --base scratch and the preset lab
     causal, except for the tasks tag and span."""
     dropout: Share | None = 0.1
     """Dropout on embeddings and residual branches during fine-tuning. For attention see attention_dropout."""

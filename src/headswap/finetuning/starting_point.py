@@ -10,6 +10,7 @@ from headswap.data.records import Document
 from headswap.defaults import head_shape
 from headswap.finetuning.config import FinetuneRecipe, StartSettings
 from headswap.finetuning.splits import LabelledSplits
+from headswap.model.shape import Direction
 from headswap.model.swap import Ledger, scratch_ledger, swap_head
 from headswap.model.text_model import ModelShape, TextModel, build_model
 from headswap.tokens.config import check_untrained
@@ -17,7 +18,7 @@ from headswap.tokens.tokenizer import Tokenizer
 from headswap.tokens.train_tokenizer import train_tokenizer
 
 log = logging.getLogger("headswap")
-SHAPE_SETTINGS = tuple(name for name in StartSettings.model_fields if name not in ("base", "dropout"))
+SHAPE_SETTINGS = tuple(name for name in StartSettings.model_fields if name not in ("base", "dropout", "direction"))
 
 
 @dataclass(frozen=True)
@@ -96,16 +97,28 @@ class StartingPoint:
             raise SettingError(
                 f"max_length is {length}, but the base reads at most {bundle.max_length} tokens. Use a smaller value."
             )
+        direction = _direction(recipe.model, bundle)
         base = bundle.model.shape.base
         if recipe.model.dropout is not None:
             base = base.changed(dropout=recipe.model.dropout)
         shape = ModelShape(
             base=base,
-            direction=bundle.model.shape.direction,
+            direction=direction,
             head=splits.task.head,
             num_labels=len(splits.labels),
-            classifier=head_shape(recipe.head, bundle.model.shape.direction),
+            classifier=head_shape(recipe.head, direction),
             lora=recipe.adaptation.lora(),
         )
         model, ledger = swap_head(bundle.model, shape, seed=recipe.training.seed, source=str(recipe.model.base))
         return cls(model, bundle.tokenizer, ledger, bundle.objective, bundle.tokens_trained)
+
+
+def _direction(start: StartSettings, bundle: Bundle) -> Direction:
+    """The attention direction of a fine-tuned base: its own, or the given one if it was pre-trained in both."""
+    own, wanted = bundle.model.shape.direction, start.direction
+    if wanted in (None, own) or bundle.reads_both_ways:
+        return wanted or own
+    raise SettingError(
+        f"direction is {wanted}, but the attention of {start.base} is {own}. Remove the setting, or give a base that "
+        "was pre-trained in both directions (--objective causal+masked)."
+    )

@@ -25,10 +25,26 @@ def held_out_metrics(
     """Mean losses per target over all rows, and perplexity; the masks are the same at every call.
 
     Bits per byte are computed only if every token is predicted, which is not the case with a masked objective;
-    `num_bytes` is what `scored_bytes` counts.
+    `num_bytes` is what `scored_bytes` counts. If an objective has several parts, each is scored, and the loss is the
+    weighted mean of their losses.
     """
     was_training = model.training
     model.eval()
+    metrics: dict[str, float] = {"loss": 0.0}
+    for prefix, (part, weight) in objective.held_out_parts().items():
+        found = _mean_scores(model, part, rows, num_bytes, autocast or nullcontext())
+        mean = metrics["loss"] + weight * found["loss"]
+        metrics |= {name if name == "bits_per_byte" else prefix + name: value for name, value in found.items()}
+        metrics["loss"] = mean
+    model.train(was_training)
+    metrics["perplexity"] = math.exp(min(metrics["loss"], 700))
+    return metrics
+
+
+def _mean_scores(
+    model: TextModel, objective: PretrainingObjective, rows: RowSource, num_bytes: int, autocast: AbstractContextManager
+) -> dict[str, float]:
+    """The scores of one part of an objective."""
     per_batch = max(1, TOKENS_PER_BATCH[model.device.type] // rows.max_length)
     totals: Counter[str] = Counter()
     counts: Counter[str] = Counter()
@@ -36,16 +52,14 @@ def held_out_metrics(
     for start in range(0, len(rows), per_batch):
         pieces = rows.pieces_of(range(start, min(start + per_batch, len(rows))), draws)
         batch = objective.make_batch(pieces, draws).to(model.device)
-        with autocast or nullcontext():
+        with autocast:
             sums = objective.score_sums(model, batch)
         for name, part in sums.items():
             totals[name] += part.total  # type: ignore[assignment]
             counts[name] += part.count
-    model.train(was_training)
     metrics = {name: total / max(1, counts[name]) for name, total in totals.items()}
     for name in [name for name in metrics if name.endswith("_accuracy")]:
         metrics[name.replace("_accuracy", "_pairs")] = counts[name]
-    metrics["perplexity"] = math.exp(min(metrics["loss"], 700))
     if objective.is_likelihood:
         metrics["bits_per_byte"] = totals["loss"] / (math.log(2) * num_bytes)
     return metrics

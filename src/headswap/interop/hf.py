@@ -24,6 +24,8 @@ from transformers.modeling_outputs import (
 
 from headswap.batches.batch import Batch
 from headswap.bundle.config_json import shape_of
+from headswap.bundle.uses import uses_of
+from headswap.core.errors import InputError
 from headswap.model.text_model import TextModel
 from headswap.tokens.tokenizer import Tokenizer
 
@@ -129,6 +131,14 @@ class HeadswapForLanguageModelling(HeadswapModel, transformers.GenerationMixin):
     """A causal or a masked language model."""
 
     _is_stateful = True  # there is no cache that generation could reorder
+
+    def __init__(self, config: HeadswapConfig) -> None:
+        super().__init__(config)
+        if len(uses_of(self.text_model.shape, str(getattr(config, "objective", "causal")))) > 1:
+            raise InputError(
+                "This base generates and fills, with two attention directions, which one class of transformers cannot "
+                "express. Use headswap.load(...).generate and .fill, or AutoModel for its vectors."
+            )
 
     def forward(
         self,

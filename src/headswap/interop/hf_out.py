@@ -50,6 +50,12 @@ class HuggingFace(ExportTarget):
                 f"The model has LoRA adapters, which a stock class does not have. Merge them first: headswap merge "
                 f"{where} --out merged. Or export the adapters: --to peft."
             )
+        if bundle.reads_both_ways:
+            raise InputError(
+                "The base generates and fills: it predicts a masked token at the position before it, which no stock "
+                "class of transformers does. Fine-tune it and export the result, or export its vectors with --to "
+                "sentence-transformers."
+            )
         family = stock_family(bundle.model.shape)
         write_checkpoint(bundle, family, folder, settings)
         kind = auto_class(bundle.model.shape)

@@ -23,7 +23,8 @@ class PretrainTraining(OptimizerSettings):
     """Pre-training objective. causal: predict the next token. masked: predict masked tokens from the text on both
     sides. masked+nsp: masked, and predict whether the second of two segments follows the first in its document (next
     sentence prediction). masked+sop: masked, and predict whether two neighbouring segments are in their original order
-    (sentence order prediction)."""
+    (sentence order prediction). causal+masked: some steps are causal and the others masked, and both predict a token at
+    the position before it (GPT-BERT), so that the base can generate text and fill masks."""
     layout: Literal["packed", "documents"] = "packed"
     """How documents become sequences: packed concatenates the documents and cuts the result into windows of equal
     length; documents makes one sequence per document and truncates it at max_length."""
@@ -49,8 +50,8 @@ class PretrainTraining(OptimizerSettings):
     held_out_fraction: Annotated[float, Field(ge=0, le=0.5)] = 0.01
     """Fraction of the documents that is kept for the held-out loss and not trained on (at most about 50,000 tokens)."""
     eval_steps: Steps | None = None
-    """Compute the held-out loss every N steps; a causal base also generates a short sample. Default: ten times per
-    run."""
+    """Compute the held-out loss every N steps; a base that can generate text also generates a short sample. Default:
+    ten times per run."""
     learning_rate: Positive | None = None
     """Peak learning rate. Default: 0.001 x sqrt(256 / width); twice that if --optimizer is muon by
     default (see there)."""
@@ -100,7 +101,9 @@ class AdaptTraining(PretrainTraining):
     """Settings of continued pre-training."""
 
     objective: ObjectiveName | None = None  # type: ignore[assignment]
-    """The objective of the base, which is also the default. Another objective is an error."""
+    """Pre-training objective, as in headswap pretrain. Default: that of the base. With another one the base is trained
+    for other predictions: a causal base can become a masked one, or one of both kinds. <mask> is added to the
+    vocabulary where it is missing."""
     max_length: Annotated[int, Field(ge=2, le=10**8)] | None = None
     """Maximum number of tokens per sequence. Default: the context length of the base."""
     learning_rate: Positive | None = None

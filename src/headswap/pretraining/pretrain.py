@@ -142,7 +142,10 @@ class _Pretraining:
         limits = {"max_steps": training.max_steps, "num_train_epochs": training.num_train_epochs}
         given = self.recipe.changed(training=self.recipe.training.changed(**limits))
         self.recipe = resolve_pretraining(given, facts)
-        dropout = self.recipe.model.dropout if isinstance(self.recipe, PretrainRecipe) else None
+        dropout = None
+        if isinstance(self.recipe, PretrainRecipe):
+            self.recipe = self.recipe.changed(masking=self.start.masking)
+            dropout = self.recipe.model.dropout
         self.bundle = Bundle(
             with_dropout(self.start.model, dropout, seed=training.seed),
             self.tokenizer,
@@ -176,7 +179,7 @@ class _Pretraining:
         return Plan(
             bundle=self.bundle,
             objective=self.objective,
-            source=self.parts.batches(),
+            source=self.parts.batches(steps),
             settings=training,
             machine=self.machine,
             processes=self.processes,
@@ -232,7 +235,7 @@ class _Pretraining:
         })  # fmt: skip
 
     def _evaluate(self, step: int) -> dict[str, Any]:
-        """Metrics on the held-out rows and, for a causal base, a sampled text."""
+        """Metrics on the held-out rows and, for a base that generates text, a sample."""
         line: dict[str, Any] = {}
         if self.parts.held_out:
             metrics = held_out_metrics(
@@ -244,7 +247,7 @@ class _Pretraining:
             )
             line = {f"eval_{name}": value for name, value in metrics.items()}
             self.plateau.check(metrics["loss"], step, self.total_steps, self.recipe.training.learning_rate)
-        if self.objective.direction == "causal":
+        if self.objective.predicts_next:
             settings = SamplingSettings(max_new_tokens=SAMPLE_TOKENS, temperature=0.8, top_k=50, seed=0)
             line["sample"] = Generator(self.bundle).continue_text("", settings).text
         return line
@@ -307,7 +310,7 @@ class _Pretraining:
         )  # fmt: skip
         if isinstance(rows, PairRows) and rows.num_left_out:
             log.info("%s tokens are not used: a chunk of a single sentence forms no pair.", f"{rows.num_left_out:,}")
-        draws = Draws(training.seed, "mask", 0)
+        draws = Draws(training.seed, "mask", 0, progress=0.0)
         for line in shown_inputs(self.objective.make_batch(rows.pieces_of([0], draws), draws), self.tokenizer):
             log.info("Example sequence with its targets: %s", line)
         if self.processes.is_first:

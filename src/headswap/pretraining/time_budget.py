@@ -56,7 +56,7 @@ def num_steps(
         steps = processes.from_first(
             lambda: (
                 _saved_steps(recipe, minutes, run)
-                or _probed_steps(minutes, start, parts, settings=training, machine=machine, world=processes.world)
+                or probed_steps(minutes, start, parts, settings=training, machine=machine, world=processes.world)
             )
         )
         if recipe.verb == "adapt":
@@ -85,7 +85,7 @@ def _saved_steps(recipe: PretrainRecipe | AdaptRecipe, minutes: float, run: RunF
     return int(saved.max_steps * minutes / saved.max_minutes)
 
 
-def _probed_steps(
+def probed_steps(
     minutes: float,
     start: StartingPoint,
     parts: CorpusParts,

@@ -66,6 +66,7 @@ NAMED: dict[str, tuple[str, Mapping[str, Any], Mapping[str, Any]]] = {
     "gradual": ("base", {}, {"unfreeze": "gradual"}),
     "masked": ("base", {"objective": "masked"}, {}),
     "masked+nsp": ("base", {"objective": "masked+nsp"}, {}),
+    "causal+masked": ("base", {"objective": "causal+masked"}, {}),
     ADAPTED: (ADAPTED, {}, {}),
     LINEAR: (LINEAR, {}, {}),
     CONSISTENCY: (ADAPTED, {}, {}),
@@ -80,6 +81,7 @@ MEANING = {
     "gradual": "the pre-trained base, unfrozen layer by layer",
     "masked": "a base pre-trained with masked language modelling",
     "masked+nsp": "a base pre-trained with masked language modelling and next-sentence prediction",
+    "causal+masked": "a base pre-trained with causal and with masked language modelling, read in both directions",
     ADAPTED: f"the installed base {PREFIX}{OWN_BASE}, first trained on the corpus and the training texts, then all "
     "weights fine-tuned",
     LINEAR: "logistic regression on the vectors of the pre-trained base, fitted to all labels of the budget",

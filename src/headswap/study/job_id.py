@@ -26,6 +26,8 @@ ADDED = {
     "training.token_dropout": None,
     "adaptation.head_epochs": None,
     "adaptation.head_init": None,
+    "masking.mlm_probability_start": None,
+    "masking.masked_share": None,
     "data.hold_out_from": FEWEST_FOR_CHOOSING,
     **{f"consistency.{name}": value for name, value in ConsistencySettings().model_dump(mode="json").items()},
 }

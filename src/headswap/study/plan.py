@@ -273,13 +273,15 @@ class _Planner:
         }
         sections = _merged(sections, arm.pretrain)
         recipe = load_recipe(PretrainRecipe, None, sections)
-        if OBJECTIVES.load(recipe.training.objective).masks_tokens:
+        objective = OBJECTIVES.load(recipe.training.objective)
+        if objective.masks_tokens:
             own = sections.get("masking", {})
             sections["masking"] = self.recipe.masking.model_dump(mode="json", exclude_unset=True) | own
             recipe = load_recipe(PretrainRecipe, None, sections)
         recipe.training.check()
         tokenizer = self._tokenizer_content(tokenizer_id)
-        content = [recipe_content(recipe), self.prepared.digests["corpus"], self._reading(), tokenizer]
+        resolved = recipe.changed(masking=objective.masking_of(recipe.masking))
+        content = [recipe_content(resolved), self.prepared.digests["corpus"], self._reading(), tokenizer]
         content.append(values_behind_pretraining())
         needs = (tokenizer_id,) if tokenizer_id else ()
         name = "base" if recipe.training.objective == "causal" else f"base-{recipe.training.objective}"
