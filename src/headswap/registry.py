@@ -83,7 +83,7 @@ ARM_BASELINES: "dict[str, Registry[ClassifyBaseline | RegressBaseline]]" = {
 }
 """The arms of a study that are baselines, by task. Each predicts the test set from train and test."""
 BASELINES: "dict[str, Registry[Baseline]]" = {
-    "classify": CLASSIFY_BASELINES,
+    "classify": Registry({**CLASSIFY_BASELINES, "pairs": "baselines.pairs:pairs_baseline"}),
     "multilabel": Registry(
         {
             "majority": "baselines.multilabel:most_frequent_labels",
@@ -94,10 +94,21 @@ BASELINES: "dict[str, Registry[Baseline]]" = {
         {
             "mean": "baselines.regress:mean_value",
             "tfidf": "baselines.regress:tfidf_ridge",
+            "pairs": "baselines.pairs:ridge_baseline",
         }
     ),
-    "tag": Registry({"majority": "baselines.tag:most_frequent_tags"}),
-    "span": Registry({"nearest sentence": "baselines.span:nearest_sentence"}),
+    "tag": Registry(
+        {
+            "majority": "baselines.tag:most_frequent_tags",
+            "linear": "baselines.linear_tagger:linear_tagger",
+        }
+    ),
+    "span": Registry(
+        {
+            "nearest sentence": "baselines.span:nearest_sentence",
+            "linear": "baselines.linear_answers:linear_answers",
+        }
+    ),
 }
 """By task, then by the name in tables. Each is a function of train and test that returns the metrics on test."""
 

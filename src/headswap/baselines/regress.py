@@ -30,6 +30,16 @@ class RegressBaseline:
     version: int = 1
     """Part of a study's job ids: raise it when the scores change."""
     needs_space: bool = False
+    reads_pairs: bool = False
+    """Whether it is for pairs of texts only, and gets both; other baselines get the two texts joined."""
+
+    def __call__(self, train: Sequence[Example], test: Sequence[Example], metric: str = METRIC) -> dict[str, Any]:
+        """The metrics on test, and what was chosen by the metric."""
+        predicted, chosen = self.values(train, test, metric)
+        truth = np.array([example.value for example in test])
+        return regression_metrics(truth, predicted, is_final=True) | {
+            name: value for name, value in chosen.items() if name != CROSS_VALIDATION
+        }
 
     def fit(
         self,
@@ -54,9 +64,7 @@ def mean_value(train: Sequence[Example], test: Sequence[Example]) -> dict[str, A
 
 def tfidf_ridge(train: Sequence[Example], test: Sequence[Example], metric: str = METRIC) -> dict[str, Any]:
     """TF-IDF and ridge regression; its penalty is chosen by cross-validation of the metric on train alone."""
-    predicted, chosen = ridge_values(train, test, metric)
-    truth = np.array([example.value for example in test])
-    return regression_metrics(truth, predicted, is_final=True) | {"alpha": chosen["alpha"]}
+    return tfidf_baseline(train, test, metric)
 
 
 def mean_values(train: Sequence[Example], test: Sequence[Example], metric: str) -> tuple[np.ndarray, dict[str, Any]]:
@@ -74,10 +82,17 @@ def mean_values(train: Sequence[Example], test: Sequence[Example], metric: str) 
 
 def ridge_values(train: Sequence[Example], test: Sequence[Example], metric: str) -> tuple[np.ndarray, dict[str, Any]]:
     """TF-IDF and ridge regression: the values on test, the penalty, and its score by cross-validation."""
+    features = tfidf_features(*([joined_text(example) for example in part] for part in (train, test)))
+    return chosen_ridge(*features, train, metric)
+
+
+def chosen_ridge(
+    features: Any, test_features: Any, train: Sequence[Example], metric: str
+) -> tuple[np.ndarray, dict[str, Any]]:
+    """Ridge regression on features of train and test; the penalty is chosen by cross-validation on train alone."""
     from sklearn.linear_model import Ridge
     from threadpoolctl import threadpool_limits
 
-    features, test_features = tfidf_features(*([joined_text(example) for example in part] for part in (train, test)))
     values = np.array([example.value for example in train])
     folds = folds_without_strata(len(train), groups_of(train))
     with threadpool_limits(1):
