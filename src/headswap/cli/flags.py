@@ -57,6 +57,14 @@ class StudyFlags(OutputFlags):
     jobs: Annotated[
         int, Parameter(help="Number of jobs (single trainings) that run in parallel. They share the CPU cores.")
     ] = 1
+    executor: Annotated[
+        str,
+        Parameter(
+            help="Where jobs run: local (processes of this machine), ray (a Ray cluster that is started on this "
+            "machine), ray:ADDRESS (a running Ray cluster), slurm or slurm:PARTITION (a Slurm cluster). The machines "
+            "of a cluster share the folder of the study; see docs/scale.md."
+        ),
+    ] = "local"
     max_minutes: Annotated[
         float | None,
         Parameter(

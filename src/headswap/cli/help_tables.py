@@ -85,11 +85,11 @@ GROUPS: dict[str, str] = {
         "Data",
     ),
     "base": "Base",
-    **dict.fromkeys(("about", "licence", "limits", "beside"), "Data"),
+    **dict.fromkeys(("about", "licence", "limits", "beside", "drop_duplicates"), "Data"),
     **dict.fromkeys(("minutes", "seeds"), "Study"),
     **dict.fromkeys(("tokenizer", "kind", "vocab_size", "lowercase", "side"), "Tokenizer"),
     **dict.fromkeys(("head", "num_labels", "preset", "pooling"), "Model"),
-    **dict.fromkeys(("device", "fast", "precision", "allow_download"), "Machine"),
+    **dict.fromkeys(("device", "fast", "precision", "allow_download", "executor", "shard_mb"), "Machine"),
     **dict.fromkeys(
         (
             "to", "out", "overwrite", "jobs", "no_texts", "all", "top_k", "abstain_below", "average_with", "normalize",

@@ -24,6 +24,7 @@ from headswap.data.documents import read_documents
 from headswap.data.groups import check_group_column, check_groups, rows_of_shared_groups, shared_group_sentences
 from headswap.data.overlap import Overlap, find_overlap, overlap_sentence, passages_sentence
 from headswap.data.records import Example
+from headswap.data.remote_files import is_remote
 from headswap.data.stratify import stratified_subset
 from headswap.finetuning.splits import own_test
 from headswap.study.config import ALL, StudyRecipe
@@ -377,4 +378,5 @@ def _absolute(sources: Sequence[str]) -> tuple[str, ...]:
 
 
 def _is_path(source: str) -> bool:
-    return Path(os.path.expanduser(source)).exists() or any(sign in source for sign in "*?[")
+    is_there = Path(os.path.expanduser(source)).exists() or any(sign in source for sign in "*?[")
+    return is_there and not is_remote(source)
