@@ -29,5 +29,11 @@ def uses_of(shape: ModelShape, objective: str, *, reads_pairs: bool = False) -> 
 
 
 def predicts_next(shape: ModelShape, objective: str) -> bool:
-    """Whether the vector of a token predicts the token after it; otherwise it predicts the token itself."""
-    return OBJECTIVES.load(objective).predicts_next if objective in OBJECTIVES else shape.direction == "causal"
+    """Whether the vector of a token predicts the token after it; otherwise it predicts the token itself.
+
+    A bidirectional model does so only if its objective masks tokens: otherwise it would see what it predicts.
+    """
+    if objective not in OBJECTIVES:
+        return shape.direction == "causal"
+    found = OBJECTIVES.load(objective)
+    return found.predicts_next and (shape.direction == "causal" or found.masks_tokens)
