@@ -190,5 +190,5 @@ def test_a_study_of_a_checkpoint_warns_that_it_may_have_seen_the_test_texts(
     assert {run.arm for run in study.runs} == {"tfidf", "hf:mini", "linear:hf:mini", "adapted:hf:mini"}
     write_report(study, out)
     report = (out / "report.md").read_text(encoding="utf-8")
-    for arm in ("hf:mini", "linear:hf:mini", "adapted:hf:mini"):
-        assert f"The arm '{arm}' starts from the public checkpoint hf:mini, which may have been trained on" in report
+    arms = "'hf:mini', 'linear:hf:mini' and 'adapted:hf:mini'"
+    assert f"The arms {arms} start from the public checkpoint hf:mini, which may have been trained on" in report
