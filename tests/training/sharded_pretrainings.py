@@ -26,7 +26,7 @@ SETTINGS: dict[str, Any] = SHAPE | {
 }  # fmt: skip
 LABELLED: dict[str, Any] = {
     "num_train_epochs": 2, "batch_size": 32, "max_length": 24, "device": "cpu", "threads": 1, "logging_steps": 1,
-    "trainable": "lora", "lora_rank": 2, "head_dropout": 0.0, "learning_rate": 3e-3,
+    "trainable": "lora", "lora_rank": 2, "dropout": 0.0, "head_dropout": 0.0, "learning_rate": 3e-3,
 }  # fmt: skip
 
 

@@ -52,7 +52,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_sharded_training_equals_that_of_one_process_in_float64(trained: Path, case: str, world: int) -> None:
     one, several = (load_file(trained / f"{case}-{number}.safetensors") for number in (0, world))
     assert one.keys() == several.keys()
-    assert_divided(one.pop("bytes"), several.pop("bytes"), world)
+    sizes = one.pop("bytes"), several.pop("bytes")
+    if case == "plain":
+        assert_divided(*sizes, world)
     skipped = one["numbers"][:, 2].bool()
     assert skipped.tolist() == [case == "broken" and step == 2 for step in range(6)]
     for name, value in one.items():
