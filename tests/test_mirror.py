@@ -89,7 +89,6 @@ TESTED_IN = {
     "training/gradients.py": "training/test_loop.py",
     "training/mlflow_tracker.py": "training/test_tracker.py",
     "training/parameter_groups.py": "training/test_adamw.py",
-    "training/placement.py": "training/test_sharded_checkpoint.py",
     "training/tensorboard_tracker.py": "training/test_tracker.py",
 }
 """Modules that are tested by the file of another module or of a whole room."""

@@ -3,6 +3,7 @@
 A script: `python sharded_pretrainings.py FOLDER`. The folder gets one run folder per case.
 """
 
+import errno
 import os
 import shutil
 import signal
@@ -11,11 +12,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 import torch.distributed.fsdp  # imported once, before the processes are forked
+from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
 
 import headswap as hs
 from forked import KILLED, run_forks
+from headswap.core.errors import RunError
 from headswap.pretraining.corpus import RowBatches
 from reliability.runs import SHAPE, write_files
 
@@ -26,7 +30,7 @@ SETTINGS: dict[str, Any] = SHAPE | {
 }  # fmt: skip
 LABELLED: dict[str, Any] = {
     "num_train_epochs": 2, "batch_size": 32, "max_length": 24, "device": "cpu", "threads": 1, "logging_steps": 1,
-    "trainable": "lora", "lora_rank": 2, "head_dropout": 0.0, "learning_rate": 3e-3,
+    "trainable": "lora", "lora_rank": 2, "dropout": 0.0, "head_dropout": 0.0, "learning_rate": 3e-3,
 }  # fmt: skip
 
 
@@ -50,6 +54,18 @@ def finetune(files: Path, out: str, **changes: Any) -> None:
     hs.finetune(files / "one", out=files / out, **(data | LABELLED | changes))
 
 
+def fill_disk(files: Path, out: str) -> None:
+    """The disk of the second process is full; the error of both is a sentence that names the last checkpoint."""
+
+    def write_data(*_: Any) -> Any:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    if os.environ["RANK"] == "1":
+        HuggingFaceStorageWriter.write_data = write_data  # type: ignore[method-assign]
+    with pytest.raises(RunError, match="No space left on device.*No checkpoint was written yet"):
+        pretrain(files, out, parallel="fsdp")
+
+
 def main(files: Path) -> None:
     write_files(files)
     sharded = {"parallel": "fsdp"}
@@ -64,6 +80,7 @@ def main(files: Path) -> None:
     assert run_forks(2, partial(pretrain, files, "killed-2", resume=True, **sharded)) == [0, 0]
     for name, (world, how) in others.items():
         assert run_forks(world, partial(pretrain, files, name, resume=True, **how)) == [0] * world, name
+    assert run_forks(2, partial(fill_disk, files, "full")) == [0, 0]
     assert run_forks(1, partial(finetune, files, "head-one")) == [0]
     assert run_forks(2, partial(finetune, files, "head-two", **sharded)) == [0, 0]
 

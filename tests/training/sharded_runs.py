@@ -1,7 +1,7 @@
 """Trainings in float64 by one process and by several with FSDP; writes their losses, norms and weights.
 
-A script: `python sharded_runs.py FOLDER`. Each case is one file per number of processes, `CASE-WORLD.safetensors`;
-world 0 is a run without FSDP.
+A script: `python sharded_runs.py FOLDER DEVICE`. Each case is one file per number of processes,
+`CASE-WORLD.safetensors`; world 0 is a run without FSDP.
 """
 
 import sys
@@ -103,12 +103,12 @@ def make_model(case: Case) -> TextModel:
     return model if case.precision == "bf16" else model.double()
 
 
-def run(case: Case, file: Path, *, is_sharded: bool) -> None:
+def run(case: Case, file: Path, *, is_sharded: bool, device: str) -> None:
     """Train in this process and write what was found."""
-    machine = Machine(MachineSettings(device="cpu", threads=1, precision=case.precision))
+    machine = Machine(MachineSettings(device=device, threads=1, precision=case.precision))
     processes = start_processes(machine.device, "fsdp" if is_sharded else "ddp")
     settings = OptimizerSettings(learning_rate=1e-2, warmup_steps=0, seed=5, **case.settings)
-    model, source = make_model(case), Source(case)
+    model, source = make_model(case).to(machine.device), Source(case)
     objective: Objective = tiny_objective(case.objective)
     if case.is_broken_at is not None:
         objective = BreaksAt(objective, source, case.is_broken_at)
@@ -122,7 +122,15 @@ def run(case: Case, file: Path, *, is_sharded: bool) -> None:
     else:
         module, optimizer = LossModule(model, objective), make_optimizer(model, settings, rates)
     records = train(
-        module, optimizer, source, settings=settings, machine=machine, processes=processes, first_step=0, total_steps=6
+        module,
+        optimizer,
+        source,
+        settings=settings,
+        machine=machine,
+        processes=processes,
+        first_step=0,
+        total_steps=6,
+        may_capture=False,
     )
     found = [(record.loss.double(), record.grad_norm.double(), record.is_skipped.double()) for record in records]
     weights = module.whole() if isinstance(module, ShardedModule) else dict(model.named_parameters())
@@ -140,14 +148,14 @@ def bytes_of(optimizer: Optimizer) -> Tensor:
     return torch.tensor([sum(part.nbytes for part in parts) for parts in (tensors, moments)])
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, device: str) -> None:
     for case in CASES:
-        for world in case.worlds:
+        for world in case.worlds if device == "cpu" else (0, 1):
             file = folder / f"{case.name}-{world}.safetensors"
-            codes = run_forks(max(1, world), partial(run, case, file, is_sharded=world > 0))
+            codes = run_forks(max(1, world), partial(run, case, file, is_sharded=world > 0, device=device))
             assert not any(codes), f"{file.name}: {codes}"
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2])

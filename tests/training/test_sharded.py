@@ -28,14 +28,14 @@ WORLDS = [
 ]  # fmt: skip
 
 
-def run_script(name: str, folder: Path) -> Path:
+def run_script(name: str, folder: Path, *arguments: str) -> Path:
     """Run one of the scripts of this folder, which trains in several processes."""
     environment = os.environ | {
         "OMP_NUM_THREADS": "1",
         "PYTHONPATH": os.pathsep.join([str(TESTS), HOME]),
         "HEADSWAP_CACHE": str(folder / "cache"),
     }
-    line = [sys.executable, str(Path(__file__).with_name(name)), str(folder)]
+    line = [sys.executable, str(Path(__file__).with_name(name)), str(folder), *arguments]
     done = subprocess.run(line, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3_000:]
     return folder
@@ -43,7 +43,7 @@ def run_script(name: str, folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return run_script("sharded_runs.py", tmp_path_factory.mktemp("sharded"))
+    return run_script("sharded_runs.py", tmp_path_factory.mktemp("sharded"), "cpu")
 
 
 @pytest.mark.slow
@@ -52,7 +52,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_sharded_training_equals_that_of_one_process_in_float64(trained: Path, case: str, world: int) -> None:
     one, several = (load_file(trained / f"{case}-{number}.safetensors") for number in (0, world))
     assert one.keys() == several.keys()
-    assert_divided(one.pop("bytes"), several.pop("bytes"), world)
+    sizes = one.pop("bytes"), several.pop("bytes")
+    if case == "plain":
+        assert_divided(*sizes, world)
     skipped = one["numbers"][:, 2].bool()
     assert skipped.tolist() == [case == "broken" and step == 2 for step in range(6)]
     for name, value in one.items():
@@ -78,6 +80,18 @@ def test_sharded_training_in_bf16(trained: Path) -> None:
     assert all(torch.equal(same[name], value) for name, value in one.items()), "the products are those of autocast"
     assert not torch.equal(one["numbers"], two["numbers"]), "the sums of two processes are rounded otherwise"
     torch.testing.assert_close(two["numbers"][:, 0], one["numbers"][:, 0], atol=1e-2, rtol=0)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device; run the tests on a machine with one")
+def test_one_process_with_fsdp_trains_as_without_it_on_a_gpu(tmp_path: Path) -> None:
+    run_script("sharded_runs.py", tmp_path, "cuda")
+    for case in ("plain", "pairs", "accumulated", "adapters", "broken", "gradual"):
+        one, sharded = (load_file(tmp_path / f"{case}-{number}.safetensors") for number in (0, 1))
+        for name, value in one.items():
+            torch.testing.assert_close(sharded[name], value, atol=1e-6, rtol=0, equal_nan=True, msg=f"{case}: {name}")
+    one, sharded = (load_file(tmp_path / f"bf16-{number}.safetensors")["numbers"] for number in (0, 1))
+    torch.testing.assert_close(sharded[:, 0], one[:, 0], atol=1e-2, rtol=0)
 
 
 def test_a_shape_of_a_billion_parameters_is_counted_and_built_without_memory() -> None:

@@ -58,6 +58,11 @@ def test_adapters_are_fine_tuned_with_fsdp(runs: Path) -> None:
     assert hs.Run(runs / "head-two").result["parameters"] == hs.Run(runs / "head-one").result["parameters"]
 
 
+def test_a_full_disk_of_one_process_leaves_no_checkpoint(runs: Path) -> None:
+    assert not list((runs / "full" / "checkpoints").glob("step-*"))
+    assert not (runs / "full" / "result.json").exists()
+
+
 def test_a_sharded_checkpoint_is_not_a_bundle_and_the_error_explains_it(runs: Path) -> None:
     with pytest.raises(InputError, match="shards of a run with --parallel fsdp"):
         hs.load(runs / "whole" / "checkpoints" / "last")

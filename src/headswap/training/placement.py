@@ -102,11 +102,6 @@ class Sharded:
         """Load a checkpoint of either kind, written by any number of processes."""
         from headswap.training.sharded_checkpoint import read_shards
 
-        if isinstance(settings, OptimizerSettings) and settings.optimizer == "muon":
-            raise SettingError(
-                "optimizer is muon, which needs whole matrices, but with --parallel fsdp every process has only a part "
-                "of each. Use --optimizer adamw, or --parallel ddp."
-            )
         shards = self.module.trainable_shards()
         optimizer = optimizer_of(shards, settings, rates)
         if checkpoint is None:
@@ -151,8 +146,15 @@ class Sharded:
         self.model.to("meta")
 
 
-def place(bundle: Bundle, objective: Objective, machine: Machine, processes: Processes) -> Placement:
+def place(
+    bundle: Bundle, objective: Objective, machine: Machine, processes: Processes, settings: TrainingSettings
+) -> Placement:
     """The placement for the processes of a run."""
-    if processes.is_sharded:
-        return Sharded(bundle, objective, machine, processes)
-    return Replicated(bundle, objective, machine, processes)
+    if not processes.is_sharded:
+        return Replicated(bundle, objective, machine, processes)
+    if isinstance(settings, OptimizerSettings) and settings.optimizer == "muon":
+        raise SettingError(
+            "optimizer is muon, which needs whole matrices, but with --parallel fsdp every process has only a part of "
+            "each. Use --optimizer adamw, or --parallel ddp."
+        )
+    return Sharded(bundle, objective, machine, processes)

@@ -165,7 +165,7 @@ class _Steps:
         self.folder = run.path / "checkpoints"
         self.model = plan.bundle.model
         checkpoint = plan.processes.from_first(lambda: newest_complete(self.folder))
-        self.placement = place(plan.bundle, plan.objective, plan.machine, plan.processes)
+        self.placement = place(plan.bundle, plan.objective, plan.machine, plan.processes, plan.settings)
         self.optimizer, self.progress = self.placement.resume(checkpoint, plan.settings, plan.rates)
         if checkpoint is not None and plan.processes.is_first:
             point_at(checkpoint)

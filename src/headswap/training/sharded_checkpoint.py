@@ -6,6 +6,8 @@ names that `optimizer_tensors` gives it. The folder is on a file system that all
 """
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -13,6 +15,7 @@ import torch.distributed.checkpoint as dcp
 from torch import Tensor
 from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader, HuggingFaceStorageWriter
 
+from headswap.core.errors import RunError
 from headswap.training.optimizer import STATE
 from headswap.training.parameter_groups import Optimizer
 from headswap.training.sharded import ShardedModule
@@ -25,7 +28,8 @@ def write_shards(folder: Path, module: ShardedModule, optimizer: Optimizer) -> N
         tensors[name] = module.parameter(name).detach()
         for key, value in optimizer.state.get(shard, {}).items():
             tensors[f"{name}:{key}"] = _divided(module, name, value)
-    dcp.save(tensors, storage_writer=HuggingFaceStorageWriter(str(folder), save_distributed=True))
+    with _ordinary_errors(folder):
+        dcp.save(tensors, storage_writer=HuggingFaceStorageWriter(str(folder), save_distributed=True))
 
 
 def read_shards(folder: Path, module: ShardedModule, optimizer: Optimizer) -> None:
@@ -41,16 +45,30 @@ def read_shards(folder: Path, module: ShardedModule, optimizer: Optimizer) -> No
                 tensors[f"{name}:{key}"] = _divided(module, name, state[key])
         if state:
             optimizer.state[shard] = state
-    dcp.load(tensors, storage_reader=HuggingFaceStorageReader(str(folder)))
+    with _ordinary_errors(folder):
+        dcp.load(tensors, storage_reader=HuggingFaceStorageReader(str(folder)))
 
 
 def read_whole(folder: Path) -> dict[str, Tensor]:
     """All tensors of a sharded checkpoint, whole, in one process."""
     tensors = {name: torch.empty(tensor.shape, dtype=tensor.dtype) for name, tensor in _sizes(folder).items()}
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _ordinary_errors(folder):
         warnings.filterwarnings("ignore", message="torch.distributed is disabled")
         dcp.load(tensors, storage_reader=HuggingFaceStorageReader(str(folder)), no_dist=True)
     return tensors
+
+
+@contextmanager
+def _ordinary_errors(folder: Path) -> Iterator[None]:
+    """Raise what failed in one of the processes in all of them; PyTorch's own exception is not an `Exception`."""
+    try:
+        yield
+    except dcp.CheckpointException as problem:
+        found = [failure[0] for failure in problem.failures.values()]
+        raise next(
+            (one for one in found if isinstance(one, OSError)),
+            RunError(f"{folder} could not be written or read: {found[0]!r}. Resume from an older checkpoint."),
+        ) from None
 
 
 def _sizes(folder: Path) -> dict[str, Tensor]:
