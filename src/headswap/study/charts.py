@@ -135,7 +135,7 @@ def _gain_point(row: Comparison) -> Point:
 
 def _by_epoch(results: StudyResults) -> list[Chart]:
     """The validation scores and the loss per epoch at every budget: single seeds thin, their mean thick."""
-    charts = []
+    charts: list[Chart] = []
     for budget in results.budgets:
         for metric, (title, short) in EPOCH_TITLES.items():
             curves = [curve for curve in results.curves if (curve.labels, curve.measure) == (budget.labels, metric)]
