@@ -38,7 +38,7 @@ TESTED_IN = {
     "estimator/columns.py": "estimator/test_supervised.py",
     "estimator/fitting.py": "estimator/test_supervised.py",
     "estimator/messages.py": "estimator/test_contract.py",
-    "estimator/saved_bundle.py": "estimator/test_supervised.py",
+    "estimator/pickled_bundle.py": "estimator/test_supervised.py",
     "finetuning/learning.py": "finetuning/test_layer_rates.py",
     "inference/abstain.py": "inference/test_predict.py",
     "inference/embed.py": "cli/test_predict.py",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from headswap.baselines.linear import METRIC, chosen_probabilities, logistic_candidates, metric_value
-from headswap.baselines.text_space import TextSpace
+from headswap.baselines.lsa_space import TextSpace
 from headswap.baselines.tfidf import check_size, joined_text, tfidf_features
 from headswap.data.records import Example
 from headswap.metrics.classification import scores
@@ -29,7 +29,7 @@ class ClassifyBaseline:
     version: int = 2
     """Part of the cache key and of a study's job ids: raise it when the scores change."""
     needs_space: bool = False
-    """Whether it needs a space of texts that was fitted on an unlabelled corpus (text_space.py)."""
+    """Whether it needs a space of texts that was fitted on an unlabelled corpus (lsa_space.py)."""
     reads_pairs: bool = False
     """Whether it is for pairs of texts only, and gets both; other baselines get the two texts joined."""
 

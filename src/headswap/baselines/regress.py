@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from headswap.baselines.text_space import TextSpace
+from headswap.baselines.lsa_space import TextSpace
 from headswap.baselines.tfidf import folds_without_strata, groups_of, joined_text, tfidf_features
 from headswap.data.records import Example
 from headswap.metrics.regression import regression_metrics

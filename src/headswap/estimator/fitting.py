@@ -24,7 +24,7 @@ from headswap.core.settings import Recipe
 from headswap.data.rows_in_memory import cached_rows, write_rows
 from headswap.estimator.columns import NotTextError, TextsError
 from headswap.estimator.messages import as_warnings
-from headswap.estimator.saved_bundle import bundle_bytes, load_without_path, restored
+from headswap.estimator.pickled_bundle import bundle_bytes, load_without_path, restored
 from headswap.training.run_folder import RunFolder
 
 OWN = frozenset({"random_state", "out", "verbose", "settings"})

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from headswap.baselines.text_space import MOST_CHARACTERS, MOST_DOCUMENTS
+from headswap.baselines.lsa_space import MOST_CHARACTERS, MOST_DOCUMENTS
 from headswap.core.checkpoints import checkpoint_folder, is_checkpoint
 from headswap.core.errors import counted
 from headswap.core.files import read_json

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from headswap.baselines.text_space import ARRAYS, TextSpace
+from headswap.baselines.lsa_space import ARRAYS, TextSpace
 from headswap.bundle.bundle import CARD, WEIGHTS
 from headswap.core.errors import HeadswapError, InputError
 from headswap.core.files import read_json

@@ -4,7 +4,7 @@ import shlex
 from pathlib import Path
 
 from headswap import __version__
-from headswap.baselines.text_space import DIMENSIONS, MOST_DOCUMENTS
+from headswap.baselines.lsa_space import DIMENSIONS, MOST_DOCUMENTS
 from headswap.core.files import read_json
 from headswap.core.local_paths import local_path
 from headswap.core.settings import load_recipe

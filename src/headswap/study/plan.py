@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from headswap.baselines.linear import METRIC as DEFAULT_METRIC
-from headswap.baselines.text_space import VERSION as SPACE_VERSION
+from headswap.baselines.lsa_space import VERSION as SPACE_VERSION
 from headswap.core.errors import SettingError, counted
 from headswap.core.installed_bases import PREFIX, is_boxed
 from headswap.core.local_paths import CHECKPOINT
