@@ -122,6 +122,7 @@ class ColumnOptions(TypedDict, total=False):
     context_column: str
     question_column: str
     answers_column: str
+    answer_offsets: Literal["exact", "nearest"]
 
 
 class LabelledOptions(TypedDict, total=False):
@@ -129,6 +130,7 @@ class LabelledOptions(TypedDict, total=False):
 
     hold_out_from: int
     group_column: str | None
+    unseen_labels: Literal["error", "wrong"]
     task: Literal["classify", "multilabel", "regress", "tag", "span"] | None
     label_file: PathName | None
     validation_label_file: PathName | None
@@ -164,26 +166,13 @@ class AdaptationOptions(TypedDict, total=False):
     head_init: Literal["random", "class-means"] | None
 
 
-class PretrainOptions(
-    ReadOptions,
-    TokenizerOptions,
-    ShapeChangesOptions,
-    ModelOptions,
-    MaskingOptions,
-    TrainingOptions,
-    PretrainTrainingOptions,
-    OptimizerOptions,
-    MachineOptions,
-    total=False,
-):
+class PretrainOptions(ReadOptions, TokenizerOptions, ShapeChangesOptions, ModelOptions, MaskingOptions, TrainingOptions, PretrainTrainingOptions, OptimizerOptions, MachineOptions, total=False):
     """Settings of `headswap.pretrain`."""
 
     objective: Literal["causal", "masked", "masked+nsp", "masked+sop"]
 
 
-class AdaptOptions(
-    ReadOptions, TrainingOptions, PretrainTrainingOptions, OptimizerOptions, MachineOptions, total=False
-):
+class AdaptOptions(ReadOptions, TrainingOptions, PretrainTrainingOptions, OptimizerOptions, MachineOptions, total=False):
     """Settings of `headswap.adapt`."""
 
     reference: PathName | None
@@ -191,18 +180,7 @@ class AdaptOptions(
     load_best_model_at_end: bool
 
 
-class FinetuneOptions(
-    TokenizerOptions,
-    ShapeChangesOptions,
-    TrainingOptions,
-    MachineOptions,
-    ColumnOptions,
-    LabelledOptions,
-    HeadOptions,
-    HeadShapeOptions,
-    AdaptationOptions,
-    total=False,
-):
+class FinetuneOptions(TokenizerOptions, ShapeChangesOptions, TrainingOptions, MachineOptions, ColumnOptions, LabelledOptions, HeadOptions, HeadShapeOptions, AdaptationOptions, total=False):
     """Settings of `headswap.finetune`."""
 
     preset: Literal["lab", "small", "modern", "llama", "gpt2-small", "bert-base"] | None
@@ -211,18 +189,8 @@ class FinetuneOptions(
     long: Literal["truncate", "head+tail", "windows"] | None
     doc_stride: int | None
     max_answer_length: int
-    metric: (
-        Literal[
-            "accuracy", "macro_f1", "micro_f1", "f1", "exact_match", "mse", "mae", "pearson", "spearman", "r2", "loss"
-        ]
-        | None
-    )
-    metric_for_best_model: (
-        Literal[
-            "accuracy", "macro_f1", "micro_f1", "f1", "exact_match", "mse", "mae", "pearson", "spearman", "r2", "loss"
-        ]
-        | None
-    )
+    metric: Literal["accuracy", "macro_f1", "micro_f1", "f1", "exact_match", "mse", "mae", "pearson", "spearman", "r2", "loss"] | None
+    metric_for_best_model: Literal["accuracy", "macro_f1", "micro_f1", "f1", "exact_match", "mse", "mae", "pearson", "spearman", "r2", "loss"] | None
     label_smoothing_factor: float
     class_weight: Literal["none", "balanced"]
     calibrate: bool
@@ -239,19 +207,7 @@ class FinetuneOptions(
     unlabelled_batch_size: int | None
 
 
-class StudyOptions(
-    TokenizerOptions,
-    ShapeChangesOptions,
-    ModelOptions,
-    MaskingOptions,
-    MachineOptions,
-    ColumnOptions,
-    LabelledOptions,
-    HeadOptions,
-    HeadShapeOptions,
-    AdaptationOptions,
-    total=False,
-):
+class StudyOptions(TokenizerOptions, ShapeChangesOptions, ModelOptions, MaskingOptions, MachineOptions, ColumnOptions, LabelledOptions, HeadOptions, HeadShapeOptions, AdaptationOptions, total=False):
     """Settings of `headswap.run_study`."""
 
     documents: Literal["auto", "line", "paragraph", "file"]
@@ -264,6 +220,6 @@ class StudyOptions(
     num_test: int | None
     max_length: int | None
     primary_arm: str | None
-    metric: Literal["accuracy", "macro_f1", "r2", "pearson"]
+    metric: Literal["accuracy", "macro_f1", "micro_f1", "r2", "pearson", "f1", "exact_match"]
     on_leak: Literal["drop", "report", "stop"]
     keep: Literal["bundles", "results"]

@@ -68,9 +68,10 @@ class StudySettings(Settings):
     primary_arm: str | None = None
     """Arm of the planned tests, which compare it with scratch and with the best baseline. Default: pretrained,
     otherwise the first arm that is neither a baseline nor scratch."""
-    metric: Literal["accuracy", "macro_f1", "r2", "pearson"] = "accuracy"
-    """Metric by which the arms are compared: accuracy or macro_f1 of classifiers, r2 (the default there) or pearson of
-    regression models. It also selects the best epoch of every run and the regularisation of the baselines."""
+    metric: Literal["accuracy", "macro_f1", "micro_f1", "r2", "pearson", "f1", "exact_match"] = "accuracy"
+    """Metric by which the arms are compared; the first one of a task is its default: accuracy or macro_f1 (classify),
+    micro_f1 or macro_f1 (multilabel), r2 or pearson (regress), f1 (tag), f1 or exact_match (span). It also selects the
+    best epoch of every run and the regularisation of the baselines."""
     on_leak: Literal["drop", "report", "stop"] = "drop"
     """What to do with overlap, that is, texts of train, validation or corpus that also occur in the test set: drop
     (remove them; the test set is not changed), report (only count them), or stop. Texts of the validation set in train
@@ -132,7 +133,9 @@ class StudyData(LabelledSettings):
     test: str | None = None
     """Labelled test set, on which all runs are scored. Required, unless a named data set has one."""
     task: TaskName | None = None
-    """Task: classify, or regress for labels that are numbers. Default: classify."""
+    """What the models predict: classify (one label per text), multilabel (any number of labels per text), regress (one
+    number per text), tag (one tag per word), span (the part of a text that answers a question). Default: found from the
+    training set as in headswap finetune; regress is never chosen."""
     num_train: Annotated[int, Field(ge=2)] | None = None
     """Not allowed in a study: --budgets sets the numbers of labels."""
 
