@@ -33,6 +33,12 @@ def test_a_pair_overlaps_only_with_both_texts() -> None:
     assert note.startswith("3 pairs of the 3 in train have a text that is also in a pair of the test set.")
 
 
+def test_a_long_text_that_two_pairs_share_is_no_overlap() -> None:
+    test = [pair(CONTEXT, "two brothers built a bridge", 1)]
+    train = [pair(CONTEXT, "nobody has ever seen that river from above", 1)]
+    assert found({"train": train, "test": test})["train", "test"].rows == []
+
+
 def test_a_document_of_the_corpus_overlaps_with_a_single_text_of_a_pair() -> None:
     test = [pair("a child sleeps", "a dog runs", 1), pair("a man plays a flute", "a man plays an instrument", 2)]
     sets = {"train": [pair("some other text", "and one more", 1)], "test": test}

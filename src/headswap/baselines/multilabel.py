@@ -55,7 +55,8 @@ def linear_labels(
     from threadpoolctl import threadpool_limits
 
     wanted = present_labels([example.labels for example in train], labels)
-    features, test_features = tfidf_features(*([joined_text(example) for example in part] for part in (train, test)))
+    texts = ([joined_text(example) for example in part] for part in (train, test))
+    features, test_features = tfidf_features(*texts, is_binary=True)
     predicted, held_out = np.zeros((len(test), len(labels)), dtype=bool), np.zeros(wanted.shape, dtype=bool)
     folds = folds_without_strata(len(train), groups_of(train))
     with threadpool_limits(1):

@@ -34,10 +34,14 @@ def overlap_of_examples(
     known = {*sets, *([] if corpus is None else [CORPUS])}
     pairs = [pair for pair in pairs if set(pair) <= known]
     has_two = any(len(texts_of(examples[0])) > 1 for examples in sets.values())
-    if corpus is None or not has_two:
+    if not has_two:
         given = texts if corpus is None else texts | {CORPUS: corpus}
         return find_overlap(given, pairs=pairs, containment=containment)
-    of_labelled = find_overlap(texts, pairs=[pair for pair in pairs if CORPUS not in pair], containment=containment)
+    # One text that two pairs share is a large part of both, so only questions are searched for contained texts.
+    of_inputs = () if any(has_pairs(examples) for examples in sets.values()) else containment
+    of_labelled = find_overlap(texts, pairs=[pair for pair in pairs if CORPUS not in pair], containment=of_inputs)
+    if corpus is None:
+        return of_labelled
     parts = {role: _SingleTexts(examples) for role, examples in sets.items()}
     single: dict[str, Iterable[str]] = {role: part.texts for role, part in parts.items()}
     of_corpus = find_overlap(
@@ -47,6 +51,11 @@ def overlap_of_examples(
         found.examples = [parts[found.to_set].placed(example) for example in found.examples]
     by_pair = {(found.from_set, found.to_set): found for found in (*of_labelled, *of_corpus)}
     return [by_pair[pair] for pair in pairs]
+
+
+def has_pairs(examples: Sequence[Any]) -> bool:
+    """Whether the examples are pairs of texts."""
+    return bool(examples) and getattr(examples[0], "text_pair", None) is not None
 
 
 class _SingleTexts:
@@ -67,7 +76,7 @@ class _SingleTexts:
 def shared_text_notes(sets: Mapping[str, Sequence[Any]], *, unit: str) -> list[str]:
     """One sentence per set with pairs of which one text is also in a pair of the test set; such pairs are kept."""
     test = sets.get("test", ())
-    if not test or getattr(test[0], "text_pair", None) is None:
+    if not has_pairs(test):
         return []
     known = {normalised(text) for example in test for text in texts_of(example)}
     found = []

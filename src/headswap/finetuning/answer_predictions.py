@@ -5,7 +5,7 @@ one context are not independent: if contexts repeat, each context is a group.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -97,12 +97,12 @@ class AnswerPredictions:
         save_arrays(folder, self.kind, **self._arrays())
 
     def _arrays(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> "AnswerPredictions":
         """The predictions of the arrays of a file."""
-        needed = {name: arrays[name] for name in cls.__dataclass_fields__ if name != "group_ids"}
+        needed = {field.name: arrays[field.name] for field in fields(cls) if field.name != "group_ids"}
         return cls(**needed, group_ids=arrays.get("group_ids"))
 
     def check(self) -> None:

@@ -34,19 +34,19 @@ class StudySettings(Settings):
     corpus_text_column: str = "text"
     """Name of the column with the texts, for a corpus of .jsonl, .csv, .tsv or .parquet files."""
     arms: tuple[str, ...] | None = None
-    """Arms: the models to compare, separated by commas. Default: majority, tfidf and scratch; lsa if there is a corpus
-    of texts; pretrained if there is a corpus; adapted if the installed base can be used. majority (the most frequent
-    label), tfidf (TF-IDF + logistic regression), lsa (logistic regression on LSA vectors of the corpus), nbsvm
-    (Naive-Bayes features + logistic regression), scratch (random weights), pretrained (the base, all weights
-    fine-tuned), frozen (the base, only the new head is trained), lora (the base, LoRA adapters), gradual (the base,
-    unfrozen layer by layer), masked and masked+nsp (bases with these objectives), adapted (the installed base
-    box:reviews-en, first trained on the corpus and the training texts), adapted:BASE (another base, adapted in the same
-    way), linear (logistic regression on the vectors of the pre-trained base), linear:BASE (of adapted or of another
-    base), consistency (the base of adapted, or of pretrained if the installed base cannot be used, fine-tuned with
-    consistency training on the corpus and the training texts without labels), consistency:BASE (another base), box (the
-    installed base box:reviews-en), box:NAME (another installed base), hf:NAME or hf:FOLDER (a public checkpoint), a
-    bundle or run folder of a base, a recipe file, or NAME=FILE: the answers of another system, such as an LLM, to the
-    test rows (see --prepare-only)."""
+    """Arms: the models to compare, separated by commas. Default: the baselines of the task and scratch; lsa if there is
+    a corpus of texts and one label per text; pretrained if there is a corpus; adapted if the installed base can be
+    used. majority (the most frequent label), tfidf (TF-IDF + logistic regression), lsa (logistic regression on LSA
+    vectors of the corpus), nbsvm (Naive-Bayes features + logistic regression), scratch (random weights), pretrained
+    (the base, all weights fine-tuned), frozen (the base, only the new head is trained), lora (the base, LoRA adapters),
+    gradual (the base, unfrozen layer by layer), masked and masked+nsp (bases with these objectives), adapted (the
+    installed base box:reviews-en, first trained on the corpus and the training texts), adapted:BASE (another base,
+    adapted in the same way), linear (logistic regression on the vectors of the pre-trained base), linear:BASE (of
+    adapted or of another base), consistency (the base of adapted, or of pretrained if the installed base cannot be
+    used, fine-tuned with consistency training on the corpus and the training texts without labels), consistency:BASE
+    (another base), box (the installed base box:reviews-en), box:NAME (another installed base), hf:NAME or hf:FOLDER (a
+    public checkpoint), a bundle or run folder of a base, a recipe file, or NAME=FILE: the answers of another system,
+    such as an LLM, to the test rows (see --prepare-only)."""
     budgets: tuple[str, ...] = ("100", "400", "1600", ALL)
     """Budgets: the numbers of labelled examples that a run may use, or all, separated by commas. From 200 on, 20 % of
     them (at most 2,000) are the validation set, except for the budget all with --validation."""
