@@ -94,7 +94,7 @@ def _write_labelled(folder: Path, count: int) -> dict[str, Any]:
         rows = [{"text": f"{name} text {number} {draw.random()}", "label": draw.choice("ab")} for number in range(size)]
         (folder / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
     return {
-        "study": {"arms": ("majority",), "budgets": ("40",), "seeds": count, "on_leak": "report"},
+        "study": {"arms": ("majority",), "budgets": ("40",), "seeds": count, "on_overlap": "report"},
         "data": {"train": str(folder / "train.jsonl"), "test": str(folder / "test.jsonl")},
         "machine": {"device": "cpu", "threads": 1},
     }

@@ -10,10 +10,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 if TYPE_CHECKING:
+    from headswap.baselines.arm_baseline import ArmBaseline
     from headswap.baselines.classify import ClassifyBaseline
     from headswap.baselines.regress import RegressBaseline
     from headswap.baselines.scores import Baseline
     from headswap.bundle.bundle import Bundle
+    from headswap.finetuning.prediction_file import AnyPredictions
     from headswap.interop.target import ExportTarget
     from headswap.model.heads import TaskHead
     from headswap.objectives.objective import PretrainingObjective
@@ -72,16 +74,25 @@ STUDY_BASELINES: "Registry[ClassifyBaseline]" = Registry(
     }
 )
 """The arms of a study of classifiers that are baselines."""
-ARM_BASELINES: "dict[str, Registry[ClassifyBaseline | RegressBaseline]]" = {
+ARM_BASELINES: "dict[str, Registry[ClassifyBaseline | RegressBaseline | ArmBaseline]]" = {
     "classify": STUDY_BASELINES,
+    "multilabel": Registry(
+        {
+            "majority": "baselines.multilabel:majority_baseline",
+            "tfidf": "baselines.multilabel:tfidf_baseline",
+        }
+    ),
     "regress": Registry(
         {
             "mean": "baselines.regress:mean_baseline",
             "tfidf": "baselines.regress:tfidf_baseline",
         }
     ),
+    "tag": Registry({"majority": "baselines.tag:majority_baseline"}),
+    "span": Registry({"nearest sentence": "baselines.span:nearest_baseline"}),
 }
-"""The arms of a study that are baselines, by task. Each predicts the test set from train and test."""
+"""The arms of a study that are baselines, by task. Each predicts the test set from train and test. Those that are also
+in `BASELINES` are arms by default."""
 BASELINES: "dict[str, Registry[Baseline]]" = {
     "classify": Registry({**CLASSIFY_BASELINES, "pairs": "baselines.pairs:pairs_baseline"}),
     "multilabel": Registry(
@@ -112,6 +123,16 @@ BASELINES: "dict[str, Registry[Baseline]]" = {
 }
 """By task, then by the name in tables. Each is a function of train and test that returns the metrics on test."""
 
+PREDICTIONS: "Registry[type[AnyPredictions]]" = Registry(
+    {
+        "classes": "finetuning.prediction_file:Predictions",
+        "values": "finetuning.prediction_file:ValuePredictions",
+        "label sets": "finetuning.label_set_predictions:LabelSetPredictions",
+        "tags": "finetuning.tag_predictions:TagPredictions",
+        "answers": "finetuning.answer_predictions:AnswerPredictions",
+    }
+)
+"""Kinds of test predictions, which a task names in `Task.prediction_kind`."""
 CHECKPOINTS: "Registry[Callable[..., Bundle]]" = Registry({"hf": "interop.hf_in:load_checkpoint"})
 """Readers of models that are no bundles, by the prefix of their names; they are in a room above that of the bundle."""
 EXPORTS: "Registry[type[ExportTarget]]" = Registry(

@@ -6,11 +6,19 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 
+from headswap.finetuning.label_set_predictions import LabelSetPredictions
 from headswap.finetuning.prediction_file import Predictions, ValuePredictions, text_ids
 from headswap.metrics.classification import scores
 from headswap.metrics.regression import regression_metrics
 from headswap.study.statistics import crossed_mean
-from headswap.study.unit_scores import UNIT_SCORES, pearson_values, r2_values, unit_scores
+from headswap.study.unit_scores import (
+    UNIT_SCORES,
+    macro_f1_of_counts,
+    micro_f1_values,
+    pearson_values,
+    r2_values,
+    unit_scores,
+)
 
 
 def random_predictions(num_labels: int, num_texts: int, seed: int = 0) -> Predictions:
@@ -130,5 +138,62 @@ def test_the_error_rate_of_a_regression_is_at_most_5_percent(
 def test_every_metric_of_a_study_has_values_per_text() -> None:
     from headswap.registry import TASKS
 
-    named = {metric for task in TASKS for metric in TASKS.load(task).study_metrics}
-    assert named == set(UNIT_SCORES)
+    named: dict[str, set[str]] = {}
+    for task in map(TASKS.load, TASKS):
+        if task.study_metrics:
+            named.setdefault(task.prediction_kind, set()).update(task.study_metrics)
+    assert named == {kind: set(metrics) for kind, metrics in UNIT_SCORES.items()}
+
+
+def random_label_sets(num_labels: int, num_texts: int) -> LabelSetPredictions:
+    stream = np.random.default_rng(num_texts)
+    targets = stream.random((num_texts, num_labels)) < np.linspace(0.1, 0.5, num_labels)
+    predicted = np.where(stream.random(targets.shape) < 0.8, targets, stream.random(targets.shape) < 0.3)
+    ids = text_ids([str(number) for number in range(num_texts)])
+    return LabelSetPredictions(predicted, targets, tuple(map(str, range(num_labels))), ids)
+
+
+@pytest.mark.parametrize("metric", ["micro_f1", "macro_f1"])
+@pytest.mark.parametrize("num_labels", [1, 4, 28])
+def test_pseudo_values_of_label_sets_leave_one_text_out(metric: str, num_labels: int) -> None:
+    predictions = random_label_sets(num_labels, 40)
+    score = predictions.scores()[metric]
+    without = [predictions.take(np.arange(40) != row).scores()[metric] for row in range(40)]
+    jackknife = 40 * score - 39 * np.array(without)
+    found = unit_scores(predictions, metric)
+    assert found.mean() == pytest.approx(score)
+    assert found - found.mean() == pytest.approx(jackknife - jackknife.mean())
+
+
+def f1_false_positives(
+    values: Callable[[np.ndarray], np.ndarray], *, num_seeds: int, stable: float, of_seeds: float, draws: int
+) -> float:
+    """The share of p < .05 between two arms with the same true F1: labels of skewed frequency, several per text.
+
+    `stable` is the share of the noise of a text and label that all seeds have; `of_seeds` shifts all scores of a seed.
+    """
+    stream, num_texts, rejected = np.random.default_rng(0), 150, 0
+    shares = np.geomspace(0.4, 0.04, 6)
+    for _ in range(draws):
+        truth = stream.random((num_texts, 6)) < shares
+        arms = []
+        for _ in range(2):
+            shared = np.sqrt(stable) * stream.standard_normal(truth.shape)
+            noise = np.sqrt(1 - stable) * stream.standard_normal((num_seeds, *truth.shape))
+            shift = of_seeds * stream.standard_normal((num_seeds, 1, 1))
+            predicted = 2 * truth - 1.2 + shared + noise + shift > 0
+            counts = np.stack([truth & predicted, predicted, np.broadcast_to(truth, predicted.shape)], axis=3)
+            arms.append(np.stack([values(row) for row in counts.astype(np.int64)]))
+        rejected += (crossed_mean(arms[0] - arms[1]).p_value() or 1.0) < 0.05
+    return rejected / draws
+
+
+@pytest.mark.parametrize("values", [micro_f1_values, macro_f1_of_counts], ids=["micro", "macro"])
+@pytest.mark.parametrize(
+    ("num_seeds", "stable", "of_seeds"), [(3, 0.9, 0.0), (3, 0.2, 0.1), (5, 0.9, 0.1)], ids=["stable", "noisy", "seeds"]
+)
+def test_the_error_rate_of_f1_over_labels_is_at_most_5_percent(
+    values: Callable[[np.ndarray], np.ndarray], num_seeds: int, stable: float, of_seeds: float
+) -> None:
+    found = f1_false_positives(values, num_seeds=num_seeds, stable=stable, of_seeds=of_seeds, draws=500)
+    assert 0.005 <= found <= 0.05 + 2.5 * np.sqrt(0.05 * 0.95 / 500)

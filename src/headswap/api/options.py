@@ -130,6 +130,7 @@ class ColumnOptions(TypedDict, total=False):
     context_column: str
     question_column: str
     answers_column: str
+    answer_offsets: Literal["exact", "nearest"]
 
 
 class LabelledOptions(TypedDict, total=False):
@@ -137,6 +138,7 @@ class LabelledOptions(TypedDict, total=False):
 
     hold_out_from: int
     group_column: str | None
+    unseen_labels: Literal["error", "wrong"]
     task: Literal["classify", "multilabel", "regress", "tag", "span"] | None
     label_file: PathName | None
     validation_label_file: PathName | None
@@ -173,27 +175,13 @@ class AdaptationOptions(TypedDict, total=False):
     head_init: Literal["random", "class-means"] | None
 
 
-class PretrainOptions(
-    ReadOptions,
-    TokenizerOptions,
-    ShapeChangesOptions,
-    ModelOptions,
-    MaskingOptions,
-    TrainingOptions,
-    PretrainTrainingOptions,
-    OptimizerOptions,
-    MachineOptions,
-    ProcessOptions,
-    total=False,
-):
+class PretrainOptions(ReadOptions, TokenizerOptions, ShapeChangesOptions, ModelOptions, MaskingOptions, TrainingOptions, PretrainTrainingOptions, OptimizerOptions, MachineOptions, ProcessOptions, total=False):
     """Settings of `headswap.pretrain`."""
 
     objective: Literal["causal", "masked", "causal+masked", "masked+nsp", "masked+sop"]
 
 
-class AdaptOptions(
-    ReadOptions, TrainingOptions, PretrainTrainingOptions, OptimizerOptions, MachineOptions, ProcessOptions, total=False
-):
+class AdaptOptions(ReadOptions, TrainingOptions, PretrainTrainingOptions, OptimizerOptions, MachineOptions, ProcessOptions, total=False):
     """Settings of `headswap.adapt`."""
 
     reference: PathName | None
@@ -201,19 +189,7 @@ class AdaptOptions(
     load_best_model_at_end: bool
 
 
-class FinetuneOptions(
-    TokenizerOptions,
-    ShapeChangesOptions,
-    TrainingOptions,
-    MachineOptions,
-    ProcessOptions,
-    ColumnOptions,
-    LabelledOptions,
-    HeadOptions,
-    HeadShapeOptions,
-    AdaptationOptions,
-    total=False,
-):
+class FinetuneOptions(TokenizerOptions, ShapeChangesOptions, TrainingOptions, MachineOptions, ProcessOptions, ColumnOptions, LabelledOptions, HeadOptions, HeadShapeOptions, AdaptationOptions, total=False):
     """Settings of `headswap.finetune`."""
 
     preset: Literal["lab", "small", "modern", "llama", "gpt2-small", "bert-base"] | None
@@ -222,18 +198,8 @@ class FinetuneOptions(
     long: Literal["truncate", "head+tail", "windows"] | None
     doc_stride: int | None
     max_answer_length: int
-    metric: (
-        Literal[
-            "accuracy", "macro_f1", "micro_f1", "f1", "exact_match", "mse", "mae", "pearson", "spearman", "r2", "loss"
-        ]
-        | None
-    )
-    metric_for_best_model: (
-        Literal[
-            "accuracy", "macro_f1", "micro_f1", "f1", "exact_match", "mse", "mae", "pearson", "spearman", "r2", "loss"
-        ]
-        | None
-    )
+    metric: Literal["accuracy", "macro_f1", "micro_f1", "f1", "exact_match", "mse", "mae", "pearson", "spearman", "r2", "loss"] | None
+    metric_for_best_model: Literal["accuracy", "macro_f1", "micro_f1", "f1", "exact_match", "mse", "mae", "pearson", "spearman", "r2", "loss"] | None
     label_smoothing_factor: float
     class_weight: Literal["none", "balanced"]
     calibrate: bool
@@ -253,19 +219,7 @@ class FinetuneOptions(
     unlabelled_batch_size: int | None
 
 
-class StudyOptions(
-    TokenizerOptions,
-    ShapeChangesOptions,
-    ModelOptions,
-    MaskingOptions,
-    MachineOptions,
-    ColumnOptions,
-    LabelledOptions,
-    HeadOptions,
-    HeadShapeOptions,
-    AdaptationOptions,
-    total=False,
-):
+class StudyOptions(TokenizerOptions, ShapeChangesOptions, ModelOptions, MaskingOptions, MachineOptions, ColumnOptions, LabelledOptions, HeadOptions, HeadShapeOptions, AdaptationOptions, total=False):
     """Settings of `headswap.run_study`."""
 
     documents: Literal["auto", "line", "paragraph", "file"]
@@ -278,6 +232,6 @@ class StudyOptions(
     num_test: int | None
     max_length: int | None
     primary_arm: str | None
-    metric: Literal["accuracy", "macro_f1", "r2", "pearson"]
+    metric: Literal["accuracy", "macro_f1", "micro_f1", "r2", "pearson", "f1", "exact_match"]
     on_overlap: Literal["drop", "report", "stop"]
     keep: Literal["bundles", "results"]

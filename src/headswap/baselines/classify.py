@@ -30,6 +30,8 @@ class ClassifyBaseline:
     """Part of the cache key and of a study's job ids: raise it when the scores change."""
     needs_space: bool = False
     """Whether it needs a space of texts that was fitted on an unlabelled corpus (lsa_space.py)."""
+    is_constant: bool = False
+    """Whether it predicts the same for every text, so that its score is a property of the test set."""
     reads_pairs: bool = False
     """Whether it is for pairs of texts only, and gets both; other baselines get the two texts joined."""
 
@@ -90,7 +92,7 @@ def _scores(probabilities: np.ndarray, test: Sequence[Example], labels: Sequence
     return {"accuracy": found["accuracy"], "macro_f1": found["macro_f1"], "num_examples": len(test)}
 
 
-majority_baseline = ClassifyBaseline("always the most frequent label", majority_probabilities)
+majority_baseline = ClassifyBaseline("always the most frequent label", majority_probabilities, is_constant=True)
 tfidf_baseline = ClassifyBaseline(
     "TF-IDF of word 1-2-grams, logistic regression", tfidf_probabilities, seconds_per_text=4e-3, version=3
 )

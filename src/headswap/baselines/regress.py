@@ -30,6 +30,8 @@ class RegressBaseline:
     version: int = 1
     """Part of a study's job ids: raise it when the scores change."""
     needs_space: bool = False
+    is_constant: bool = False
+    """Whether it predicts the same for every text, so that its score is a property of the test set."""
     reads_pairs: bool = False
     """Whether it is for pairs of texts only, and gets both; other baselines get the two texts joined."""
 
@@ -116,5 +118,5 @@ def _cross_validated(model: Any, features: Any, values: np.ndarray, folds: Any, 
     return -found if metric == "mae" else found
 
 
-mean_baseline = RegressBaseline("always the mean of the training values", mean_values)
+mean_baseline = RegressBaseline("always the mean of the training values", mean_values, is_constant=True)
 tfidf_baseline = RegressBaseline("TF-IDF of word 1-2-grams, ridge regression", ridge_values, seconds_per_text=4e-3)

@@ -4,6 +4,8 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
 
+from headswap.baselines.arm_baseline import CROSS_VALIDATION, ArmBaseline
+from headswap.baselines.tfidf import folds_without_strata
 from headswap.data.records import TaggedExample
 from headswap.data.tagged import OUTSIDE
 from headswap.metrics.entities import tagging_metrics
@@ -12,6 +14,24 @@ from headswap.metrics.entities import tagging_metrics
 def most_frequent_tags(train: Sequence[TaggedExample], test: Sequence[TaggedExample]) -> dict[str, Any]:
     """Predicts the tag that a word has most often in train; for an unknown word O, or the most frequent tag if train
     has no O."""
+    return tagging_metrics([example.tags for example in test], _predicted(train, test), is_final=True)
+
+
+def frequent_tags(
+    train: Sequence[TaggedExample], test: Sequence[TaggedExample], labels: Sequence[str], metric: str
+) -> tuple[list[list[str]], dict[str, Any]]:
+    """The predicted tags of test, and their score by cross-validation on train."""
+    del labels
+    truth: list[tuple[str, ...]] = []
+    held_out: list[list[str]] = []
+    for rest, part in folds_without_strata(len(train), None):
+        scored = [train[row] for row in part]
+        truth += [example.tags for example in scored]
+        held_out += _predicted([train[row] for row in rest], scored)
+    return _predicted(train, test), {CROSS_VALIDATION: tagging_metrics(truth, held_out).get(metric)}
+
+
+def _predicted(train: Sequence[TaggedExample], test: Sequence[TaggedExample]) -> list[list[str]]:
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     all_tags: Counter[str] = Counter()
     for example in train:
@@ -20,10 +40,12 @@ def most_frequent_tags(train: Sequence[TaggedExample], test: Sequence[TaggedExam
             counts[token][tag] += 1
     default = OUTSIDE if OUTSIDE in all_tags else _most_frequent(all_tags)
     known = {token: _most_frequent(tags) for token, tags in counts.items()}
-    predicted = [[known.get(token, default) for token in example.tokens] for example in test]
-    return tagging_metrics([example.tags for example in test], predicted, is_final=True)
+    return [[known.get(token, default) for token in example.tokens] for example in test]
 
 
 def _most_frequent(counts: Counter[str]) -> str:
     """The most frequent name; the first in alphabetical order on a tie."""
     return min(counts, key=lambda name: (-counts[name], name))
+
+
+majority_baseline = ArmBaseline("the most frequent tag of each word in train", frequent_tags, seconds_per_text=1e-4)

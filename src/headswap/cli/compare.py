@@ -22,8 +22,8 @@ def compare(
     """Compare fine-tuning runs that are not part of a study, or the answers of other systems.
 
     Runs that differ only in their seed are compared as one model (an arm). All runs must have the same test set. If the
-    training files still exist, TF-IDF + logistic regression and the majority class are trained on the same training
-    sets and added to the comparison.
+    training files still exist, the baselines of the task (such as the majority class and TF-IDF) are trained on the
+    same training sets and added to the comparison.
 
     NAME=FILE is a file with the answers of another system, such as an LLM, to the same test rows: its columns are row
     and prediction, and optionally budget, seed and score:LABEL. Several such files can be compared without any run.

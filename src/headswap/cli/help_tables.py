@@ -60,9 +60,8 @@ COMMON: dict[str, tuple[str, ...]] = {
 
 HIDDEN: dict[str, tuple[str, ...]] = {
     "study": (
-        "num_train", "text_pair_column", "label_separator", "tokens_column", "tags_column", "conll_word_column",
-        "conll_tag_column", "context_column", "question_column", "answers_column", "pretrain.seed", "adapt.seed",
-        "adapt.objective", "finetune.seed", "finetune.max_answer_length", "finetune.metric_for_best_model",
+        "num_train", "pretrain.seed", "adapt.seed", "adapt.objective", "finetune.seed",
+        "finetune.metric_for_best_model",
     ),
     "doctor": ("num_train",),
 }  # fmt: skip

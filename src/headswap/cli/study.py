@@ -44,8 +44,7 @@ def study(
 
     A model in a study is called an arm. A number of labels is called a budget. Each arm is trained with several seeds
     at each budget and scored on the same test set. The report has the scores with intervals, and for each difference
-    whether it is shown by a statistical test. A study compares classifiers or regression models of single
-    texts.
+    whether it is shown by a statistical test. A study compares models of one task, on single texts or pairs.
 
     The same command resumes a study that was stopped. Settings of the trainings have a prefix, as in
     --pretrain.max-minutes 10 or --finetune.num-train-epochs 5. All other settings, also those of masking, have no

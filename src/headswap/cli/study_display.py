@@ -16,9 +16,11 @@ from headswap.study.estimate import Preflight
 from headswap.study.executor import Watcher
 from headswap.study.findings import seconds as readable_seconds
 from headswap.study.plan import Job
-from headswap.study.results import Budget
+from headswap.study.results import UNIT, Budget
 
 SECONDS_BETWEEN_UPDATES = 1.0
+SETS = {"eval": "validation", "train": "training"}
+"""The set that a metric per epoch was computed on, by the first part of its name."""
 
 
 class JobDisplay(Watcher):
@@ -91,14 +93,15 @@ def print_results(results: dict[str, Any], *, out: Path | None) -> None:
     split, what, curves = _curves(results)
     columns = ["arm", *(Budget(**budget).heading for budget in results["budgets"])]
     columns += [split] if curves else []
+    units = f"{results.get('unit', UNIT)}s"
     rows = []
     for arm in results["arms"]:
-        shown = [_cell(cells.get((arm, budget["labels"]))) for budget in results["budgets"]]
+        shown = [_cell(cells.get((arm, budget["labels"])), units) for budget in results["budgets"]]
         rows.append([arm, *shown, *([curves.get(arm, "")] if curves else [])])
     metric = METRIC_NAMES[results["metric"]]
     seeds = counted(len(results["seeds"]), "seed") if results["seeds"] else "one answer per text"
-    over = "seeds and texts" if results["seeds"] else "texts"
-    title = f"Test {metric}, mean and 95 % interval over {over}, {seeds}, {results['num_test']:,} texts"
+    over = f"seeds and {units}" if results["seeds"] else units
+    title = f"Test {metric}, mean and 95 % interval over {over}, {seeds}, {results['num_test']:,} {units}"
     if curves:
         largest = results["budgets"][-1]["labels"]
         title += f"\nBars: {split} {what} per epoch with {largest:,} labels"
@@ -111,21 +114,22 @@ def print_results(results: dict[str, Any], *, out: Path | None) -> None:
         print_text(results["closing"])
 
 
-def _cell(cell: dict[str, Any] | None) -> str:
+def _cell(cell: dict[str, Any] | None, units: str) -> str:
     """Mean and interval; with fewer than 3 seeds the interval is over test texts only. The median, if runs collapse."""
     if cell is None:
         return "not run"
     median = f", median {cell['median']:.3f}" if cell["median"] is not None else ""
     if cell["low"] is None:
         return f"{cell['mean']:.3f}{median}"
-    note = "texts only: " if cell["over"] == "texts" else ""
+    note = f"{units} only: " if cell["over"] == "texts" else ""
     return f"{cell['mean']:.3f} ({note}{cell['low']:.3f} to {cell['high']:.3f}){median}"
 
 
 def _curves(results: dict[str, Any]) -> tuple[str, str, dict[str, str]]:
     """The split, the metric, and its mean per epoch of each arm at the largest budget as small bars on one scale."""
     largest = results["budgets"][-1]["labels"]
-    known = (("eval_accuracy", "validation"), ("train_accuracy", "training"), ("eval_r2", "validation"))
+    names = [results["metric"], *(name for name in ("accuracy", "r2") if name != results["metric"])]
+    known = [(f"{kind}_{name}", texts) for name in names for kind, texts in SETS.items()]
     for measure, texts in known:
         chosen = [c for c in results["curves"] if c["labels"] == largest and c["measure"] == measure]
         if chosen:

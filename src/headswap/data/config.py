@@ -48,6 +48,9 @@ class ColumnSettings(Settings):
     """Name of the column with the questions (task span)."""
     answers_column: str = "answers"
     """Name of the column with the answers and their start positions, in the format of SQuAD (task span)."""
+    answer_offsets: Literal["exact", "nearest"] = "exact"
+    """What to do with an answer that is not at its start position in the context (task span): exact (an error) or
+    nearest (it is moved to the nearest place where the context has it; without such a place it is an error)."""
 
 
 class LabelledSettings(ColumnSettings):
@@ -68,6 +71,9 @@ class LabelledSettings(ColumnSettings):
     group_column: str | None = None
     """Name of the column with the author, patient or thread of each text (tasks classify, multilabel and regress).
     Texts of one group stay on one side of a split, and a group in two sets counts as overlap. Default: none."""
+    unseen_labels: Literal["error", "wrong"] = "error"
+    """What to do with labels of validation and test that do not occur in the training set (task tag): error, or wrong
+    (they are scored as errors, because they cannot be predicted)."""
     task: TaskName | None = None
     """What the model predicts: classify (one label per text), multilabel (any number of labels per text), regress (one
     number per text), tag (one tag per word), span (the part of a text that answers a question). Default: tag if the

@@ -41,8 +41,8 @@ def check_groups(examples: Sequence[Any]) -> None:
 
 def rows_of_shared_groups(examples: Sequence[Any], others: Sequence[Any]) -> list[int]:
     """Indices of the examples whose group also occurs in another set."""
-    known = {other.group for other in others} - {None}
-    return [row for row, example in enumerate(examples) if example.group in known]
+    known = {getattr(other, "group", None) for other in others} - {None}
+    return [row for row, example in enumerate(examples) if known and example.group in known]
 
 
 def shared_group_sentences(sets: Mapping[str, Sequence[Any]]) -> dict[tuple[str, str], str]:

@@ -2,14 +2,17 @@
 
 Rows (.jsonl, .parquet, `hf:`) have the columns `context`, `question` and `answers`. Answers are either
 `{"text": [...], "answer_start": [...]}` or a list of `{"text", "answer_start"}`. The nested .json files of SQuAD are
-also read. An answer must be in its context at `answer_start`; a wrong offset would silently train on a wrong span.
+also read. An answer must be in its context at `answer_start`; a wrong offset would silently train on a wrong span. With
+`answer_offsets = "nearest"` such an answer is moved to the nearest place where the context has it.
 """
 
+import logging
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from headswap.core.errors import InputError, SettingError
+from headswap.core.errors import InputError, SettingError, counted
 from headswap.core.files import parse_json
 from headswap.data.columns import COLUMN_EXTENSIONS, Problems, Row, kind_of, read_rows, text_problem
 from headswap.data.config import ColumnSettings
@@ -19,6 +22,7 @@ from headswap.data.named_sets import is_named
 from headswap.data.open_text import extension_of, read_bytes
 from headswap.data.records import Answer, SpanExample
 
+log = logging.getLogger("headswap")
 PEEK = 1 << 12
 
 
@@ -31,13 +35,14 @@ def read_questions(source: str, columns: ColumnSettings, *, needs_answers: bool 
     if is_named(source):
         if not source.startswith(PREFIX):
             raise SettingError(f"{source} has one label per text. Use --task classify.")
-        examples = list(_examples(hub_rows(source, wanted), source, "row", problems))
+        examples = list(_examples(hub_rows(source, wanted), source, "row", problems, columns.answer_offsets))
     else:
         path = one_file(source)
         if is_nested(path):
-            examples = list(_examples(_nested(path), source, "question", problems))
+            examples = list(_examples(_nested(path), source, "question", problems, columns.answer_offsets))
         elif extension_of(path) in COLUMN_EXTENSIONS:
-            examples = list(_examples(read_rows(path, wanted, problems), str(path), "line", problems))
+            rows = read_rows(path, wanted, problems)
+            examples = list(_examples(rows, str(path), "line", problems, columns.answer_offsets))
         else:
             raise InputError(f"{path} is plain text. Give questions as rows (.jsonl) or as .json of SQuAD.")
     if not examples:
@@ -73,7 +78,8 @@ def _nested(path: Path) -> Iterator[Row]:
         ) from None
 
 
-def _examples(rows: Iterator[Row], source: str, unit: str, problems: Problems) -> Iterator[SpanExample]:
+def _examples(rows: Iterator[Row], source: str, unit: str, problems: Problems, offsets: str) -> Iterator[SpanExample]:
+    num_moved = 0
     for line, (question, context, *answers) in rows:
         where = f"{source}, {unit} {line}"
         sentence = None
@@ -84,6 +90,10 @@ def _examples(rows: Iterator[Row], source: str, unit: str, problems: Problems) -
                 sentence = sentence or f"{name} is blank"
         found = _answers(answers[0]) if answers and not sentence else ()
         sentence = found if isinstance(found, str) else sentence
+        if offsets == "nearest" and not isinstance(found, str):
+            moved = [_nearest(answer, context) for answer in found]
+            num_moved += sum(one != other for one, other in zip(moved, found, strict=True))
+            found = tuple(dict.fromkeys(moved))
         for answer in found if not sentence else ():
             assert isinstance(answer, Answer)
             there = context[max(answer.start, 0) : max(answer.start, 0) + len(answer.text)]
@@ -97,6 +107,19 @@ def _examples(rows: Iterator[Row], source: str, unit: str, problems: Problems) -
             assert not isinstance(found, str)
             yield SpanExample(question, context, found, source, line)
     problems.raise_found()
+    if num_moved:
+        verb = "was" if num_moved == 1 else "were"
+        log.warning(
+            "%s: %s %s not at the given character and %s moved to the nearest place in the context.",
+            source, counted(num_moved, "answer"), verb, verb,
+        )  # fmt: skip
+
+
+def _nearest(answer: Answer, context: str) -> Answer:
+    """The answer at the place in the context that is nearest to the given one; as it is if the context has no such
+    text."""
+    places = [found.start() for found in re.finditer(re.escape(answer.text), context)]
+    return Answer(answer.text, min(places, key=lambda place: abs(place - answer.start), default=answer.start))
 
 
 def _answers(value: Any) -> tuple[Answer, ...] | str:

@@ -6,7 +6,7 @@ questions.py and named_sets.py.
 """
 
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 PAIR_SEPARATOR = "\x1d"
 """Between the two texts of a pair where they are compared or hashed as one string."""
@@ -119,6 +119,16 @@ def whole_text(example: Labelled, *, separator: str = PAIR_SEPARATOR) -> str:
     return example.text if second is None else f"{example.text}{separator}{second}"
 
 
-def pair_as_text(example: Example, *, separator: str = PAIR_SEPARATOR) -> Example:
-    """The example with both texts of a pair joined in `text`, for models that read one text."""
+def texts_of(example: Labelled) -> tuple[str, ...]:
+    """The single texts of an example: one, both of a pair, or the context and the question."""
+    if isinstance(example, SpanExample):
+        return example.context, example.question
+    second = getattr(example, "text_pair", None)
+    return (example.text,) if second is None else (example.text, second)
+
+
+def pair_as_text(example: Any, *, separator: str = PAIR_SEPARATOR) -> Any:
+    """The example with both texts of a pair joined in `text`, for models that read one text; others as they are."""
+    if getattr(example, "text_pair", None) is None:
+        return example
     return replace(example, text=whole_text(example, separator=separator), text_pair=None)

@@ -39,13 +39,13 @@ from headswap.finetuning.consistency import (
 from headswap.finetuning.distillation import distilled_rows, teachers_checksum
 from headswap.finetuning.layer_rates import count, freeze, group_rates, report_trainable
 from headswap.finetuning.learning import make_learning
-from headswap.finetuning.prediction_file import predictions_of
 from headswap.finetuning.reload_check import FreshProcess, Reader, SameProcess, check_reload
 from headswap.finetuning.splits import read_splits
 from headswap.finetuning.starting_point import StartingPoint
 from headswap.finetuning.task_settings import check_dropout, for_task
 from headswap.inference.outputs import outputs_of
 from headswap.model.parameter_count import num_parameters
+from headswap.registry import PREDICTIONS
 from headswap.training.checkpoint import Progress, best_folder, load_weights_in_place
 from headswap.training.run_folder import RunFolder
 from headswap.training.runner import Context, HowToRun, Plan, run_steps, run_training
@@ -344,7 +344,8 @@ class _Finetuning:
             self.calibration["test"] = self.task.effect_of_temperature(outputs, test, bundle)
         if self.task.prediction_kind is not None:
             answers = self.task.predictions(outputs, test, bundle)
-            predictions_of(answers, self.splits.test, bundle.labels).save(self.run.path)
+            kind = PREDICTIONS.load(self.task.prediction_kind)
+            kind.of_model(answers, self.splits.test, bundle.labels).save(self.run.path)
         return metrics | {"truncated_share": test.truncated_share}
 
     def _log_inputs(self) -> None:

@@ -2,14 +2,15 @@
 
 `predictions.npz` has plain arrays (no pickle): the probability of every label, the true labels and the label names (of
 a regression: the predicted and the true values), and an id per text, by which two runs can be compared text by text.
-It has no texts. A task names its kind of predictions in `Task.prediction_kind`.
+It has no texts. A task names its kind of predictions in `Task.prediction_kind`; the kinds are in `PREDICTIONS`
+(registry.py), and those of other tasks than classification and regression have modules of their own.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
@@ -18,20 +19,71 @@ from headswap.core.files import atomic_file
 from headswap.data.records import Example, whole_text
 from headswap.metrics.classification import scores
 from headswap.metrics.regression import regression_metrics
-from headswap.tasks.predictions import LabelPrediction, ValuePrediction, numbered
+from headswap.registry import PREDICTIONS
+from headswap.tasks.predictions import numbered
 
 FILE = "predictions.npz"
 RUN_AGAIN = " Run the fine-tuning again."
 ROW_DIGITS = 8
-P = TypeVar("P", bound="Predictions | ValuePredictions")
+P = TypeVar("P", bound="AnyPredictions")
+
+
+class AnyPredictions(Protocol):
+    """What the predictions of every kind have: one unit per example of the test set, in its order."""
+
+    kind: ClassVar[str]
+    """The name in `PREDICTIONS`."""
+    has_classes: ClassVar[bool]
+    """Whether each example has one of several labels, so that there is a confusion matrix and a calibration."""
+
+    @property
+    def has_scores(self) -> bool:
+        """Whether there are probabilities of labels."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels; empty where predictions are no labels."""
+
+    @property
+    def text_ids(self) -> np.ndarray:
+        """One id per example."""
+
+    @property
+    def group_ids(self) -> np.ndarray | None:
+        """One id per example for its group, if examples of one group are not independent."""
+
+    @property
+    def test_key(self) -> tuple[Any, ...]:
+        """What runs must share to be compared."""
+
+    def scores(self) -> dict[str, float]:
+        """All metrics."""
+
+    @classmethod
+    def of(cls, outputs: Any, examples: Sequence[Any], labels: Sequence[str]) -> "AnyPredictions":
+        """The outputs of a baseline for the examples of a test set."""
+
+    @classmethod
+    def of_model(cls, answers: Sequence[Any], examples: Sequence[Any], labels: Sequence[str]) -> "AnyPredictions":
+        """The predictions of a model for the examples of a test set."""
+
+    def save(self, folder: Path) -> None:
+        """Write `predictions.npz` into a run folder."""
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> "AnyPredictions":
+        """The predictions of the arrays of a file."""
+
+    def check(self) -> None:
+        """Raise a ValueError if the arrays do not belong together."""
 
 
 @dataclass(frozen=True)
 class Predictions:
     """Probabilities (examples x labels), label numbers, label names, and one id per text."""
 
+    kind: ClassVar[str] = "classes"
     has_classes: ClassVar[bool] = True
-    """Whether there are labels to confuse and probabilities to calibrate."""
     probabilities: np.ndarray
     targets: np.ndarray
     labels: tuple[str, ...]
@@ -57,10 +109,6 @@ class Predictions:
         found = scores(self.probabilities, self.targets)
         return found if self.has_scores else {name: found[name] for name in ("accuracy", "macro_f1")}
 
-    def with_outputs(self, outputs: np.ndarray, labels: Sequence[str]) -> "Predictions":
-        """Other probabilities for the same texts."""
-        return replace(self, probabilities=outputs, labels=tuple(labels))
-
     @classmethod
     def of(cls, outputs: np.ndarray, examples: Sequence[Example], labels: Sequence[str]) -> "Predictions":
         """The probabilities of every label for the examples of a test set."""
@@ -68,6 +116,11 @@ class Predictions:
         targets = np.array([numbers[example.label] for example in examples])
         ids = text_ids([whole_text(example) for example in examples])
         return cls(outputs, targets, tuple(labels), ids, group_ids(examples))
+
+    @classmethod
+    def of_model(cls, answers: Sequence[Any], examples: Sequence[Example], labels: Sequence[str]) -> "Predictions":
+        """The scores of a model for the examples of a test set."""
+        return cls.of(np.stack([answer.scores.row for answer in answers]), examples, labels)
 
     def save(self, folder: Path) -> None:
         """Write `predictions.npz` into a run folder."""
@@ -118,6 +171,7 @@ class Predictions:
 class ValuePredictions:
     """Predicted and true values of a regression, and one id per text."""
 
+    kind: ClassVar[str] = "values"
     has_classes: ClassVar[bool] = False
     labels: ClassVar[tuple[str, ...]] = ()
     has_scores: ClassVar[bool] = False
@@ -136,17 +190,17 @@ class ValuePredictions:
         found = regression_metrics(self.targets, self.values)
         return {name: 0.0 if found[name] is None else found[name] for name in VALUE_METRICS}
 
-    def with_outputs(self, outputs: np.ndarray, labels: Sequence[str]) -> "ValuePredictions":
-        """Other values for the same texts."""
-        del labels
-        return replace(self, values=outputs)
-
     @classmethod
     def of(cls, outputs: np.ndarray, examples: Sequence[Example], labels: Sequence[str]) -> "ValuePredictions":
         """The predicted values for the examples of a test set."""
         del labels
         targets = np.array([example.value for example in examples])
         return cls(outputs, targets, text_ids([whole_text(example) for example in examples]), group_ids(examples))
+
+    @classmethod
+    def of_model(cls, answers: Sequence[Any], examples: Sequence[Example], labels: Sequence[str]) -> "ValuePredictions":
+        """The values that a model predicts for the examples of a test set."""
+        return cls.of(np.array([answer.value for answer in answers], dtype=np.float64), examples, labels)
 
     def save(self, folder: Path) -> None:
         """Write `predictions.npz` into a run folder."""
@@ -171,17 +225,17 @@ class ValuePredictions:
                 raise ValueError(f"{name} must be finite numbers")
 
 
-AnyPredictions = Predictions | ValuePredictions
 VALUE_METRICS = ("mse", "mae", "pearson", "spearman", "r2")
-KINDS: dict[str, type[Predictions] | type[ValuePredictions]] = {"classes": Predictions, "values": ValuePredictions}
-"""By the name in `Task.prediction_kind`."""
+KIND = "kind"
+"""The array with the kind of the predictions; files of classes and values have none."""
 
 
 def load_predictions(folder: Path) -> AnyPredictions:
     """The predictions of a run folder, of the kind that it has; a damaged file is an error that names it."""
 
     def make(arrays: Mapping[str, np.ndarray]) -> AnyPredictions:
-        return KINDS["values" if "values" in arrays else "classes"].from_arrays(arrays)
+        kind = str(arrays[KIND]) if KIND in arrays else "values" if "values" in arrays else "classes"
+        return PREDICTIONS.load(kind).from_arrays(arrays)
 
     return _read(folder, make)
 
@@ -200,15 +254,12 @@ def _read(folder: Path, make: Callable[[Mapping[str, np.ndarray]], P]) -> P:
         raise InputError(f"{file} cannot be read ({why}).{RUN_AGAIN}") from None
 
 
-def predictions_of(
-    answers: Sequence[LabelPrediction | ValuePrediction], examples: Sequence[Example], labels: Sequence[str]
-) -> AnyPredictions:
-    """The predictions of a model for the examples of a test set."""
-    if isinstance(answers[0], ValuePrediction):
-        values = [answer.value for answer in answers if isinstance(answer, ValuePrediction)]
-        return ValuePredictions.of(np.array(values, dtype=np.float64), examples, labels)
-    rows = [answer.scores.row for answer in answers if isinstance(answer, LabelPrediction)]
-    return Predictions.of(np.stack(rows), examples, labels)
+def save_arrays(folder: Path, kind: str, **arrays: np.ndarray | None) -> None:
+    """Write `predictions.npz` with the arrays that are not None."""
+    with atomic_file(folder / FILE) as temporary, temporary.open("wb") as file:
+        given: dict[str, Any] = {name: array for name, array in arrays.items() if array is not None}
+        given[KIND] = np.array(kind)
+        np.savez_compressed(file, **given)
 
 
 def group_ids(examples: Sequence[Example]) -> np.ndarray | None:

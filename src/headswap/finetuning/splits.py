@@ -95,19 +95,23 @@ def read_splits(recipe: FinetuneRecipe) -> LabelledSplits:
     if collected.problems and not sets["train"]:
         collected.raise_found()
     train = sets["train"]
+    labels: tuple[str, ...] = ()
+    if task.knows_all_labels:
+        with collected.trying():
+            labels = task.labels(train)
     if data.num_train is not None:
         if data.num_train > len(train):
             raise SettingError(
                 f"num_train is {data.num_train}, but {data.train} has only {len(train)} examples. Use a smaller number."
             )
-        chosen = stratified_subset(train, data.num_train, seed, strata=task.strata(train))
+        chosen = stratified_subset(train, data.num_train, seed, strata=task.subset_strata(train))
         train = [train[index] for index in chosen]
-    labels: tuple[str, ...] = ()
-    with collected.trying():
-        labels = task.labels(train)
+    if not task.knows_all_labels:
+        with collected.trying():
+            labels = task.labels(train)
     for role in ("validation", "test") if labels else ():
         with collected.trying():
-            task.check(sets[role], labels, role=role)
+            task.check_scored(sets[role], labels, data, role)
     collected.raise_found()
     validation = sets["validation"]
     if data.validation is None and (num_held_out := num_for_choosing(len(train), data.hold_out_from)):

@@ -14,6 +14,7 @@ from headswap.study.answer_file import SINGLE
 from headswap.study.arms import OF_BASE, base_of
 from headswap.study.design import design_changes
 from headswap.study.error_analysis import analyse_errors, shortened
+from headswap.study.part_scores import analyse_parts
 from headswap.study.results import (
     EPOCH_METRICS,
     ArmDetails,
@@ -52,7 +53,7 @@ def analyse(study: StudyRuns, *, with_texts: bool = True) -> StudyResults:
         budgets=study.budgets,
         seeds=sorted({run.seed for run in study.runs} - {SINGLE}),
         labels=list(first.labels),
-        num_test=len(first.targets),
+        num_test=len(first.text_ids),
         num_bases=max((len(bases) for bases in study.bases.values()), default=0),
         primary=study.primary,
         baselines=table.baselines,
@@ -71,7 +72,7 @@ def analyse(study: StudyRuns, *, with_texts: bool = True) -> StudyResults:
         bases=_bases(study),
         details=_details(study),
         disagreements=_disagreements(study, with_texts=with_texts),
-        errors=analyse_errors(study, table.baselines, with_texts=with_texts),
+        errors=analyse_errors(study, table.baselines, with_texts=with_texts) or analyse_parts(study, table.baselines),
         cost=_cost(study),
         overlap=[SetOverlap.from_json(row, with_texts=with_texts) for row in study.prepared.get("overlap", [])],
         dropped=study.prepared.get("dropped", {}),
@@ -82,6 +83,7 @@ def analyse(study: StudyRuns, *, with_texts: bool = True) -> StudyResults:
         external=_external(study),
         with_texts=with_texts,
         task=study.task,
+        unit=study.unit,
     )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from headswap.core.errors import Collected
 from headswap.core.files import discard_folder, write_json
 from headswap.data.labelled import read_labelled
-from headswap.data.records import Example
+from headswap.data.records import Example, whole_text
 from headswap.finetuning.prediction_file import Predictions, group_ids, text_ids
 from headswap.study.answer_file import VERB, Answers, TargetRows, read_answers
 from headswap.study.arms import Arm
@@ -24,6 +24,7 @@ from headswap.study.damage_records import write_record
 from headswap.study.job_outputs import write_checksums
 from headswap.study.prepare import Prepared
 from headswap.study.row_files import GROUP
+from headswap.tasks.text_task import PAIR
 
 if TYPE_CHECKING:
     from headswap.study.plan import Plan
@@ -37,7 +38,9 @@ def target_rows(examples: Sequence[Example], labels: Sequence[str]) -> TargetRow
     """The rows of a test set, in the form in which answers are checked."""
     numbers = {label: number for number, label in enumerate(labels)}
     targets = np.array([numbers[example.label] for example in examples])
-    return TargetRows(targets, tuple(labels), text_ids([example.text for example in examples]), group_ids(examples))
+    return TargetRows(
+        targets, tuple(labels), text_ids([whole_text(example) for example in examples]), group_ids(examples)
+    )
 
 
 def read_arm_answers(
@@ -48,7 +51,10 @@ def read_arm_answers(
     if not others:
         return {}
     group = GROUP if recipe.data.group_column is not None else None
-    examples = read_labelled(str(test), text_column="text", label_column="label", group_column=group)
+    pair = PAIR if recipe.data.text_pair_column is not None else None
+    examples = read_labelled(
+        str(test), text_column="text", label_column="label", group_column=group, text_pair_column=pair
+    )
     rows = target_rows(examples, prepared.labels)
     names = {str(prepared.num_labels(budget)): budget for budget in budgets} | {budget: budget for budget in budgets}
     found: dict[str, Answers] = {}

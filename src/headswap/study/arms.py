@@ -18,17 +18,19 @@ from headswap.core.installed_bases import OWN_BASE, PREFIX, base_folder, is_boxe
 from headswap.core.local_paths import home_path
 from headswap.core.manifest import MANIFEST, manifest_problems
 from headswap.core.settings import Recipe, load_recipe, read_toml
+from headswap.data.config import LabelledSettings
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.pretraining.config import PretrainRecipe
 from headswap.registry import ARM_BASELINES, Registry
+from headswap.registry import BASELINES as FINETUNE_BASELINES
 from headswap.study.config import StudyRecipe
 from headswap.tasks.choose import DEFAULT_TASK, named_task
 from headswap.tokens.store import is_store
 
 BASELINES = tuple(dict.fromkeys(name for of_task in ARM_BASELINES.values() for name in of_task))
 """Of all tasks."""
-CONSTANT = ("majority", "mean")
-"""Baselines that predict the same for every text: their score is a property of the test set, not an estimate."""
+PAIR = "pair"
+"""The unit of a study of pairs of texts (`Task.unit`)."""
 SCRATCH, BOX, ADAPTED = "scratch", "box", "adapted"
 LINEAR, CONSISTENCY = "linear", "consistency"
 OF_BASE, OF_LINEAR, OF_CONSISTENCY = f"{ADAPTED}:", f"{LINEAR}:", f"{CONSISTENCY}:"
@@ -94,7 +96,7 @@ MEANING = {
 def read_arms(recipe: StudyRecipe) -> list[Arm]:
     """The arms of a study, each checked against the recipes of the trainings."""
     found = [_arm(name, allow_download=recipe.machine.allow_download) for name in recipe.study.arms or ()]
-    _check_task(found, recipe.data.task)
+    _check_task(found, recipe.data)
     names = [arm.name for arm in found]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise SettingError(f"Two arms are called '{repeated[0]}'. Rename one of the folders or files.")
@@ -142,24 +144,43 @@ def needs_space(arm: Arm) -> bool:
 
 def baselines_of(task: str | None) -> Registry[Any]:
     """The baselines of a task that are arms of its studies; None is the default task."""
-    return ARM_BASELINES[task or DEFAULT_TASK]
+    return ARM_BASELINES.get(task or DEFAULT_TASK, Registry())
 
 
-def _check_task(arms: Sequence[Arm], task: str | None) -> None:
+def default_baselines(task: str | None, *, reads_pairs: bool) -> list[str]:
+    """The baselines of a task that a study and a comparison have by default: those of `finetune` that are arms."""
+    known = baselines_of(task)
+    names = [name for name in FINETUNE_BASELINES.get(task or DEFAULT_TASK, {}) if name in known]
+    return [name for name in names if reads_pairs or not known.load(name).reads_pairs]
+
+
+def is_constant(arm: str, task: str | None) -> bool:
+    """Whether an arm is a baseline that predicts the same for every example: its score is no estimate."""
+    return arm in (known := baselines_of(task)) and known.load(arm).is_constant
+
+
+def _check_task(arms: Sequence[Arm], data: LabelledSettings) -> None:
     """Refuse arms that do not fit the task of the study."""
-    if (task or DEFAULT_TASK) not in ARM_BASELINES:
-        return  # the study itself is refused when its data are read
-    has_classes = named_task(task).prediction_kind == "classes"
+    task = named_task(data.task)
+    is_pair, known = data.text_pair_column is not None, baselines_of(data.task)
     for arm in arms:
-        if arm.start == "baseline" and arm.name not in (known := baselines_of(task)):
+        if arm.start == "baseline" and arm.name not in known:
+            has = f"has {', '.join(known)}" if known else "has none"
             raise SettingError(
-                f"The arm '{arm.name}' is no baseline of the task {task or DEFAULT_TASK}, which has "
-                f"{', '.join(known)}. Leave it out with --arms."
+                f"The arm '{arm.name}' is no baseline of the task {task.name}, which {has}. Leave it out with --arms."
             )
-        if (arm.start in (LINEAR, "answers") or arm.is_consistent) and not has_classes:
+        if arm.start == "baseline" and known.load(arm.name).reads_pairs and not is_pair:
             raise SettingError(
-                f"The arm '{arm.name}' is for classifiers, and this study is of the task {task}. Leave it out with "
-                "--arms."
+                f"The arm '{arm.name}' is for pairs of texts (--text-pair-column). Leave it out with --arms."
+            )
+        if (arm.start in (LINEAR, "answers") or arm.is_consistent) and task.prediction_kind != "classes":
+            raise SettingError(
+                f"The arm '{arm.name}' is for classifiers, and this study is of the task {task.name}. Leave it out "
+                "with --arms."
+            )
+        if (arm.start == LINEAR or arm.is_consistent) and is_pair:
+            raise SettingError(
+                f"The arm '{arm.name}' is for single texts, and this study is of pairs. Leave it out with --arms."
             )
 
 

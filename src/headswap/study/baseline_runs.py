@@ -3,8 +3,6 @@
 import logging
 from typing import Any
 
-import numpy as np
-
 from headswap.baselines.tfidf import TooManyClassesError
 from headswap.core.errors import HeadswapError
 from headswap.core.files import read_json
@@ -12,8 +10,8 @@ from headswap.core.settings import load_recipe
 from headswap.data.records import pair_as_text
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.finetuning.splits import LabelledSplits, read_splits
-from headswap.registry import BASELINES
-from headswap.study.arms import baselines_of
+from headswap.registry import PREDICTIONS
+from headswap.study.arms import PAIR, baselines_of, default_baselines
 from headswap.study.runs import ScoredRun, StudyRuns
 
 log = logging.getLogger("headswap")
@@ -22,13 +20,13 @@ log = logging.getLogger("headswap")
 def add_baselines(study: StudyRuns) -> StudyRuns:
     """Add the baselines of the task that need no corpus, for every budget and seed that an arm was run with."""
     known_arms = baselines_of(study.task)
-    names = [name for name in BASELINES[study.task] if name in known_arms]
+    names = default_baselines(study.task, reads_pairs=study.unit == PAIR)
     cells: dict[tuple[int, int], ScoredRun] = {}
     for run in study.runs:
         cells.setdefault((run.labels, run.seed), run)
     found: list[ScoredRun] = []
     # As in a study, seeds with the same labels have the same baseline, whatever the order of the labels.
-    known: dict[tuple[str, frozenset[tuple[str, int]]], tuple[np.ndarray, dict[str, Any]]] = {}
+    known: dict[tuple[str, frozenset[tuple[str, int]]], tuple[Any, dict[str, Any]]] = {}
     for (labels, seed), run in sorted(cells.items()):
         splits = _splits(run)
         if splits is None:
@@ -38,18 +36,20 @@ def add_baselines(study: StudyRuns) -> StudyRuns:
             )
             continue
         _note_overlap(study, splits, run)
-        parts = ([*splits.train, *splits.validation], splits.test)
-        train, test = ([pair_as_text(example) for example in part] for part in parts)
+        given = ([*splits.train, *splits.validation], splits.test)
+        joined = tuple([pair_as_text(example) for example in part] for part in given)
         for name in names:
-            key = name, frozenset((example.source, example.line) for example in train)
+            key = name, frozenset((example.source, example.line) for example in given[0])
             if key not in known:
+                baseline = known_arms.load(name)
+                train, test = given if baseline.reads_pairs else joined
                 try:
-                    known[key] = known_arms.load(name).fit(train, test, splits.labels, study.metric)
+                    known[key] = baseline.fit(train, test, splits.labels, study.metric)
                 except TooManyClassesError as problem:
                     study.prepared.setdefault("notes", []).append(str(problem))
                     continue
             outputs, chosen = known[key]
-            predictions = run.predictions.with_outputs(outputs, splits.labels)
+            predictions = PREDICTIONS.load(run.predictions.kind).of(outputs, splits.test, splits.labels)
             result = {"seconds": 0.0, **chosen}
             found.append(
                 ScoredRun(name, run.budget, labels, seed, run.folder / name, predictions, result, [], run.rows)

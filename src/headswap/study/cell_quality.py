@@ -81,4 +81,4 @@ def _at(labels: int) -> str:
 
 
 def _num_test(runs: Sequence[ScoredRun]) -> int:
-    return len(runs[0].predictions.targets)
+    return len(runs[0].predictions.text_ids)

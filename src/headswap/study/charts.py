@@ -14,12 +14,18 @@ from headswap.study.results import NO_BUDGET, Cell, Comparison, Curve, StudyResu
 NUM_COLOURS = 12
 METRIC_NAMES = {
     "accuracy": "accuracy", "macro_f1": "macro-F1", "r2": "R2", "pearson": "Pearson correlation",
-    "spearman": "Spearman correlation", "mse": "MSE", "mae": "MAE",
+    "spearman": "Spearman correlation", "mse": "MSE", "mae": "MAE", "micro_f1": "micro-F1", "f1": "F1",
+    "precision": "precision", "recall": "recall", "exact_match": "exact match",
+    "f1_answerable": "F1 (answerable)", "f1_unanswerable": "F1 (unanswerable)",
 }  # fmt: skip
 EPOCH_TITLES = {
     "eval_accuracy": ("validation accuracy", "accuracy"),
     "train_accuracy": ("training accuracy", "accuracy"),
     "eval_r2": ("validation R2", "R2"),
+    "eval_micro_f1": ("validation micro-F1", "micro-F1"),
+    "train_micro_f1": ("training micro-F1", "micro-F1"),
+    "eval_f1": ("validation F1", "F1"),
+    "train_f1": ("training F1", "F1"),
     "eval_loss": ("validation loss", "loss"),
 }
 """Title and short name, per metric of a `Curve`."""
@@ -85,7 +91,7 @@ class Chart:
 
 def colour_of(arms: Sequence[str]) -> dict[str, int]:
     """Fixed colours for the default arms; the others follow."""
-    fixed = {"majority": 0, "mean": 0, "tfidf": 1, SCRATCH: 2, "pretrained": 3}
+    fixed = {"majority": 0, "mean": 0, "nearest sentence": 0, "tfidf": 1, SCRATCH: 2, "pretrained": 3}
     others = [arm for arm in arms if arm not in fixed]
     return fixed | {arm: 4 + number % (NUM_COLOURS - 4) for number, arm in enumerate(others)}
 
@@ -121,7 +127,7 @@ def _gain(results: StudyResults) -> Chart:
         rows = [row for row in results.comparisons if row.arm == arm and row.other == SCRATCH and row.labels]
         if rows:
             series.append(Series(f"{arm} - scratch", [_gain_point(row) for row in rows], colours[arm]))
-    title = "Gain over scratch, paired by seed and text"
+    title = f"Gain over scratch, paired by seed and {results.unit}"
     return Chart("gain", title, LABEL_AXIS, f"test {metric}, points", series, is_log_x=True, line="zero")
 
 

@@ -12,7 +12,7 @@ from headswap.data.columns import COLUMN_EXTENSIONS, column_names
 from headswap.data.labelled import one_file, read_labelled
 from headswap.data.open_text import extension_of
 from headswap.data.records import Example
-from headswap.finetuning.prediction_file import text_ids
+from headswap.finetuning.prediction_file import Predictions, text_ids
 from headswap.study.answer_file import SCORE, Answers, TargetRows, read_answers
 from headswap.study.answer_runs import result_of, target_rows
 from headswap.study.design import default_primary
@@ -49,6 +49,11 @@ def read_test(
 def rows_of_runs(study: StudyRuns) -> TargetRows:
     """The test rows that the compared runs were scored on."""
     first = study.runs[0].predictions
+    if not isinstance(first, Predictions):
+        raise SettingError(
+            f"Answers of other systems can be compared with classifiers, and {study.runs[0].folder} is a run of the "
+            f"task {study.task}. Leave NAME=FILE out."
+        )
     return TargetRows(first.targets, first.labels, first.text_ids, first.group_ids)
 
 

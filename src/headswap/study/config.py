@@ -38,14 +38,14 @@ class StudySettings(Settings):
     logistic regression), lsa (logistic regression on LSA vectors of the corpus), nbsvm (Naive-Bayes features + logistic
     regression). Without pre-training: scratch (random weights). A base that the study pre-trains on the corpus:
     pretrained (all weights are fine-tuned), frozen (only the new head is trained), lora (LoRA adapters), gradual
-    (layers are unfrozen one by one), masked and masked+nsp (bases with these objectives), linear (logistic regression
-    on the vectors of the base). Another base: box (the installed base box:reviews-en), box:NAME (another installed
-    base), hf:NAME or hf:FOLDER (a public checkpoint), or a bundle or run folder. A base that is first trained on the
-    corpus and the training texts: adapted (box:reviews-en) or adapted:BASE. Consistency training on unlabelled texts:
-    consistency (with the base of adapted; of pretrained if box:reviews-en cannot be used) or consistency:BASE. Also
-    linear:BASE, a recipe file, or NAME=FILE: the answers of another system, such as an LLM, to the test rows (see
-    --prepare-only). Default: majority, tfidf and scratch; lsa if there is a corpus of texts; pretrained if there is a
-    corpus; adapted if box:reviews-en can be used."""
+    (layers are unfrozen one by one), masked, causal+masked and masked+nsp (bases with these objectives), linear
+    (logistic regression on the vectors of the base). Another base: box (the installed base box:reviews-en), box:NAME
+    (another installed base), hf:NAME or hf:FOLDER (a public checkpoint), or a bundle or run folder. A base that is
+    first trained on the corpus and the training texts: adapted (box:reviews-en) or adapted:BASE. Consistency training
+    on unlabelled texts: consistency (with the base of adapted; of pretrained if box:reviews-en cannot be used) or
+    consistency:BASE. Also linear:BASE, a recipe file, or NAME=FILE: the answers of another system, such as an LLM, to
+    the test rows (see --prepare-only). Default: the baselines of the task and scratch; lsa if there is a corpus of
+    texts and one label per text; pretrained if there is a corpus; adapted if box:reviews-en can be used."""
     budgets: tuple[str, ...] = ("100", "400", "1600", ALL)
     """Budgets: the numbers of labelled examples that a run may use, or all, separated by commas. From 200 on, 20 % of
     them (at most 2,000) are the validation set, except for the budget all with --validation."""
@@ -67,10 +67,10 @@ class StudySettings(Settings):
     primary_arm: str | None = None
     """Arm of the planned tests, which compare it with scratch and with the best baseline. Default: pretrained,
     otherwise the first arm that is neither a baseline nor scratch."""
-    metric: Literal["accuracy", "macro_f1", "r2", "pearson"] = "accuracy"
-    """Metric by which the arms are compared: accuracy or macro_f1 of classifiers, r2 or pearson of regression models.
-    It also selects the best epoch of every run and the regularisation of the baselines. Default: accuracy for
-    classifiers, r2 for regression models."""
+    metric: Literal["accuracy", "macro_f1", "micro_f1", "r2", "pearson", "f1", "exact_match"] = "accuracy"
+    """Metric by which the arms are compared; the first one of a task is its default: accuracy or macro_f1 (classify),
+    micro_f1 or macro_f1 (multilabel), r2 or pearson (regress), f1 (tag), f1 or exact_match (span). It also selects the
+    best epoch of every run and the regularisation of the baselines."""
     on_overlap: Literal["drop", "report", "stop"] = "drop"
     """What to do with overlap, that is, texts of train, validation or corpus that also occur in the test set: drop
     (remove them; the test set is not changed), report (only count them), or stop. Texts of the validation set in train
@@ -141,7 +141,9 @@ class StudyData(LabelledSettings):
     test: str | None = None
     """Labelled test set, on which all runs are scored. Required, unless a named data set has one."""
     task: TaskName | None = None
-    """Task: classify, or regress for labels that are numbers. Default: classify."""
+    """What the models predict: classify (one label per text), multilabel (any number of labels per text), regress (one
+    number per text), tag (one tag per word), span (the part of a text that answers a question). Default: found from the
+    training set as in headswap finetune; regress is never chosen."""
     num_train: Annotated[int, Field(ge=2)] | None = None
     """Not allowed in a study: --budgets sets the numbers of labels."""
 

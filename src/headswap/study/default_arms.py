@@ -8,9 +8,9 @@ import logging
 from headswap.core.errors import HeadswapError
 from headswap.core.files import read_json
 from headswap.core.installed_bases import CONFIG, OWN_BASE, PREFIX, checked_base
-from headswap.study.arms import ADAPTED, CONSISTENCY, CONSTANT, OF_CONSISTENCY, SCRATCH, baselines_of
+from headswap.study.arms import ADAPTED, CONSISTENCY, OF_CONSISTENCY, SCRATCH, baselines_of, default_baselines
 from headswap.study.config import StudyRecipe
-from headswap.tasks.choose import DEFAULT_TASK, chosen_task
+from headswap.tasks.choose import DEFAULT_TASK, chosen_task, named_task
 from headswap.tokens.store import is_store
 
 log = logging.getLogger("headswap")
@@ -23,12 +23,12 @@ def with_default_arms(recipe: StudyRecipe) -> StudyRecipe:
     if study.arms is not None:
         return _with_base_of_consistency(recipe)
     stores = [source for source in study.corpus if is_store(source)]
-    has_space = "lsa" in (known := baselines_of(recipe.data.task))
-    arms = [*(name for name in known if name in (*CONSTANT, "tfidf"))]
+    has_space = "lsa" in baselines_of(recipe.data.task)
+    arms = default_baselines(recipe.data.task, reads_pairs=recipe.data.text_pair_column is not None)
     arms += [*(["lsa"] if study.corpus and not stores and has_space else []), SCRATCH]
     if study.corpus:
         arms.append("pretrained")
-    why_not = _why_not_adapted(recipe)
+    why_not = _why_not_adapted(recipe) or _reads_one_way(recipe)
     if why_not is None:
         arms.append(ADAPTED)
     log.info("Arms: %s (--arms selects others).", ", ".join(arms))
@@ -86,3 +86,11 @@ def _why_not_adapted(recipe: StudyRecipe) -> str | None:
     if too_long := [length for length in wanted if length is not None and length > longest]:
         return f"max_length is {too_long[0]}, and {base} reads at most {longest} tokens."
     return None
+
+
+def _reads_one_way(recipe: StudyRecipe) -> str | None:
+    """Why the installed base does not fit a task that predicts every token; None if it fits."""
+    base = f"{PREFIX}{OWN_BASE}"
+    if not named_task(recipe.data.task).is_per_token or read_json(checked_base(base) / CONFIG)["direction"] != "causal":
+        return None
+    return f"{base} is causal, so the prediction for a word would not use the text after it. --arms adds it."

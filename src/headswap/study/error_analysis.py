@@ -54,7 +54,7 @@ def _slices(study: StudyRuns, arms: Sequence[str], labels: int) -> list[TestSlic
     parts = [("label", name, first.targets == number) for number, name in enumerate(first.labels)]
     if study.texts:
         words = np.array([len(WORD.findall(text)) for text in study.texts])
-        parts += [("words", name, is_inside) for name, is_inside in _lengths(words)]
+        parts += [("words", name, is_inside) for name, is_inside in length_ranges(words)]
     return [
         TestSlice(by, name, int(inside.sum()), [_score(arm, right[arm], inside, groups) for arm in arms])
         for by, name, inside in parts
@@ -62,7 +62,7 @@ def _slices(study: StudyRuns, arms: Sequence[str], labels: int) -> list[TestSlic
     ]
 
 
-def _lengths(words: np.ndarray) -> list[tuple[str, np.ndarray]]:
+def length_ranges(words: np.ndarray) -> list[tuple[str, np.ndarray]]:
     """Four ranges of lengths with about the same number of texts; fewer if many texts have the same length."""
     edges = np.unique(np.quantile(words, np.linspace(0, 1, NUM_LENGTHS + 1)[1:], method="higher"))
     found, low = [], int(words.min())

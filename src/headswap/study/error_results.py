@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class SliceScore:
-    """The accuracy of an arm on a part of the test set, with its 95 % interval."""
+    """The accuracy of an arm, or another metric, on a part of the test set, with its 95 % interval."""
 
     arm: str
     mean: float
@@ -20,7 +20,7 @@ class TestSlice:
 
     __test__ = False  # not a test, though its name begins like one
     by: str
-    """`label` or `words`."""
+    """`label`, `type`, `answer` or `words`."""
     name: str
     num_texts: int
     scores: Sequence[SliceScore]
@@ -68,3 +68,5 @@ class ErrorAnalysis:
     errors: Sequence[ConfidentError]
     possible_label_errors: Sequence[int]
     """Rows of the test set, counted from 0, the most confident first."""
+    metric: str = "accuracy"
+    """Of the parts of the test set."""

@@ -131,7 +131,7 @@ def seeds_sentence(row: Comparison) -> str:
     if row.over == "texts":
         return "the test is over texts only, so more test texts would be needed"
     if fewest is None:
-        return "seeds alone would not show a difference of this size on these test texts"
+        return "seeds alone would not show a difference of this size on this test set"
     if most is None:
         return f"{fewest:,} or more seeds would show a difference of this size with a power of 80 %"
     number = f"{fewest:,} to {most:,}" if most > fewest else f"{fewest:,}"

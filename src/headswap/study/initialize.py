@@ -8,6 +8,7 @@ import logging
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from headswap.core.errors import SettingError
 from headswap.core.files import atomic_folder, write_json
@@ -35,6 +36,10 @@ from headswap.study.folder import (
 )
 from headswap.study.plan import Job, Plan, make_plan, usable_budgets
 from headswap.study.prepare import Prepared, find_prepared, prepare, rows_file
+from headswap.tasks.choose import named_task
+
+if TYPE_CHECKING:
+    from headswap.bundle.bundle import Bundle
 
 log = logging.getLogger("headswap")
 
@@ -100,7 +105,9 @@ def _checked_plan(recipe: StudyRecipe, arms: list[Arm], prepared: Prepared, out:
 
 
 def _check_budgets(recipe: StudyRecipe, prepared: Prepared) -> None:
-    """Refuse budgets with fewer labels than classes: every such job would fail."""
+    """Refuse budgets with fewer labels than classes, if every class must have one: every such job would fail."""
+    if named_task(recipe.data.task).knows_all_labels:
+        return
     least = len(prepared.labels)
     if small := [budget for budget in recipe.study.budgets if budget != ALL and int(budget) < least]:
         raise SettingError(
@@ -161,7 +168,12 @@ def _check_finetuning(job: Job) -> None:
     if is_scratch:
         recipe.model.laid_over(recipe.model.preset or DEFAULT_PRESET, vocab_size=1, max_length=length)
     elif job.made_base is None:  # a base that the study does not make
-        _check_existing_base(recipe.model.base, length)
+        bundle = _check_existing_base(recipe.model.base, length)
+        if named_task(recipe.data.task).needs_sep(recipe.data) and not bundle.tokenizer.frame.between:
+            raise SettingError(
+                f"two texts need a separator such as <sep>, which the tokenizer of {recipe.model.base} does not have. "
+                "Leave the arm out with --arms."
+            )
 
 
 def _check_adaptation(job: Job) -> None:
@@ -169,13 +181,14 @@ def _check_adaptation(job: Job) -> None:
     _check_existing_base(recipe.model.base, recipe.training.max_length)
 
 
-def _check_existing_base(base: str | None, length: int | None) -> None:
+def _check_existing_base(base: str | None, length: int | None) -> "Bundle":
     from headswap.bundle.bundle import Bundle  # imports torch
 
     assert base is not None
     bundle = Bundle.load(base)
     if length is not None and length > bundle.max_length:
         raise SettingError(f"max_length is {length}, but the base {base} takes at most {bundle.max_length} tokens.")
+    return bundle
 
 
 def _check_embedding(job: Job) -> None:

@@ -145,9 +145,10 @@ def _finetune(folder: Path, job: Mapping[str, Any]) -> None:
 def _baseline(folder: Path, job: Mapping[str, Any]) -> None:
     """Write the predictions of a baseline on the same rows, as a fine-tuning run does."""
     from headswap.baselines.lsa_space import TextSpace
+    from headswap.data.records import pair_as_text
     from headswap.finetuning.config import FinetuneRecipe
-    from headswap.finetuning.prediction_file import KINDS
     from headswap.finetuning.splits import read_splits
+    from headswap.registry import PREDICTIONS
     from headswap.study.arms import baselines_of
 
     start = time.perf_counter()
@@ -159,10 +160,11 @@ def _baseline(folder: Path, job: Mapping[str, Any]) -> None:
     train = [*splits.train, *splits.validation]  # no epoch is selected, so all labels are for training
     metric = splits.task.metric(recipe.training)
     baseline = baselines_of(splits.task.name).load(job["arm"])
-    outputs, chosen = baseline.fit(train, splits.test, splits.labels, metric, space=space)
+    read = (train, splits.test) if baseline.reads_pairs else (map(pair_as_text, part) for part in (train, splits.test))
+    outputs, chosen = baseline.fit(*map(list, read), splits.labels, metric, space=space)
     if space is not None:
         chosen |= {"space": space.fingerprint}
-    KINDS[splits.task.prediction_kind or ""].of(outputs, splits.test, splits.labels).save(folder)
+    PREDICTIONS.load(splits.task.prediction_kind or "").of(outputs, splits.test, splits.labels).save(folder)
     write_json(folder / "data.json", splits.checksums())
     result = {"verb": "baseline", "arm": job["arm"], **chosen, "num_labels": len(train)}
     write_json(folder / "result.json", result | {"seconds": time.perf_counter() - start})

@@ -17,7 +17,7 @@ import numpy as np
 from headswap.baselines.lsa_space import ARRAYS, TextSpace
 from headswap.bundle.bundle import CARD, WEIGHTS
 from headswap.core.errors import HeadswapError, InputError
-from headswap.core.files import read_json
+from headswap.core.files import parse_json, read_json
 from headswap.core.manifest import MANIFEST, manifest_problems, write_manifest
 from headswap.core.settings import Recipe, load_recipe, read_toml
 from headswap.data.documents import read_texts
@@ -29,6 +29,7 @@ from headswap.pretraining.config import AdaptRecipe, PretrainRecipe
 from headswap.study.embeddings import ARRAYS as EMBEDDINGS
 from headswap.study.embeddings import Embeddings
 from headswap.study.job_id import bundle_content
+from headswap.study.row_files import text_of_row
 from headswap.study.unlabelled_sample import FILE as SAMPLE
 from headswap.tokens.tokenizer import Tokenizer
 from headswap.training.checkpoint import find_checkpoints
@@ -216,7 +217,8 @@ def _raise_first(problems: list[str], folder: Path) -> None:
 
 @cache
 def _ids_at(test: Path, _state: Signature) -> np.ndarray:
-    return text_ids(read_texts(str(test), text_column="text"))
+    with test.open(encoding="utf-8") as rows:
+        return text_ids([text_of_row(parse_json(row)) for row in rows])
 
 
 def _ids_of(test: Path) -> np.ndarray:

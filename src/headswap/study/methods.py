@@ -10,7 +10,8 @@ from headswap.core.local_paths import local_path
 from headswap.core.settings import load_recipe
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.finetuning.consistency import MOST_TEXTS
-from headswap.study.arms import LINEAR, OF_CONSISTENCY, OF_LINEAR, is_adapted
+from headswap.study.arms import LINEAR as LINEAR_ARM
+from headswap.study.arms import OF_CONSISTENCY, OF_LINEAR, is_adapted
 from headswap.study.findings import enumerated
 from headswap.study.folder import RECIPE
 from headswap.study.groups import test_groups
@@ -25,26 +26,47 @@ STATISTICS = (
     "Label subsets are stratified and nested: each larger subset contains the smaller ones. At one seed all arms have "
     "the same subset. The seed also sets the initialisation and the order of the examples. Each run is scored on the "
     "test set once.",
-    "Intervals and tests are over seeds and test texts, which are both samples: a two-way analysis of variance with "
-    "crossed random effects on the values per seed and text, Student's t with Satterthwaite's degrees of freedom. "
-    "Differences are paired by seed and by text. The values of {not_means} are jackknife pseudo-values. With 3 or more "
+    "Intervals and tests are over seeds and test {unit}s, which are both samples: a two-way analysis of variance with "
+    "crossed random effects on the values per seed and {unit}, Student's t with Satterthwaite's degrees of freedom. "
+    "Differences are paired by seed and by {unit}. {values}With 3 or more "
     "bases the test is over means per base. docs/verdicts.md has the error rates and the power of the test.",
     "The best baseline of a budget is the one with the highest score by cross-validation on the labels of the budget.",
-    "TF-IDF: word 1-2-grams, sublinear term frequency, {linear} selected by cross-validation on the same "
-    "labels. With the budget all it has the same labels at every seed, so its scores have no spread.",
     "Seeds needed: the number of seeds that shows the observed difference, plus and minus its standard error, with a "
     "power of 80 %, at the observed spread and a level of .05 divided by the number of comparisons.",
 )
-OF_KIND = {
-    "classes": {"not_means": "macro-F1", "linear": "logistic regression, C"},
-    "values": {"not_means": "R2 and of Pearson's correlation", "linear": "ridge regression, the penalty"},
-}
-"""What these sentences name, per kind of predictions."""
-VALUES = (
-    "A point of difference is .01 of the score. R2 is 1 minus the mean squared error divided by the variance of the "
-    "test values, so a difference in R2 has the sign of a difference in MSE. A constant prediction has the Pearson "
-    "correlation 0. Label subsets are stratified by fifths of the values."
+TFIDF = (
+    "TF-IDF: word 1-2-grams, sublinear term frequency, {linear} selected by cross-validation on the same "
+    "labels. With the budget all it has the same labels at every seed, so its scores have no spread."
 )
+NOT_MEANS = {
+    "classes": "The values of macro-F1",
+    "values": "The values of R2 and of Pearson's correlation",
+    "label sets": "The values of micro-F1 and of macro-F1",
+    "tags": "The values of F1",
+}
+"""The metrics that are no means over examples, per kind of predictions."""
+LINEAR = {
+    "classes": "logistic regression, C",
+    "values": "ridge regression, the penalty",
+    "label sets": "one logistic regression per label, C and the threshold of each label",
+}
+"""The model on TF-IDF, per kind of predictions."""
+OF_KIND = {
+    "values": "A point of difference is .01 of the score. R2 is 1 minus the mean squared error divided by the variance "
+    "of the test values, so a difference in R2 has the sign of a difference in MSE. A constant prediction has the "
+    "Pearson correlation 0. Label subsets are stratified by fifths of the values.",
+    "label sets": "Micro-F1 counts all pairs of a text and a label. Macro-F1 is the mean F1 of all labels. The labels "
+    "are those of the whole training set: a label without an example in a subset can hardly be predicted, and its test "
+    "texts count. Label subsets are stratified by the rarest label of each text. The threshold of a label is chosen "
+    "on validation; it is 0.5 without a validation set.",
+    "tags": "F1 is that of entities, counted as seqeval does: type, first and last word must be right. Tags without "
+    "prefixes are counted word by word. The tags are those of the whole training set. Label subsets are random samples "
+    "of sentences, and a label of a budget is one sentence.",
+    "answers": "F1 and exact match are those of SQuAD, means over questions. A question without an answer is right "
+    "only if none is predicted. Label subsets are random samples of questions that keep the share of unanswerable "
+    "ones, and whole contexts are held out for validation. A label of a budget is one question.",
+}
+"""Sentences about metrics and label subsets, per kind of predictions."""
 BASELINES = {
     "lsa": f"LSA: TF-IDF of the words of the corpus (a fixed sample of {MOST_DOCUMENTS:,} documents, if it has more), "
     f"reduced to at most {DIMENSIONS} dimensions by a truncated SVD that is fitted on the corpus alone, without labels "
@@ -64,19 +86,25 @@ ON_OVERLAP = {"drop": "removed from train, validation and corpus", "report": "re
 
 def methods(study: StudyRuns) -> list[str]:
     """Data, learning rates and statistics, in sentences."""
-    has_classes = study.runs[0].predictions.has_classes
-    names = OF_KIND["classes" if has_classes else "values"]
-    found = [*(sentence.format(**names) for sentence in STATISTICS), *([] if has_classes else [VALUES])]
+    kind = study.runs[0].predictions.kind
+    names = {
+        "unit": study.unit,
+        "values": f"{NOT_MEANS[kind]} are jackknife pseudo-values. " if kind in NOT_MEANS else "",
+    }
+    found = [sentence.format(**names) for sentence in STATISTICS]
+    found += [TFIDF.format(linear=LINEAR[kind])] if kind in LINEAR and "tfidf" in study.arms else []
+    found += [OF_KIND[kind]] if kind in OF_KIND else []
     found += [*(sentence for name, sentence in BASELINES.items() if name in study.arms)]
     if (groups := test_groups(study)) is not None:
+        what = "context" if kind == "answers" else "group"
         found.append(
-            f"The test texts belong to {int(groups.max()) + 1:,} groups. Intervals and tests are over seeds and "
-            "groups, because the texts of one group are not independent."
+            f"The test {study.unit}s belong to {int(groups.max()) + 1:,} {what}s. Intervals and tests are over seeds "
+            f"and {what}s, because the {study.unit}s of one {what} are not independent."
         )
     found[:0] = [*tuning_sentences(study), *_without_held_out_labels(study)]
     if rates := _learning_rates(study):
         found.insert(0, f"Learning rates (given or default): {'; '.join(rates)}.")
-    if linear := [arm for arm in study.arms if arm == LINEAR or arm.startswith(OF_LINEAR)]:
+    if linear := [arm for arm in study.arms if arm == LINEAR_ARM or arm.startswith(OF_LINEAR)]:
         found.insert(0, f"{', '.join(linear)}: {LINEAR_SENTENCE}")
     if consistent := [arm for arm in study.arms if arm.startswith(OF_CONSISTENCY)]:
         found.insert(0, _consistency(study, consistent))

@@ -43,6 +43,7 @@ from headswap.study.trials import trial_factors
 from headswap.study.unlabelled_sample import FILE as SAMPLE_FILE
 from headswap.study.unlabelled_sample import VERSION as SAMPLE_VERSION
 from headswap.tasks.choose import DEFAULT_TASK, named_task
+from headswap.tasks.text_task import PAIR
 from headswap.tokens.config import TokenizerSettings
 from headswap.tokens.store import is_store
 from headswap.tokens.tokenizer import Tokenizer
@@ -174,6 +175,10 @@ def data_section(recipe: StudyRecipe, prepared: Prepared, budget: str) -> dict[s
         data["group_column"] = GROUP
     if recipe.data.task not in (None, DEFAULT_TASK):
         data["task"] = recipe.data.task
+    if recipe.data.text_pair_column is not None:
+        data["text_pair_column"] = PAIR
+    if recipe.data.unseen_labels != "error":
+        data["unseen_labels"] = recipe.data.unseen_labels
     if recipe.data.hold_out_from != FEWEST_FOR_CHOOSING:
         data["hold_out_from"] = recipe.data.hold_out_from
     if budget != ALL:

@@ -22,15 +22,15 @@ from headswap.data.config import ReadSettings
 from headswap.data.content_hash import corpus_hash
 from headswap.data.documents import read_documents
 from headswap.data.groups import check_group_column, check_groups, rows_of_shared_groups, shared_group_sentences
-from headswap.data.overlap import Overlap, find_overlap, overlap_sentence, passages_sentence
-from headswap.data.records import Example
+from headswap.data.labelled_overlap import overlap_of_examples, shared_text_notes
+from headswap.data.overlap import Overlap, overlap_sentence, passages_sentence
+from headswap.data.records import Labelled, texts_of
 from headswap.data.remote_files import is_remote
 from headswap.data.stratify import stratified_subset
 from headswap.finetuning.splits import own_test
 from headswap.study.config import ALL, StudyRecipe
 from headswap.study.row_files import (
     CORPUS,
-    GROUP,
     ROLES,
     TEXTS,
     check_rows,
@@ -130,10 +130,10 @@ def _checked(recipe: StudyRecipe) -> StudyRecipe:
                 f"A study numbers its seeds itself, so seed cannot be given. Use {flag} for their number."
             )
     task = chosen_task(data)
-    if not task.study_metrics or data.text_pair_column is not None:
-        what = "pairs of texts" if data.text_pair_column is not None else f"the task {task.name}"
+    task.check_columns(data)
+    if not task.study_metrics:
         raise SettingError(
-            f"A study compares classifiers and regression models of single texts; {data.train} is for {what}. "
+            f"The task {task.name} has no metric with a validated test, so a study cannot compare its models. "
             "Run headswap finetune with several seeds instead."
         )
     if recipe.study.metric not in task.study_metrics:
@@ -242,7 +242,7 @@ class _Preparation:
             test=paths["test"],
             corpus=corpus,
             texts=str(rows_file(self.final_folder, TEXTS)),
-            digests={role: rows_digest(map(_row, kept[role])) for role in paths}
+            digests={role: rows_digest(map(self.task.as_row, kept[role])) for role in paths}
             | {CORPUS: corpus_content, TEXTS: corpus_digest([str(texts)])},
             num_rows={role: len(kept[role]) for role in paths}
             | {TEXTS: num_texts}
@@ -254,9 +254,9 @@ class _Preparation:
             notes=tuple(self.notes),
         )
 
-    def _read(self) -> dict[str, list[Example]]:
+    def _read(self) -> dict[str, list[Any]]:
         data = self.recipe.data
-        sets: dict[str, list[Example]] = {}
+        sets: dict[str, list[Any]] = {}
         collected = Collected()
         for role, (source, label_file) in data.files.items():
             if source is not None:
@@ -268,20 +268,22 @@ class _Preparation:
             labels = self.task.labels(sets["train"])
             for role in sets.keys() - {"train"}:
                 with collected.trying():
-                    self.task.check(sets[role], labels, role=role)
+                    self.task.check_scored(sets[role], labels, data, role)
         collected.raise_found()
         return sets
 
-    def _overlap(self, sets: dict[str, list[Example]]) -> list[Overlap]:
-        texts: dict[str, Iterable[str]] = {role: [example.text for example in sets[role]] for role in sets}
-        self.training_texts = {example.text for example in sets["train"]}
+    def _overlap(self, sets: dict[str, list[Any]]) -> list[Overlap]:
+        """The overlap of the sets; see labelled_overlap.py for examples that have two texts."""
+        self.training_texts = {text for example in sets["train"] for text in texts_of(example)}
+        corpus: Iterable[str] | None = None
         if self.has_texts:
-            texts["corpus"] = self._corpus_texts()
+            corpus = self._corpus_texts()
         elif self.store is not None:
-            texts["corpus"] = TokenStore.open(self.store).texts()
-        pairs = [pair for pair in PAIRS if set(pair) <= set(texts)]
-        log.info("Searching for texts that occur in more than one of the sets %s.", ", ".join(texts))
-        return find_overlap(texts, pairs=pairs, containment=HARMFUL_PAIRS)
+            corpus = TokenStore.open(self.store).texts()
+        names = [*sets, *([CORPUS] if corpus is not None else [])]
+        log.info("Searching for texts that occur in more than one of the sets %s.", ", ".join(names))
+        self.notes += shared_text_notes(sets, unit=self.task.unit(self.recipe.data))
+        return overlap_of_examples(sets, corpus, pairs=PAIRS, containment=HARMFUL_PAIRS)
 
     def _keep_store(self, drop: dict[str, set[int]]) -> None:
         """Documents are not removed from a token store; a note says how many would have been."""
@@ -294,7 +296,7 @@ class _Preparation:
             log.warning(self.notes[-1])
             drop["corpus"].clear()
 
-    def _shared_groups(self, sets: dict[str, list[Example]], drop: dict[str, set[int]]) -> list[str]:
+    def _shared_groups(self, sets: dict[str, list[Any]], drop: dict[str, set[int]]) -> list[str]:
         """Sentences about groups in two sets; the rows to remove are added to `drop`."""
         found = []
         for (first, second), sentence in shared_group_sentences(sets).items():
@@ -325,17 +327,20 @@ class _Preparation:
             else:
                 yield {"text": document.text}
 
-    def _write(self, role: str, examples: Sequence[Example]) -> str:
+    def _write(self, role: str, examples: list[Any]) -> str:
         study = self.recipe.study
         if role == "test" and study.num_test is not None and study.num_test < len(examples):
-            chosen = sorted(stratified_subset(examples, study.num_test, TEST_SEED, strata=self.task.strata(examples)))
-            examples[:] = [examples[row] for row in chosen]  # type: ignore[index]
-        write_rows(rows_file(self.folder, role), map(_row, examples))
+            chosen = sorted(
+                stratified_subset(examples, study.num_test, TEST_SEED, strata=self.task.subset_strata(examples))
+            )
+            examples[:] = [examples[row] for row in chosen]
+        write_rows(rows_file(self.folder, role), map(self.task.as_row, examples))
         return str(rows_file(self.final_folder, role))
 
-    def _write_texts(self, train: Sequence[Example], *, has_copy: bool) -> tuple[Path, int]:
+    def _write_texts(self, train: Sequence[Labelled], *, has_copy: bool) -> tuple[Path, int]:
         """Write the training texts that are not in the corpus, each once, in the column that is read from it."""
-        texts = dict.fromkeys(example.text for example in train if example.text not in self.texts_in_corpus)
+        every = (text for example in train for text in texts_of(example))
+        texts = dict.fromkeys(text for text in every if text not in self.texts_in_corpus)
         file, column = rows_file(self.folder, TEXTS), "text" if has_copy else self.reading.text_column
         write_rows(file, ({column: text} for text in texts))
         return file, len(texts)
@@ -365,11 +370,6 @@ class _Preparation:
 def rows_file(folder: Path, role: str) -> Path:
     """The file of a set in the folder of prepared data."""
     return folder.resolve() / f"{role}.jsonl"
-
-
-def _row(example: Example) -> dict[str, str]:
-    row = {"text": example.text, "label": example.label}
-    return row if example.group is None else row | {GROUP: example.group}
 
 
 def _absolute(sources: Sequence[str]) -> tuple[str, ...]:

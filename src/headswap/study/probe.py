@@ -45,7 +45,8 @@ def measure(sections: Mapping[str, Any]) -> dict[str, Any]:
     base = start.model.shape.base
     machine.resolve_precision(base.hidden_size)
     length = training.max_length or base.max_position_embeddings
-    state = TaskState(max_length=length, long=training.long, doc_stride=training.doc_stride)
+    reads_pairs = recipe.data.text_pair_column is not None
+    state = TaskState(max_length=length, long=training.long, doc_stride=training.doc_stride, reads_pairs=reads_pairs)
     state = task.initial_state(state, some)
     encoded = task.encode(some, Bundle(start.model, start.tokenizer, labels, task=state))
     model = start.model.to(machine.device)

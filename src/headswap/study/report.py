@@ -26,6 +26,7 @@ from headswap.study.methods import commands, methods, versions
 from headswap.study.results import NO_BUDGET, Comparison, StudyResults
 from headswap.study.runs import StudyRuns
 from headswap.study.what_next import what_next
+from headswap.tasks.choose import named_task
 
 VERDICTS = {"better": "better", "worse": "worse", "none": "not significant", "no claim": "too few seeds"}
 MOST_OVERLAP_EXAMPLES = 12
@@ -124,6 +125,8 @@ def _context(study: StudyRuns, report: StudyReport, charts: list[Chart]) -> dict
             "calibration": [chart for chart in charts if chart.id == "calibration"],
         },
         "limits": LIMITS,
+        "unit": results.unit,
+        "parts_metric": _upper(METRIC_NAMES[results.errors.metric]) if results.errors else "",
         "measures": [METRIC_NAMES[name] for name in results.cells[0].measures],
         "without_scores": _without_scores(results),
         "planned": _planned(results),
@@ -162,7 +165,7 @@ def _planned(results: StudyResults) -> list[str]:
     if others := sum(row.family == "exploratory" and row.p is not None for row in results.comparisons):
         sentences.append(
             f"All other comparisons are exploratory; they are Holm-corrected as one family of {others:,}. "
-            "Confirm an exploratory result with new seeds and new test texts."
+            f"Confirm an exploratory result with new seeds and new test {results.unit}s."
         )
     return sentences
 
@@ -171,7 +174,7 @@ def _seeds_needed(row: Comparison) -> str:
     """The range of seeds that would show a difference, as a table cell."""
     fewest, most = row.seeds_needed or (None, None)
     if fewest is None:
-        return "more test texts"
+        return "more test examples"
     return f"{fewest:,} or more" if most is None else f"{fewest:,} to {most:,}" if most > fewest else f"{fewest:,}"
 
 
@@ -247,8 +250,19 @@ def _subtitle(results: StudyResults) -> str:
     seeds = f" {counted(len(results.seeds), 'seed')};" if results.seeds else " one answer per text;"
     return (
         f"{counted(len(results.arms), 'arm')};{budgets}{seeds} "
-        f"{results.num_test:,} test texts{f'; {len(results.labels)} classes' if results.labels else ''}."
+        f"{results.num_test:,} test {results.unit}s{_num_labels(results)}."
     )
+
+
+def _num_labels(results: StudyResults) -> str:
+    """The number of classes, labels or tags; nothing where the predictions are no labels."""
+    noun = named_task(results.task).label_noun
+    plural = "classes" if noun == "class" else f"{noun}s"
+    return f"; {len(results.labels)} {plural}" if results.labels else ""
+
+
+def _upper(name: str) -> str:
+    return f"{name[0].upper()}{name[1:]}"
 
 
 def _missing(results: StudyResults) -> str:

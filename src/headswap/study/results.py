@@ -21,7 +21,10 @@ Family = Literal["scratch", "baseline", "exploratory"]
 BEST_BASELINE = "best baseline"
 NO_BUDGET = 0
 """The labels of the only budget of a comparison of systems whose numbers of labels are not given."""
-EPOCH_METRICS = ("eval_accuracy", "train_accuracy", "eval_r2", "eval_loss")
+UNIT = "text"
+EPOCH_METRICS = (
+    "eval_accuracy", "train_accuracy", "eval_r2", "eval_micro_f1", "train_micro_f1", "eval_f1", "train_f1", "eval_loss",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -386,12 +389,15 @@ class StudyResults:
     """Per arm that is another system."""
     with_texts: bool
     task: str = DEFAULT_TASK
+    unit: str = UNIT
+    """What one test example is: text, pair, sentence, question."""
 
     def as_json(self) -> dict[str, Any]:
         """`results.json` without its sentences (`headline` and `caveats`)."""
         values = asdict(self)
-        if self.task == DEFAULT_TASK:
-            del values["task"]  # as in earlier versions
+        for name, default in (("task", DEFAULT_TASK), ("unit", UNIT)):
+            if values[name] == default:
+                del values[name]  # as in earlier versions
         for name in ("cells", "comparisons", "label_worth", "catch_up", "overlap"):
             values[name] = [row.as_json() for row in getattr(self, name)]
         for name in ("disagreements", "missing"):

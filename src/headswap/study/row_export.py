@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headswap.core.errors import counted, listed
+from headswap.core.errors import SettingError, counted, listed
 from headswap.core.files import atomic_folder, write_json
 from headswap.core.ownership import Layout
 from headswap.core.settings import Settings, load_recipe
 from headswap.data.labelled import read_labelled
-from headswap.data.records import Example
+from headswap.data.records import Example, whole_text
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.finetuning.prediction_file import row_ids, text_ids
 from headswap.finetuning.splits import read_splits
@@ -28,6 +28,8 @@ from headswap.study.initialize import initialize
 from headswap.study.plan import data_section, usable_budgets
 from headswap.study.prepare import Prepared
 from headswap.study.row_files import write_rows
+from headswap.tasks.choose import named_task
+from headswap.tasks.text_task import PAIR
 
 LAYOUT = Layout(files=(".+",))
 TEST = "test.jsonl"
@@ -62,6 +64,12 @@ def export_rows(
 ) -> ExportedRows:
     """Prepare and plan a study, and write its rows for another system; nothing is trained."""
     recipe = with_default_arms(load_recipe(StudyRecipe, config, sections))
+    task = named_task(recipe.data.task)
+    if task.prediction_kind != "classes":
+        raise SettingError(
+            f"--prepare-only writes rows for another classifier, and this study is of the task {task.name}. Leave it "
+            "out, or use --task classify."
+        )
     arms = [arm for arm in read_arms(recipe) if arm.answers is None]  # answers are made from these rows
     with locked_folder(out) as lock:
         prepared, _ = initialize(recipe, arms, out, lock, overwrite=overwrite)
@@ -75,21 +83,22 @@ def export_rows(
 class _Export:
     def __init__(self, recipe: StudyRecipe, prepared: Prepared, folder: Path) -> None:
         self.recipe, self.prepared, self.folder = recipe, prepared, folder
+        self.pair = PAIR if recipe.data.text_pair_column is not None else None
 
     def write(self, budgets: list[str]) -> dict[str, Any]:
         prepared = self.prepared
         examples = {
-            role: read_labelled(file, text_column="text", label_column="label")
+            role: read_labelled(file, text_column="text", label_column="label", text_pair_column=self.pair)
             for role, file in (("train", prepared.train), ("validation", prepared.validation), ("test", prepared.test))
             if file is not None
         }
-        ids = {role: row_ids(role, text_ids([row.text for row in rows])) for role, rows in examples.items()}
+        ids = {role: row_ids(role, text_ids(list(map(whole_text, rows)))) for role, rows in examples.items()}
         self.id_of = {
             (rows[0].source, row.line): id
             for role, rows in examples.items()
             for row, id in zip(rows, ids[role], strict=True)
         }
-        write_rows(self.folder / TEST, ({ROW: self._id(row), TEXT: row.text} for row in examples["test"]))
+        write_rows(self.folder / TEST, ({ROW: self._id(row), **self._texts(row)} for row in examples["test"]))
         files = [
             self._training_rows(budget, seed) for budget in budgets for seed in range(1, self.recipe.study.seeds + 1)
         ]
@@ -116,8 +125,11 @@ class _Export:
         return {"file": name, BUDGET: budget, SEED: seed, "labels": len(rows), **sizes}
 
     def _row(self, example: Example) -> dict[str, str]:
-        row = {ROW: self._id(example), TEXT: example.text, "label": example.label}
+        row = {ROW: self._id(example), **self._texts(example), "label": example.label}
         return row if example.group is None else row | {"group": example.group}
+
+    def _texts(self, example: Example) -> dict[str, str]:
+        return {TEXT: example.text} | ({} if example.text_pair is None else {PAIR: example.text_pair})
 
     def _id(self, example: Example) -> str:
         return self.id_of[example.source, example.line]

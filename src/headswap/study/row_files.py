@@ -14,6 +14,7 @@ from headswap.core.errors import InputError, absent, listed, raise_problems
 from headswap.core.files import atomic_file, parse_json
 from headswap.core.kept_inputs import Kept, file_state
 from headswap.data.content_hash import corpus_hash
+from headswap.data.records import PAIR_SEPARATOR
 from headswap.tokens.store import META_FILE, is_store
 
 ROLES = ("train", "validation", "test")
@@ -22,22 +23,36 @@ TEXTS = "unlabelled"
 """The training texts that are not in the corpus, without labels: the rest of the text for adapting a base."""
 GROUP = "group"
 """The column of groups in a file of rows."""
+PLAIN = {"text", "label", GROUP}
+"""The columns of single texts with one label."""
 DIGESTS: Kept[str] = Kept(1_000)
 
 
-def write_rows(file: Path, rows: Iterable[Mapping[str, str]]) -> None:
+def write_rows(file: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Write one JSON object per row."""
     with atomic_file(file) as temporary, temporary.open("w", encoding="utf-8") as handle:
         handle.writelines(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
 
 
-def rows_digest(rows: Iterable[Mapping[str, str]]) -> str:
-    """A hash of the texts, labels and groups in their order."""
+def rows_digest(rows: Iterable[Mapping[str, Any]]) -> str:
+    """A hash of the texts, labels and groups in their order; of all fields if there are others."""
     digest = hashlib.sha256()
     for row in rows:
-        group = f"\x1f{row['group']}" if "group" in row else ""
-        digest.update(f"{row['text']}\x1f{row['label']}{group}\x1e".encode())
+        if row.keys() <= PLAIN and isinstance(row["label"], str):
+            group = f"\x1f{row['group']}" if "group" in row else ""
+            digest.update(f"{row['text']}\x1f{row['label']}{group}\x1e".encode())
+        else:
+            digest.update(f"{json.dumps(row, sort_keys=True)}\x1e".encode())
     return digest.hexdigest()[:32]
+
+
+def text_of_row(row: Mapping[str, Any]) -> str:
+    """The whole text of a row, as predictions identify it: of a pair both texts, of a question also the context."""
+    if "tokens" in row:
+        return " ".join(row["tokens"])
+    if "question" in row:
+        return f"{row['question']}\n{row['context']}"
+    return f"{row['text']}{PAIR_SEPARATOR}{row['text_pair']}" if "text_pair" in row else str(row["text"])
 
 
 def corpus_digest(sources: Sequence[str]) -> str:

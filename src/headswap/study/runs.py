@@ -20,9 +20,8 @@ from headswap.core.files import read_json
 from headswap.core.installed_bases import is_boxed
 from headswap.core.local_paths import shared_name
 from headswap.core.settings import flattened, load_recipe, read_toml
-from headswap.data.columns import COLUMN_EXTENSIONS
-from headswap.data.documents import read_texts
-from headswap.data.open_text import extension_of
+from headswap.data.config import LabelledSettings
+from headswap.data.records import whole_text
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.finetuning.prediction_file import AnyPredictions, Predictions, load_predictions, text_ids
 from headswap.study.answer_file import VERB
@@ -32,13 +31,16 @@ from headswap.study.damage_records import missing_sentence, record_file, rerun_s
 from headswap.study.design import Design, default_primary, read_designs
 from headswap.study.folder import PLAN, RECIPE
 from headswap.study.job_outputs import damage, has_finished
-from headswap.study.results import Budget, MissingRun
+from headswap.study.results import EPOCH_METRICS, Budget, MissingRun
 from headswap.study.study_files import CELL, read_plan, read_prepared
 from headswap.tasks.choose import DEFAULT_TASK, named_task
+from headswap.tasks.text_task import PAIR
 from headswap.training.run_folder import METRICS, RunFolder, read_metrics
 
 FREE = {"training.seed", "data.num_train", "machine.threads", "machine.device"}
 """Settings in which runs of one arm may differ."""
+SEPARATOR = " | "
+"""Between the two texts of a pair in a report."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,8 @@ class StudyRuns:
     """The test texts, if they can be read."""
     metric: str = "accuracy"
     task: str = DEFAULT_TASK
+    unit: str = "text"
+    """What one test example is: text, pair, sentence, question."""
     primary: str | None = None
     """The arm that the planned tests are about."""
     designs: list[Design] = field(default_factory=list)
@@ -134,7 +138,7 @@ def read_study(out: Path) -> StudyRuns:
     designs = read_designs(out)
     study = StudyRuns(
         out, [], [], recipe=recipe, prepared=read_prepared(out), metric=recipe.study.metric, designs=designs,
-        task=recipe.data.task or DEFAULT_TASK,
+        task=recipe.data.task or DEFAULT_TASK, unit=named_task(recipe.data.task).unit(recipe.data),
     )  # fmt: skip
     folders = {id: out / "runs" / job["folder"] for id, job in plan["jobs"].items()}
     names = {id: job["name"] for id, job in plan["jobs"].items()}
@@ -167,7 +171,9 @@ def read_study(out: Path) -> StudyRuns:
     ]
     study.prepared["notes"] = [*study.prepared.get("notes", []), *notes]
     check_same_test(study.runs)
-    study.texts = _texts(out / "data" / "test.jsonl", study.runs)
+    is_pair = recipe.data.text_pair_column is not None
+    rows = LabelledSettings(task=recipe.data.task, text_pair_column=PAIR if is_pair else None)
+    study.texts = _texts(out / "data" / "test.jsonl", study.runs, rows)
     return study
 
 
@@ -222,13 +228,14 @@ def read_runs(paths: Sequence[Path]) -> StudyRuns:
         seen[cell] = run.folder
     check_same_test(runs)
     arms = list(dict.fromkeys(run.arm for run in runs))
-    task = named_task(recipes[paths[0]].data.task)
-    study = StudyRuns(
-        None, runs, arms, metric=task.study_metrics[0], task=task.name, primary=default_primary(arms)
-    )  # fmt: skip
     data = recipes[paths[0]].data
+    task = named_task(data.task)
+    study = StudyRuns(
+        None, runs, arms, metric=task.study_metrics[0], task=task.name, unit=task.unit(data),
+        primary=default_primary(arms),
+    )  # fmt: skip
     if data.test and Path(data.test).is_file():
-        study.texts = _texts(Path(data.test), runs, text_column=data.text_column)
+        study.texts = _texts(Path(data.test), runs, data)
     return study
 
 
@@ -257,18 +264,19 @@ def _scored_run(folder: Path, arm: str, budget: str, labels: int, seed: int, *, 
 def _history(folder: Path) -> list[dict[str, Any]]:
     """Evaluations per epoch; a baseline has none."""
     lines = read_metrics(folder) if (folder / METRICS).exists() else []
-    keys = ("eval_accuracy", "train_accuracy", "eval_loss", "eval_perplexity")
+    keys = (*EPOCH_METRICS, "eval_perplexity")
     return [line for line in lines if any(line.get(key) is not None for key in keys)]
 
 
-def _texts(file: Path, runs: Sequence[ScoredRun], *, text_column: str = "text") -> list[str] | None:
+def _texts(file: Path, runs: Sequence[ScoredRun], data: LabelledSettings) -> list[str] | None:
     """The test texts, unless the file has changed since the runs were scored."""
-    has_columns = extension_of(file) in COLUMN_EXTENSIONS
     try:
-        texts = read_texts(str(file), text_column=text_column if has_columns else None)
+        examples = named_task(data.task).read(str(file), data, data.test_label_file)
     except HeadswapError:
         return None
-    return texts if np.array_equal(text_ids(texts), runs[0].predictions.text_ids) else None
+    ids = text_ids([whole_text(example) for example in examples])
+    is_same = np.array_equal(ids, runs[0].predictions.text_ids)
+    return [whole_text(example, separator=SEPARATOR) for example in examples] if is_same else None
 
 
 def _finetune_recipe(path: Path) -> FinetuneRecipe:
@@ -285,7 +293,8 @@ def _finetune_recipe(path: Path) -> FinetuneRecipe:
     recipe = load_recipe(FinetuneRecipe, file)
     if not named_task(recipe.data.task).study_metrics:
         raise SettingError(
-            f"{path} is a run of the task {recipe.data.task}; compare takes classifiers and regression models."
+            f"{path} is a run of the task {recipe.data.task}, which has no metric with a validated test, so its runs "
+            "cannot be compared."
         )
     if recipe.data.test is None and "test" not in RunFolder(path).result:
         raise InputError(f"{path} was not scored on a test set. Run the fine-tuning again with --test FILE.")

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from headswap.study.answer_file import SINGLE
-from headswap.study.arms import BASELINES, CONSTANT, SCRATCH
+from headswap.study.arms import BASELINES, SCRATCH, is_constant
 from headswap.study.cell_quality import quality_of
 from headswap.study.design import is_planned
 from headswap.study.groups import test_groups
@@ -44,7 +44,7 @@ from headswap.study.statistics import (
     seeds_needed,
     texts_only,
 )
-from headswap.study.unit_scores import BOUNDS, unit_scores
+from headswap.study.unit_scores import bounds_of, unit_scores
 
 FEWEST_BASES = 3
 """From this number of bases on, claims are about other bases too, and the test is over bases."""
@@ -76,7 +76,7 @@ class ScoreTable:
                 known = [run.result[CROSS_VALIDATION] for run in runs if run.result.get(CROSS_VALIDATION) is not None]
                 if runs:
                     means[name] = float(np.mean(known)) if len(known) == len(runs) else None
-            if not set(means) - set(CONSTANT):
+            if all(is_constant(name, self.study.task) for name in means):
                 continue
             complete = {name: mean for name, mean in means.items() if mean is not None}
             found[labels] = max(complete, key=complete.__getitem__) if len(complete) == len(means) else list(means)[-1]
@@ -93,14 +93,14 @@ class ScoreTable:
         values, _ = self._matrix(arm, labels, seeds)
         found = crossed_mean(values)
         interval = found.interval() if found.can_be_tested else texts_only(values)
-        is_constant = arm in CONSTANT  # its score is a property of the test set, not an estimate
+        has_interval = not is_constant(arm, self.study.task)
         by_seed = {seed: self.scores[runs[seed].folder][self.study.metric] for seed in seeds}
         quality = quality_of(self.study, arm, labels, by_seed)
-        bounds = BOUNDS[self.study.metric]
+        bounds = bounds_of(self.study.metric)
         return Cell(
             mean=interval.mean,
-            low=None if is_constant else _clipped(interval.low, bounds),
-            high=None if is_constant else _clipped(interval.high, bounds),
+            low=_clipped(interval.low, bounds) if has_interval else None,
+            high=_clipped(interval.high, bounds) if has_interval else None,
             count=len(seeds),
             arm=arm,
             labels=labels,

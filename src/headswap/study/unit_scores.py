@@ -1,7 +1,8 @@
 """The score of one run as one value per test text, whose mean is the score.
 
-Accuracy is a mean over texts. Macro-F1, R2 and Pearson's correlation are not: their values are jackknife
-pseudo-values, `n * score - (n - 1) * score without the text`, shifted so that their mean is the score. If
+A text is one example: also a pair of texts, a sentence with its tags, or a question. Accuracy and the F1 and the exact
+match of answers are means over texts. F1 of labels and entities, R2 and Pearson's correlation are not: their values are
+jackknife pseudo-values, `n * score - (n - 1) * score without the text`, shifted so that their mean is the score. If
 texts belong to groups, such as the texts of one author, there is one value per group, because texts of one group are
 not independent.
 """
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from headswap.finetuning.prediction_file import AnyPredictions, Predictions
+from headswap.metrics.intervals import f1_of_counts
 
 CONSTANT = 1e-12
 """Relative range or variance below which predictions or true values count as constant."""
@@ -77,6 +79,20 @@ def pearson_values(targets: np.ndarray, predicted: np.ndarray) -> np.ndarray:
     return _pseudo_values(score, without)
 
 
+def micro_f1_values(counts: np.ndarray) -> np.ndarray:
+    """Pseudo-values of F1 over all labels or types. `counts` is texts x labels x (correct, predicted, true)."""
+    by_text = counts.sum(axis=1)
+    total = by_text.sum(axis=0)
+    return _pseudo_values(float(f1_of_counts(total)), f1_of_counts(total - by_text))
+
+
+def macro_f1_of_counts(counts: np.ndarray) -> np.ndarray:
+    """Pseudo-values of the mean F1 of the labels; a label that neither occurs nor is predicted has 0."""
+    total = counts.sum(axis=0)
+    without = np.stack([f1_of_counts(total - own).mean() for own in counts])
+    return _pseudo_values(float(f1_of_counts(total).mean()), without)
+
+
 def _is_constant(values: np.ndarray) -> bool:
     return bool(np.ptp(values) <= CONSTANT * np.abs(values).max())
 
@@ -87,22 +103,41 @@ def _pseudo_values(score: float, without: np.ndarray) -> np.ndarray:
     return values + (score - values.mean())
 
 
-UNIT_SCORES: dict[str, Callable[[Any], np.ndarray]] = {
-    "accuracy": _accuracy,
-    "macro_f1": _macro_f1,
-    "r2": lambda predictions: r2_values(predictions.targets, predictions.values),
-    "pearson": lambda predictions: pearson_values(predictions.targets, predictions.values),
+UNIT_SCORES: dict[str, dict[str, Callable[[Any], np.ndarray]]] = {
+    "classes": {"accuracy": _accuracy, "macro_f1": _macro_f1},
+    "values": {
+        "r2": lambda predictions: r2_values(predictions.targets, predictions.values),
+        "pearson": lambda predictions: pearson_values(predictions.targets, predictions.values),
+    },
+    "label sets": {
+        "micro_f1": lambda predictions: micro_f1_values(predictions.counts),
+        "macro_f1": lambda predictions: macro_f1_of_counts(predictions.counts),
+    },
+    "tags": {"f1": lambda predictions: micro_f1_values(predictions.counts)},
+    "answers": {
+        "f1": lambda predictions: predictions.f1,
+        "exact_match": lambda predictions: predictions.exact_match,
+    },
 }
-"""Per metric with a validated test. A metric that is not listed has an estimate and no verdict."""
-BOUNDS = {"accuracy": (0.0, 1.0), "macro_f1": (0.0, 1.0), "r2": (-math.inf, 1.0), "pearson": (-1.0, 1.0)}
-"""The lowest and the highest possible score."""
+"""Per kind of predictions and metric with a validated test. A metric that is not listed has an estimate and no
+verdict."""
+BOUNDS = {"r2": (-math.inf, 1.0), "pearson": (-1.0, 1.0)}
+"""The lowest and the highest possible score, if they are not 0 and 1."""
+
+
+def bounds_of(metric: str) -> tuple[float, float]:
+    """The lowest and the highest possible score."""
+    return BOUNDS.get(metric, (0.0, 1.0))
 
 
 def unit_scores(predictions: AnyPredictions, metric: str, *, groups: np.ndarray | None = None) -> np.ndarray:
     """One value per test text, or per group of texts (`groups` has the group number of each text)."""
-    values = UNIT_SCORES[metric](predictions)
-    if groups is None:
-        return values
+    values = UNIT_SCORES[predictions.kind][metric](predictions)
+    return values if groups is None else grouped_values(values, groups)
+
+
+def grouped_values(values: np.ndarray, groups: np.ndarray) -> np.ndarray:
+    """One value per group instead of one per text, with the same mean."""
     mean, num_groups = values.mean(), int(groups.max()) + 1
     sums = np.bincount(groups, weights=values - mean, minlength=num_groups)
     return mean + sums * (num_groups / len(values))

@@ -1,5 +1,6 @@
 """Multi-label classification: any number of labels per text."""
 
+from collections import Counter
 from collections.abc import Container, Sequence
 from itertools import product
 from typing import Any
@@ -36,6 +37,9 @@ class MultiLabelTask(TextTask):
     table_metrics = ("micro_f1", "macro_f1", "exact_match")
     settings = ("label_smoothing_factor", "class_weight")
     problem_type = "multi_label_classification"
+    knows_all_labels = True
+    prediction_kind = "label sets"
+    study_metrics = ("micro_f1", "macro_f1")
 
     def parse(self, columns: ColumnSettings) -> Any:
         """The labels as a list, or as one string with separators."""
@@ -61,6 +65,15 @@ class MultiLabelTask(TextTask):
             labels_of=lambda example: example.labels,
             hint=lambda unseen: _separator_hint(unseen, set(labels)),
         )
+
+    def label_of(self, example: Example) -> list[str]:
+        """The labels as a list, so that no separator is needed."""
+        return list(example.labels)
+
+    def subset_strata(self, examples: Sequence[Example]) -> list[str]:
+        """The rarest label of each text, so that rare labels keep their share; "" for a text without labels."""
+        counts = Counter(name for example in examples for name in example.labels)
+        return [min(example.labels, key=lambda name: (counts[name], name), default="") for example in examples]
 
     def targets(self, examples: Sequence[Example], bundle: Bundle) -> np.ndarray:
         """One row of zeros and ones per text."""

@@ -56,12 +56,14 @@ class SpanTask(Task):
     direction = "bidirectional"
     noun = "question"
     product = "question answerer"
-    columns = ("context_column", "question_column", "answers_column")
+    columns = ("context_column", "question_column", "answers_column", "answer_offsets")
     selection_metrics = ("f1", "exact_match", "loss")
     logged_metrics = ("exact_match", "f1")
     table_metrics = ("f1", "exact_match")
     settings = ("max_answer_length",)
     lists_labels = False
+    prediction_kind = "answers"
+    study_metrics = ("f1", "exact_match")
 
     def read(self, source: str, columns: ColumnSettings, label_file: str | None = None) -> list[SpanExample]:
         """Questions with contexts and answers."""
@@ -81,6 +83,15 @@ class SpanTask(Task):
     def initial_state(self, state: TaskState, train: Sequence[SpanExample]) -> TaskState:
         """Whether an empty answer may be predicted."""
         return state.changed(has_unanswerable=any(not example.answers for example in train))
+
+    def subset_strata(self, examples: Sequence[SpanExample]) -> list[str]:
+        """Whether a question can be answered."""
+        return ["answerable" if example.answers else "unanswerable" for example in examples]
+
+    def as_row(self, example: SpanExample) -> dict[str, Any]:
+        """Question, context and answers, as in SQuAD."""
+        answers = [{"text": answer.text, "answer_start": answer.start} for answer in example.answers]
+        return {"question": example.question, "context": example.context, "answers": answers}
 
     def hold_out(self, examples: Sequence[SpanExample], fraction: float, seed: int) -> tuple[list[int], list[int]]:
         """Whole contexts are held out, so that no held-out context was trained on."""

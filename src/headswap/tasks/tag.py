@@ -32,6 +32,9 @@ from headswap.tasks.predictions import Entity, TagsPrediction
 from headswap.tasks.task import Table, Task, f1_tables, length_of
 from headswap.tokens.marks import PlacedIds
 
+UNSEEN = -100
+"""The target of a word of a scored set whose tag does not occur in train; such a word has no loss."""
+
 
 @dataclass(frozen=True)
 class WordRow(Row):
@@ -53,6 +56,11 @@ class TagTask(Task):
     logged_metrics = ("f1", "accuracy")
     table_metrics = ("f1", "precision", "recall", "accuracy")
     settings = ("label_smoothing_factor", "class_weight")
+    label_noun = "tag"
+    knows_all_labels = True
+    scores_unseen = True
+    prediction_kind = "tags"
+    study_metrics = ("f1",)
 
     def read(self, source: str, columns: ColumnSettings, label_file: str | None = None) -> list[TaggedExample]:
         """Sentences with their tags."""
@@ -67,6 +75,10 @@ class TagTask(Task):
     def check(self, examples: Sequence[TaggedExample], labels: Sequence[str], *, role: str) -> None:
         """A tag that is not in train is an error."""
         check_tags(examples, labels, role=role)
+
+    def as_row(self, example: TaggedExample) -> dict[str, Any]:
+        """The words and their tags."""
+        return {"tokens": list(example.tokens), "tags": list(example.tags)}
 
     def encode_inputs(self, examples: Sequence[TaggedExample], bundle: Bundle) -> EncodedSet:
         """One row per sentence or per window, each with the words that are scored in it."""
@@ -103,7 +115,7 @@ class TagTask(Task):
             assert isinstance(row, WordRow)
             assert row.wanted is not None
             tags = encoded.examples[row.example].tags
-            values = np.array([numbers[tags[word]] for word in row.words], dtype=np.int64)
+            values = np.array([numbers.get(tags[word], UNSEEN) for word in row.words], dtype=np.int64)
             rows.append(replace(row, target_index=row.wanted, target_value=values))
         return replace(encoded, rows=rows)
 
@@ -114,13 +126,13 @@ class TagTask(Task):
     def evaluate(
         self, outputs: Sequence[np.ndarray], encoded: EncodedSet, bundle: Bundle, *, is_final: bool = False
     ) -> dict[str, Any]:
-        """Entity precision, recall and F1, and the loss per word."""
+        """Entity precision, recall and F1, and the loss per word whose tag is in train."""
         logits = torch.from_numpy(np.concatenate(list(outputs))).double()
         targets = torch.from_numpy(np.concatenate([row.target_value for row in encoded.rows]))
         tags, _ = self._tags(outputs, encoded, bundle)
         truth = [example.tags for example in encoded.examples]
         metrics = tagging_metrics(truth, tags, is_final=is_final)
-        loss = torch.nn.functional.cross_entropy(logits, targets).item()
+        loss = torch.nn.functional.cross_entropy(logits, targets, ignore_index=UNSEEN).item()
         return {"loss": loss} | metrics | {"num_unread_words": metrics["num_words"] - len(targets)}
 
     def inputs(self, given: Sequence[Any], bundle: Bundle) -> list[TaggedExample]:

@@ -6,6 +6,7 @@ reads, the metrics in its tables, its inputs on the command line. A new task is 
 line in `TASKS` (registry.py); baselines are optional.
 """
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,7 +17,7 @@ import numpy as np
 from headswap.batches.labelled_rows import EncodedSet
 from headswap.bundle.bundle import Bundle
 from headswap.bundle.task_state import TaskState
-from headswap.core.errors import SettingError, listed
+from headswap.core.errors import InputError, SettingError, counted, listed
 from headswap.data.config import ColumnSettings, LabelledSettings
 from headswap.data.groups import check_group_column
 from headswap.data.stratify import stratified_split
@@ -26,6 +27,7 @@ from headswap.registry import HEADS, TASKS, HeadKind, TaskName
 from headswap.tasks.config import TaskSettings
 from headswap.tasks.inputs import TEXTS, InputForm
 
+log = logging.getLogger("headswap")
 COLUMNS = tuple(ColumnSettings.model_fields)
 AnyTaskSettings = TypeVar("AnyTaskSettings", bound=TaskSettings)
 LOWER_IS_BETTER = frozenset({"loss", "mse", "mae"})
@@ -70,9 +72,16 @@ class Task(ABC):
     """Whether the labels are names from the training set; otherwise they only name the outputs of the head."""
     num_outputs: ClassVar[int | None] = None
     """The number of outputs of its head, where it does not depend on the labels."""
+    label_noun: ClassVar[str] = "label"
+    """What one of its labels is, for messages and reports: class, label, tag."""
+    knows_all_labels: ClassVar[bool] = False
+    """Whether the labels are those of the whole training file, also where a run uses a part of it (--num-train, budgets
+    of a study); otherwise every label must occur in the part."""
+    scores_unseen: ClassVar[bool] = False
+    """Whether labels that do not occur in train can be scored as errors (--unseen-labels wrong)."""
     prediction_kind: ClassVar[str | None] = None
-    """What the test predictions of a run are, which `study` and `compare` need (predictions.npz): `classes`, `values`;
-    None if they are not saved."""
+    """What the test predictions of a run are, which `study` and `compare` need (predictions.npz): a name of
+    `PREDICTIONS` (registry.py); None if they are not saved."""
     study_metrics: ClassVar[tuple[str, ...]] = ()
     """The metrics by which a study can compare models, higher is better; the first is the default. Each has a test of
     differences whose error rate was measured (docs/verdicts.md)."""
@@ -91,6 +100,20 @@ class Task(ABC):
     @abstractmethod
     def check(self, examples: Sequence[Any], labels: Sequence[str], *, role: str) -> None:
         """Raise an error if a set has labels that are not in train."""
+
+    def check_scored(self, examples: Sequence[Any], labels: Sequence[str], data: LabelledSettings, role: str) -> None:
+        """`check`, or only a warning if unseen labels are to be scored as errors."""
+        try:
+            self.check(examples, labels, role=role)
+        except InputError as problem:
+            if data.unseen_labels == "error":
+                hint = " To score them as errors, pass --unseen-labels wrong." if self.scores_unseen else ""
+                raise InputError(f"{problem}{hint}") from None
+            num = len(str(problem).splitlines())
+            log.warning(
+                "%s of the %s set do not occur in train. They cannot be predicted, so they are scored as errors.",
+                counted(num, self.label_noun), role,
+            )  # fmt: skip
 
     @abstractmethod
     def encode_inputs(self, examples: Sequence[Any], bundle: Bundle) -> EncodedSet:
@@ -148,6 +171,19 @@ class Task(ABC):
         """The group of each example, whose share is kept when examples are sampled or held out."""
         return ["" for _ in examples]
 
+    def subset_strata(self, examples: Sequence[Any]) -> list[str]:
+        """The group of each example, whose share is kept in the label subsets of a study."""
+        return self.strata(examples)
+
+    def as_row(self, example: Any) -> dict[str, Any]:
+        """An example as a row of a .jsonl file with the default names of columns (a second text is `text_pair`)."""
+        raise NotImplementedError(f"the task {self.name} cannot be the task of a study")
+
+    def unit(self, columns: ColumnSettings) -> str:
+        """What one example is in the report of a study: text, pair, sentence, question."""
+        del columns
+        return self.noun
+
     def hold_out(self, examples: Sequence[Any], fraction: float, seed: int) -> tuple[list[int], list[int]]:
         """Indices of the remaining and of the held-out examples."""
         return stratified_split(examples, fraction, seed, strata=self.strata(examples))
@@ -191,6 +227,8 @@ class Task(ABC):
         if unread := [name for name in columns.not_default(COLUMNS) if name not in self.columns]:
             hint = _reader_hint(unread, columns)
             raise SettingError(f"{', '.join(unread)} cannot be set: the task {self.name} does not read it.{hint}")
+        if isinstance(columns, LabelledSettings) and columns.unseen_labels != "error" and not self.scores_unseen:
+            raise SettingError(f"unseen_labels has no effect on the task {self.name}. Leave it out.")
         if isinstance(columns, LabelledSettings) and columns.group_column is not None:
             if not self.reads_groups:
                 raise SettingError(f"group_column cannot be set: the task {self.name} does not read it. Leave it out.")

@@ -27,6 +27,8 @@ from headswap.tasks.inputs import TEXTS, InputColumns, InputForm, SecondInput
 from headswap.tasks.task import Task, length_of
 from headswap.tokens.kept_ids import encode_kept
 
+PAIR = "text_pair"
+"""The column of the second texts in a row of `as_row`."""
 SCORES_PER_CHUNK = 1 << 24
 """Scores that are turned into metrics or probabilities at a time, so that copies of them do not fill the memory."""
 
@@ -63,6 +65,21 @@ class TextTask(Task):
             group_column=columns.group_column if isinstance(columns, LabelledSettings) else None,
             parse=self.parse(columns),
         )
+
+    def as_row(self, example: Example) -> dict[str, Any]:
+        """Text and label, and the second text and the group if there are any."""
+        row: dict[str, Any] = {"text": example.text}
+        row |= {} if example.text_pair is None else {PAIR: example.text_pair}
+        row["label"] = self.label_of(example)
+        return row if example.group is None else row | {"group": example.group}
+
+    def label_of(self, example: Example) -> Any:
+        """The label of an example as a value of a .jsonl file."""
+        return example.label
+
+    def unit(self, columns: ColumnSettings) -> str:
+        """A text, or a pair of texts."""
+        return self.noun if columns.text_pair_column is None else "pair"
 
     def encode_inputs(self, examples: Sequence[Example], bundle: Bundle) -> EncodedSet:
         """One row per text, or one row per window."""

@@ -1,0 +1,89 @@
+"""The overlap check of labelled examples that may have two texts: pairs, and questions with their contexts.
+
+Labelled sets are compared by the whole inputs: both texts of a pair, or the question and its context. A pair that
+shares only one text with a test pair has another input and label, so it is counted and kept. A question about a context
+of the test set repeats most of its input and counts as contained. A document of the corpus has no label, so it is
+compared with the single texts.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from headswap.core.errors import counted
+from headswap.data.fingerprints import normalised
+from headswap.data.overlap import Overlap, find_overlap
+from headswap.data.records import texts_of, whole_text
+
+CORPUS = "corpus"
+SEPARATOR = "\n"
+"""Between the two texts of a pair; as between a question and its context."""
+
+
+def overlap_of_examples(
+    sets: Mapping[str, Sequence[Any]],
+    corpus: Iterable[str] | None,
+    *,
+    pairs: Sequence[tuple[str, str]],
+    containment: Collection[tuple[str, str]],
+) -> list[Overlap]:
+    """One `Overlap` per (from, to) of `pairs` that there are sets for, in their order; rows are examples."""
+    texts: dict[str, Iterable[str]] = {
+        role: [whole_text(example, separator=SEPARATOR) for example in examples] for role, examples in sets.items()
+    }
+    known = {*sets, *([] if corpus is None else [CORPUS])}
+    pairs = [pair for pair in pairs if set(pair) <= known]
+    has_two = any(len(texts_of(examples[0])) > 1 for examples in sets.values())
+    if not has_two:
+        given = texts if corpus is None else texts | {CORPUS: corpus}
+        return find_overlap(given, pairs=pairs, containment=containment)
+    # One text that two pairs share is a large part of both, so only questions are searched for contained texts.
+    of_inputs = () if any(has_pairs(examples) for examples in sets.values()) else containment
+    of_labelled = find_overlap(texts, pairs=[pair for pair in pairs if CORPUS not in pair], containment=of_inputs)
+    if corpus is None:
+        return of_labelled
+    parts = {role: _SingleTexts(examples) for role, examples in sets.items()}
+    single: dict[str, Iterable[str]] = {role: part.texts for role, part in parts.items()}
+    of_corpus = find_overlap(
+        single | {CORPUS: corpus}, pairs=[pair for pair in pairs if CORPUS in pair], containment=containment
+    )
+    for found in of_corpus:
+        found.examples = [parts[found.to_set].placed(example) for example in found.examples]
+    by_pair = {(found.from_set, found.to_set): found for found in (*of_labelled, *of_corpus)}
+    return [by_pair[pair] for pair in pairs]
+
+
+def has_pairs(examples: Sequence[Any]) -> bool:
+    """Whether the examples are pairs of texts."""
+    return bool(examples) and getattr(examples[0], "text_pair", None) is not None
+
+
+class _SingleTexts:
+    """The different single texts of a set, and for each the first example that has it."""
+
+    def __init__(self, examples: Sequence[Any]) -> None:
+        rows: dict[str, int] = {}
+        for row, example in enumerate(examples):
+            for text in texts_of(example):
+                rows.setdefault(text, row)
+        self.texts, self.rows = list(rows), list(rows.values())
+
+    def placed(self, match: Any) -> Any:
+        """A match with the row of the example instead of that of the text."""
+        return replace(match, to_row=self.rows[match.to_row])
+
+
+def shared_text_notes(sets: Mapping[str, Sequence[Any]], *, unit: str) -> list[str]:
+    """One sentence per set with pairs of which one text is also in a pair of the test set; such pairs are kept."""
+    test = sets.get("test", ())
+    if not has_pairs(test):
+        return []
+    known = {normalised(text) for example in test for text in texts_of(example)}
+    found = []
+    for role in sets.keys() - {"test"}:
+        if num := sum(any(normalised(text) in known for text in texts_of(example)) for example in sets[role]):
+            found.append(
+                f"{counted(num, unit)} of the {len(sets[role]):,} in {role} {'has' if num == 1 else 'have'} a text "
+                f"that is also in a {unit} of the test set. Only equal or nearly equal {unit}s count as overlap."
+            )
+    return sorted(found)

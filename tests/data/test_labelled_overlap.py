@@ -1,0 +1,62 @@
+"""The overlap check sees both texts of a pair, and the context and the question."""
+
+from headswap.data.labelled_overlap import overlap_of_examples, shared_text_notes
+from headswap.data.overlap import Overlap
+from headswap.data.records import Answer, Example, SpanExample
+
+PAIRS = (("train", "test"), ("corpus", "test"), ("train", "train"))
+CONTEXT = "the old bridge was built in the year 1901 by two brothers who had come from a small town in the north"
+
+
+def pair(first: str, second: str, line: int) -> Example:
+    return Example(first, "x", "file", line, second)
+
+
+def question(asked: str, context: str, line: int) -> SpanExample:
+    return SpanExample(asked, context, (Answer(context[:3], 0),), "file", line)
+
+
+def found(sets: dict[str, list], corpus: list[str] | None = None) -> dict[tuple[str, str], Overlap]:
+    every = overlap_of_examples(sets, corpus, pairs=PAIRS, containment=PAIRS[:2])
+    return {(one.from_set, one.to_set): one for one in every}
+
+
+def test_a_pair_overlaps_only_with_both_texts() -> None:
+    test = [pair("a man plays a flute", "a man plays an instrument", 1)]
+    train = [
+        pair("a man plays a flute", "a dog runs over the grass", 1),
+        pair("A man plays a flute", "a man plays  an instrument", 2),
+        pair("a child sleeps", "a man plays an instrument", 3),
+    ]
+    assert found({"train": train, "test": test})["train", "test"].rows == [1]
+    (note,) = shared_text_notes({"train": train, "test": test}, unit="pair")
+    assert note.startswith("3 pairs of the 3 in train have a text that is also in a pair of the test set.")
+
+
+def test_a_long_text_that_two_pairs_share_is_no_overlap() -> None:
+    test = [pair(CONTEXT, "two brothers built a bridge", 1)]
+    train = [pair(CONTEXT, "nobody has ever seen that river from above", 1)]
+    assert found({"train": train, "test": test})["train", "test"].rows == []
+
+
+def test_a_document_of_the_corpus_overlaps_with_a_single_text_of_a_pair() -> None:
+    test = [pair("a child sleeps", "a dog runs", 1), pair("a man plays a flute", "a man plays an instrument", 2)]
+    sets = {"train": [pair("some other text", "and one more", 1)], "test": test}
+    overlap = found(sets, ["something else", "A man plays an instrument"])["corpus", "test"]
+    assert overlap.rows == [1]
+    assert overlap.examples[0].to_row == 1, "the row of the pair, not of the text"
+
+
+def test_a_question_about_a_context_of_test_overlaps_and_the_same_question_about_another_does_not() -> None:
+    test = [question("who built the bridge ?", CONTEXT, 1)]
+    other = "a tall tower in the south was finished by a king in a time that nobody knows any more today"
+    train = [question("when was it built ?", CONTEXT, 1), question("who built the bridge ?", other, 2)]
+    overlaps = found({"train": train, "test": test}, [CONTEXT, other])
+    assert overlaps["train", "test"].rows == [0]
+    assert overlaps["corpus", "test"].rows == [0]
+
+
+def test_single_texts_have_no_note() -> None:
+    one = [Example("a text", "x", "file", 1)]
+    assert shared_text_notes({"train": one, "test": one}, unit="text") == []
+    assert found({"train": one, "test": one})["train", "test"].rows == [0]

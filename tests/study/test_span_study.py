@@ -1,0 +1,127 @@
+"""A study of question answerers: long contexts in windows, unanswerable questions, several questions per context."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from headswap.core.errors import InputError
+from headswap.core.settings import load_recipe
+from headswap.finetuning.answer_predictions import AnswerPredictions
+from headswap.finetuning.config import FinetuneRecipe
+from headswap.finetuning.prediction_file import load_predictions
+from headswap.finetuning.splits import read_splits
+from headswap.study.baseline_runs import add_baselines
+from headswap.study.groups import test_groups
+from headswap.study.plan import data_section
+from headswap.study.report import make_report, write_report
+from headswap.study.runs import read_runs, read_study
+from study_fixture import done_here, planned, runs_of, write_data
+from task_data import questions, write_rows
+
+NEAREST = "nearest sentence"
+
+
+def span_rows(count: int, seed: int) -> list[dict[str, Any]]:
+    """Questions about long contexts, a third without an answer; two after each other share a context."""
+    rows = [
+        row | {"context": f"{row['context']} note {seed} {number} ."}
+        for number, row in enumerate(questions(count, seed=seed, unanswerable=0.33, padding=5))
+    ]
+    for first, second in zip(rows[::2], rows[1::2], strict=True):
+        name = first["question"].split()[2]
+        second |= {"question": f"where has {name} a home ?", "context": first["context"], "answers": first["answers"]}
+    return rows
+
+
+def span_sections(folder: Path, **study: Any) -> dict[str, Any]:
+    """The sections of a small study; contexts have about 50 tokens, windows at most 24."""
+    sections = write_data(folder)
+    write_rows(folder / "train.jsonl", span_rows(240, seed=1))
+    write_rows(folder / "test.jsonl", span_rows(60, seed=2))
+    small = {"arms": (NEAREST, "scratch"), "metric": "f1", "budgets": ("40", "220"), "seeds": 3, "corpus": ()}
+    sections["data"]["task"] = "span"
+    sections["study"] |= small | study
+    return sections
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a finished study."""
+    folder = tmp_path_factory.mktemp("span")
+    done_here(folder / "study", span_sections(folder / "files"))
+    return folder / "study"
+
+
+def test_a_study_scores_every_arm_by_the_f1_of_answers(done: Path) -> None:
+    study = read_study(done)
+    results = make_report(study).results
+    cells = {(cell.arm, cell.labels): cell for cell in results.cells}
+    assert {arm for arm, _ in cells} == {NEAREST, "scratch"}
+    assert results.baselines == {40: NEAREST, 220: NEAREST}
+    folder = runs_of(done, "scratch-220-seed2")[0]
+    kept = load_predictions(folder)
+    assert isinstance(kept, AnswerPredictions)
+    test = json.loads((folder / "result.json").read_text(encoding="utf-8"))["test"]
+    assert cells["scratch", 220].values[2] == pytest.approx(test["f1"])
+    assert kept.scores()["f1_unanswerable"] == pytest.approx(test["f1_unanswerable"])
+    assert set(cells["scratch", 220].measures) == {"f1", "exact_match", "f1_answerable", "f1_unanswerable"}
+    assert results.unit == "question"
+    groups = test_groups(study)
+    assert groups is not None
+    assert int(groups.max()) + 1 == 30, "questions about one context are one unit of resampling"
+
+
+def test_the_report_speaks_of_questions_and_contexts(done: Path, tmp_path: Path) -> None:
+    write_report(read_study(done), tmp_path)
+    for name in ("report.md", "report.html"):
+        text = (tmp_path / name).read_text(encoding="utf-8")
+        assert "60 test questions" in text
+        assert "The test questions belong to 30 contexts." in text
+        assert "questions: unanswerable" in text
+        for word in ("test texts", "alibration", "classes", "TF-IDF", "accuracy"):
+            assert word not in text, f"{word} in {name}"
+
+
+def test_runs_are_compared_with_the_nearest_sentence(done: Path) -> None:
+    study = add_baselines(read_runs(runs_of(done, *(f"scratch-220-seed{seed}" for seed in (1, 2, 3)))))
+    assert (study.metric, study.arms) == ("f1", [NEAREST, "scratch"])
+    made = load_predictions(runs_of(done, "nearest_sentence-220-seed1")[0])
+    (again,) = [run.predictions for run in study.runs if (run.arm, run.seed) == (NEAREST, 1)]
+    assert isinstance(made, AnswerPredictions)
+    assert isinstance(again, AnswerPredictions)
+    assert (again.f1 == made.f1).all()
+    assert make_report(study).results.comparisons
+
+
+def test_subsets_are_nested_and_keep_the_share_of_unanswerable_questions(tmp_path: Path) -> None:
+    recipe, prepared, _ = planned(tmp_path / "out", span_sections(tmp_path / "files", budgets=("60", "120")))
+    small, large = (
+        read_splits(
+            load_recipe(FinetuneRecipe, None, {"data": data_section(recipe, prepared, budget), "training": {"seed": 1}})
+        )
+        for budget in ("60", "120")
+    )
+    assert [example.text for example in large.train][:60] == [example.text for example in small.train]
+    rows = [json.loads(line) for line in Path(prepared.train).read_text(encoding="utf-8").splitlines()]
+    share = np.mean([not row["answers"] for row in rows])
+    assert abs(np.mean([not example.answers for example in small.train]) - share) <= 1 / 60
+
+
+def test_a_wrong_offset_is_an_error_or_is_moved(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    sections = span_sections(tmp_path / "files")
+    rows = span_rows(240, seed=1)
+    row = next(row for row in rows if row["answers"]["text"])
+    row["answers"]["answer_start"][0] += 1
+    write_rows(tmp_path / "files" / "train.jsonl", rows)
+    with pytest.raises(InputError, match="is not at character"):
+        planned(tmp_path / "out", sections)
+    sections["data"]["answer_offsets"] = "nearest"
+    _, prepared, _ = planned(tmp_path / "out", sections)
+    assert "2 answers were not at the given character and were moved" in caplog.text, "of the two that share a context"
+    kept = [json.loads(line) for line in Path(prepared.train).read_text(encoding="utf-8").splitlines()]
+    for one in kept:
+        for answer in one["answers"]:
+            assert one["context"][answer["answer_start"] :].startswith(answer["text"])

@@ -1,0 +1,164 @@
+"""A study of taggers: many short sentences, 72 tags, long sentences in windows, tags that only the test set has."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from headswap.core.errors import InputError, SettingError
+from headswap.core.settings import load_recipe
+from headswap.finetuning.config import FinetuneRecipe
+from headswap.finetuning.prediction_file import load_predictions
+from headswap.finetuning.splits import read_splits
+from headswap.finetuning.tag_predictions import TagPredictions
+from headswap.metrics.entities import tagging_metrics
+from headswap.study.arms import read_arms
+from headswap.study.baseline_runs import add_baselines
+from headswap.study.config import StudyRecipe
+from headswap.study.default_arms import with_default_arms
+from headswap.study.plan import data_section
+from headswap.study.report import make_report, write_report
+from headswap.study.runs import read_runs, read_study
+from study_fixture import done_here, planned, runs_of, write_data
+from task_data import tagged, write_rows
+
+
+def short_rows(count: int, seed: int) -> list[dict[str, Any]]:
+    """Short sentences with 36 types of entities (72 tags and O), most of which are rare, and some long sentences."""
+    stream = np.random.default_rng(seed)
+    rows = []
+    for number in range(count):
+        tokens, tags = [], []
+        for _ in range(12 if number % 40 == 0 else 1):
+            kind = int(36 * stream.random() ** 3)
+            tokens += ["go", "to", f"place{kind}", f"part{kind}", f"n{seed}x{number}"]
+            tags += ["O", "O", f"B-t{kind}", f"I-t{kind}", "O"]
+        rows.append({"tokens": tokens, "tags": tags})
+    return rows
+
+
+def tag_sections(folder: Path, **study: Any) -> dict[str, Any]:
+    """The sections of a small study; the longest sentences have more tokens than `max_length`."""
+    sections = write_data(folder)
+    write_rows(folder / "train.jsonl", short_rows(400, seed=1))
+    write_rows(folder / "test.jsonl", short_rows(80, seed=2))
+    small = {"arms": ("majority", "scratch", "pretrained"), "metric": "f1", "budgets": ("30", "220"), "seeds": 3}
+    sections["data"]["task"] = "tag"
+    sections["study"] |= small | study
+    sections["pretrain"]["objective"] = "masked"
+    return sections
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a finished study."""
+    folder = tmp_path_factory.mktemp("tag")
+    done_here(folder / "study", tag_sections(folder / "files"))
+    return folder / "study"
+
+
+def test_a_study_scores_every_arm_by_the_f1_of_entities(done: Path) -> None:
+    results = make_report(read_study(done)).results
+    cells = {(cell.arm, cell.labels): cell for cell in results.cells}
+    assert {arm for arm, _ in cells} == {"majority", "scratch", "pretrained"}
+    assert len(results.labels) == 73
+    kept = load_predictions(runs_of(done, "majority-220-seed2")[0])
+    assert isinstance(kept, TagPredictions)
+    assert kept.lengths.max() == 60, "a long sentence is scored whole"
+    expected = tagging_metrics(*kept.sentences())["f1"]
+    assert cells["majority", 220].values[2] == pytest.approx(expected)
+    assert cells["majority", 220].low is not None, "the most frequent tag of each word is no constant prediction"
+    assert results.baselines == {30: "majority", 220: "majority"}
+    assert results.unit == "sentence"
+
+
+def test_the_report_speaks_of_sentences_and_has_f1_per_type(done: Path, tmp_path: Path) -> None:
+    write_report(read_study(done), tmp_path)
+    for name in ("report.md", "report.html"):
+        text = (tmp_path / name).read_text(encoding="utf-8")
+        assert "Test F1" in text
+        assert "80 test sentences" in text
+        assert "type t0" in text
+        assert "73 tags" in text
+        for word in ("test texts", "alibration", "classes", "TF-IDF"):
+            assert word not in text, f"{word} in {name}"
+    results = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
+    assert (results["task"], results["unit"]) == ("tag", "sentence")
+    assert list(results["cells"][0]["measures"]) == ["f1", "precision", "recall", "macro_f1", "accuracy"]
+
+
+def test_runs_are_compared_with_the_baseline_of_the_task(done: Path) -> None:
+    study = add_baselines(read_runs(runs_of(done, *(f"scratch-220-seed{seed}" for seed in (1, 2, 3)))))
+    assert (study.metric, study.arms, study.unit) == ("f1", ["majority", "scratch"], "sentence")
+    made = load_predictions(runs_of(done, "majority-220-seed1")[0])
+    (again,) = [run.predictions for run in study.runs if (run.arm, run.seed) == ("majority", 1)]
+    assert isinstance(made, TagPredictions)
+    assert isinstance(again, TagPredictions)
+    assert (again.predicted == made.predicted).all()
+    assert make_report(study).results.comparisons
+
+
+def test_a_small_subset_has_the_tags_of_the_whole_training_set(tmp_path: Path) -> None:
+    recipe, prepared, _ = planned(tmp_path / "out", tag_sections(tmp_path / "files", budgets=("10", "30")))
+    small, large = (
+        read_splits(
+            load_recipe(FinetuneRecipe, None, {"data": data_section(recipe, prepared, budget), "training": {"seed": 1}})
+        )
+        for budget in ("10", "30")
+    )
+    assert len(small.labels) == 73
+    assert small.labels == large.labels
+    assert [example.text for example in large.train][:10] == [example.text for example in small.train]
+
+
+def test_a_tag_that_only_test_has_is_an_error_or_is_scored_as_one(tmp_path: Path) -> None:
+    sections = tag_sections(tmp_path / "files", arms=("majority", "scratch"), budgets=("30",), seeds=1, corpus=())
+    rows = short_rows(40, seed=2)
+    rows[3]["tags"][2:4] = ["B-new", "I-new"]
+    write_rows(tmp_path / "files" / "test.jsonl", rows)
+    with pytest.raises(InputError, match=r"'B-new' of the test set(.|\n)*pass --unseen-labels wrong"):
+        planned(tmp_path / "out", sections)
+    sections["data"]["unseen_labels"] = "wrong"
+    done_here(tmp_path / "out", sections)
+    kept = load_predictions(runs_of(tmp_path / "out", "scratch-30-seed1")[0])
+    assert isinstance(kept, TagPredictions)
+    assert kept.labels[-2:] == ("B-new", "I-new")
+    assert not np.isin(kept.predicted, [len(kept.labels) - 2, len(kept.labels) - 1]).any()
+    assert kept.counts[:, kept.classes.index("new"), 2].sum() == 1, "the entity counts as true and not found"
+
+
+def test_unseen_labels_are_for_tags_only(tmp_path: Path) -> None:
+    sections = write_data(tmp_path / "files")
+    sections["data"]["unseen_labels"] = "wrong"
+    with pytest.raises(SettingError, match="unseen_labels has no effect on the task classify"):
+        planned(tmp_path / "out", sections)
+
+
+def test_the_default_arms_leave_out_a_causal_base(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    sections = tag_sections(tmp_path, arms=None)
+    sections["data"].pop("task")
+    caplog.set_level("INFO", logger="headswap")
+    recipe = with_default_arms(load_recipe(StudyRecipe, None, sections))
+    assert (recipe.data.task, recipe.study.arms) == ("tag", ("majority", "scratch", "pretrained"))
+    assert "The arm adapted is left out: box:reviews-en is causal" in caplog.text
+
+
+def test_plain_tags_are_counted_word_by_word(tmp_path: Path) -> None:
+    sections = tag_sections(tmp_path / "files", arms=("majority",), budgets=("30",), seeds=1, corpus=())
+    for role, seed in (("train", 1), ("test", 2)):
+        rows = [
+            {"tokens": [*row["tokens"], f"{seed}-{n}"], "tags": ["NOUN", *["X"] * len(row["tags"])]}
+            for n, row in enumerate(tagged(60, seed=seed))
+        ]
+        write_rows(tmp_path / "files" / f"{role}.jsonl", rows)
+    done_here(tmp_path / "out", sections)
+    kept = load_predictions(runs_of(tmp_path / "out", "majority-30-seed1")[0])
+    assert kept.scores()["f1"] == pytest.approx(kept.scores()["accuracy"])
+
+
+@pytest.mark.parametrize("arm", ["tfidf", "linear"])
+def test_arms_of_other_tasks_are_refused(tmp_path: Path, arm: str) -> None:
+    with pytest.raises(SettingError, match=r"no baseline of the task tag, which has majority|is for classifiers"):
+        read_arms(load_recipe(StudyRecipe, None, tag_sections(tmp_path, arms=(arm, "scratch"))))
