@@ -75,7 +75,7 @@ STUDY_BASELINES: "Registry[ClassifyBaseline]" = Registry(
 )
 """The arms of a study of classifiers that are baselines."""
 ARM_BASELINES: "dict[str, Registry[ClassifyBaseline | RegressBaseline | ArmBaseline]]" = {
-    "classify": STUDY_BASELINES,
+    "classify": Registry({**STUDY_BASELINES, "pairs": "baselines.pairs:pairs_baseline"}),
     "multilabel": Registry(
         {
             "majority": "baselines.multilabel:majority_baseline",
@@ -86,10 +86,21 @@ ARM_BASELINES: "dict[str, Registry[ClassifyBaseline | RegressBaseline | ArmBasel
         {
             "mean": "baselines.regress:mean_baseline",
             "tfidf": "baselines.regress:tfidf_baseline",
+            "pairs": "baselines.pairs:ridge_baseline",
         }
     ),
-    "tag": Registry({"majority": "baselines.tag:majority_baseline"}),
-    "span": Registry({"nearest sentence": "baselines.span:nearest_baseline"}),
+    "tag": Registry(
+        {
+            "majority": "baselines.tag:majority_baseline",
+            "linear-tagger": "baselines.linear_tagger:tagger_baseline",
+        }
+    ),
+    "span": Registry(
+        {
+            "nearest sentence": "baselines.span:nearest_baseline",
+            "linear-answers": "baselines.linear_answers:answers_baseline",
+        }
+    ),
 }
 """The arms of a study that are baselines, by task. Each predicts the test set from train and test. Those that are also
 in `BASELINES` are arms by default."""
@@ -111,13 +122,13 @@ BASELINES: "dict[str, Registry[Baseline]]" = {
     "tag": Registry(
         {
             "majority": "baselines.tag:most_frequent_tags",
-            "linear": "baselines.linear_tagger:linear_tagger",
+            "linear-tagger": "baselines.linear_tagger:linear_tagger",
         }
     ),
     "span": Registry(
         {
             "nearest sentence": "baselines.span:nearest_sentence",
-            "linear": "baselines.linear_answers:linear_answers",
+            "linear-answers": "baselines.linear_answers:linear_answers",
         }
     ),
 }

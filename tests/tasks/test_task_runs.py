@@ -35,7 +35,7 @@ REACHED = {"classify": ("accuracy", 0.95), "multilabel": ("micro_f1", 0.95), "re
            "tag": ("f1", 0.95), "span": ("exact_match", 0.95)}  # fmt: skip
 SET_TASKS = {"regress": {"task": "regress"}}  # the others are detected from their files
 BASELINES = {"classify": {"majority", "tfidf"}, "multilabel": {"majority", "tfidf"}, "regress": {"mean", "tfidf"},
-             "tag": {"majority", "linear"}, "span": {"nearest sentence", "linear"}}  # fmt: skip
+             "tag": {"majority", "linear-tagger"}, "span": {"nearest sentence", "linear-answers"}}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +125,7 @@ def test_every_task_has_its_baselines(runs: dict[str, hs.Run], task: str) -> Non
     for scores in found.values():
         assert scores["num_examples"] == 150
         assert scores[name] is not None
-    (linear,) = {"tfidf", "linear"} & set(found)
+    (linear,) = {"tfidf", "linear-tagger", "linear-answers"} & set(found)
     assert min(found, key=lambda other: found[other][name]) != linear, "the linear model beats the constant one"
 
 

@@ -20,7 +20,9 @@ from typing import Any
 
 import numpy as np
 
+from headswap.baselines.arm_baseline import CROSS_VALIDATION, ArmBaseline
 from headswap.baselines.linear_tagger import word_shape
+from headswap.baselines.tfidf import folds_without_strata
 from headswap.data.records import SpanExample
 from headswap.metrics.squad import f1, span_metrics
 from headswap.tokens.marks import sentence_positions
@@ -50,6 +52,20 @@ class Context:
 def linear_answers(train: Sequence[SpanExample], test: Sequence[SpanExample]) -> dict[str, Any]:
     """The metrics on test of the best-ranked parts of the contexts."""
     return span_metrics(predict_answers(train, test), test, is_final=True)
+
+
+def answer_outputs(
+    train: Sequence[SpanExample], test: Sequence[SpanExample], labels: Sequence[str], metric: str
+) -> tuple[list[str], dict[str, Any]]:
+    """The predicted answers of test, and the score by cross-validation; the questions of a context are in one fold."""
+    del labels
+    held_out: list[str] = []
+    scored: list[SpanExample] = []
+    for rest, part in folds_without_strata(len(train), [example.context for example in train]):
+        scored += [train[row] for row in part]
+        held_out += predict_answers([train[row] for row in rest], [train[row] for row in part])
+    score = span_metrics(held_out, scored).get(metric)
+    return predict_answers(train, test), {CROSS_VALIDATION: score}
 
 
 def predict_answers(train: Sequence[SpanExample], test: Sequence[SpanExample]) -> list[str]:
@@ -192,3 +208,8 @@ def _threshold(found: Sequence[tuple[str, float]], examples: Sequence[SpanExampl
     empty = np.array([f1("", own) for own in right])
     cuts = (-math.inf, *np.unique(scores).tolist(), math.inf)
     return float(max(cuts, key=lambda cut: float(np.where(scores >= cut, given, empty).sum())))
+
+
+answers_baseline = ArmBaseline(
+    "a linear model that ranks the parts of a context", answer_outputs, seconds_per_text=5e-2
+)

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from headswap.baselines.arm_baseline import ArmBaseline
+from headswap.baselines.tag import Tags, tags_and_score
 from headswap.baselines.tfidf import check_size
 from headswap.data.records import TaggedExample
 from headswap.data.tagged import OUTSIDE, PREFIXES
@@ -30,6 +32,14 @@ FORBIDDEN = -1e9
 def linear_tagger(train: Sequence[TaggedExample], test: Sequence[TaggedExample]) -> dict[str, Any]:
     """The metrics on test of a linear model that is fitted to the words of train."""
     return tagging_metrics([example.tags for example in test], predict_tags(train, test), is_final=True)
+
+
+def tagger_outputs(
+    train: Sequence[TaggedExample], test: Sequence[TaggedExample], labels: Sequence[str], metric: str
+) -> Tags:
+    """The tags of the linear model as the outputs of an arm."""
+    del labels
+    return tags_and_score(predict_tags, train, test, metric)
 
 
 def predict_tags(train: Sequence[TaggedExample], test: Sequence[TaggedExample]) -> list[list[str]]:
@@ -123,3 +133,8 @@ def _is_broken(before: str, tag: str) -> bool:
     if not tag.startswith(PREFIXES) or tag[0] not in "IE":
         return False
     return not (before.startswith(("B-", "I-")) and before[2:] == tag[2:])
+
+
+tagger_baseline = ArmBaseline(
+    "a linear model of each word, its neighbours, its shape and its affixes", tagger_outputs, seconds_per_text=2e-2
+)
