@@ -151,7 +151,7 @@ def test_equal_scores_are_stated() -> None:
     (row,) = analyse(synthetic_study(cells)).comparisons
     assert comparison_sentence(row) == "lora against scratch at 100 labels: the same score."
     sentence = comparison_sentence(replace(row, mean=0.001, seeds_needed=(None, None)))
-    assert "seeds alone would not show a difference of this size on these test texts" in sentence
+    assert "seeds alone would not show a difference of this size on this test set" in sentence
 
 
 def test_pretrained_and_installed_bases_are_compared_with_scratch() -> None:

@@ -56,7 +56,7 @@ def die_at_the_second_rename(source, target):
     die() if target == out else replace(source, target)
 
 if moment == "while it prepares":
-    preparing.find_overlap = die
+    preparing.overlap_of_examples = die
 elif moment == "before the replacement":
     files._put_in_place = die
 elif moment == "after the replacement":

@@ -80,7 +80,7 @@ def test_prepared_data_are_used_again_until_a_file_changes(tmp_path: Path, monke
     recipe = load_recipe(StudyRecipe, None, sections)
     first = prepare(recipe, tmp_path / "out")
     with monkeypatch.context() as patch:
-        patch.setattr("headswap.study.prepare.find_overlap", lambda *_, **__: pytest.fail("read again"))
+        patch.setattr("headswap.study.prepare.overlap_of_examples", lambda *_, **__: pytest.fail("read again"))
         assert prepare(recipe, tmp_path / "out") == first
     add(tmp_path / "files" / "train.jsonl", [{"text": "one more", "label": "pos"}])
     assert prepare(recipe, tmp_path / "out").num_rows["train"] == 241
@@ -160,8 +160,8 @@ def test_a_token_store_is_checked_for_overlap_and_not_changed(tmp_path: Path) ->
         ({"test": None}, "A study needs a test set. Pass --test FILE."),
         ({"num_train": 50}, "num_train is a setting of finetune"),
         ({"task": "regress"}, "metric is 'accuracy', but a study of the task regress compares by r2 or pearson"),
-        ({"task": "multilabel"}, "A study compares classifiers and regression models .* is for the task multilabel"),
-        ({"text_pair_column": "second"}, "is for pairs of texts"),
+        ({"task": "multilabel"}, "metric is 'accuracy', but a study of the task multilabel compares by micro_f1"),
+        ({"context_column": "passage"}, "context_column cannot be set: the task classify does not read it"),
     ],
 )
 def test_data_that_a_study_cannot_use_are_refused(tmp_path: Path, changes: dict, sentence: str) -> None:

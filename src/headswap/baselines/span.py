@@ -37,7 +37,7 @@ def find_nearest_sentence(example: SpanExample) -> str:
 
 
 nearest_baseline = ArmBaseline(
-    "the sentence of the context that shares most words with the question; nothing is trained",
+    "the sentence with most words of the question, untrained",
     nearest_sentences,
     seconds_per_text=3e-4,
 )

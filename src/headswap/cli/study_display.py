@@ -114,7 +114,7 @@ def print_results(results: dict[str, Any], *, out: Path | None) -> None:
         print_text(results["closing"])
 
 
-def _cell(cell: dict[str, Any] | None, units: str) -> str:
+def _cell(cell: dict[str, Any] | None, units: str = f"{UNIT}s") -> str:
     """Mean and interval; with fewer than 3 seeds the interval is over test texts only. The median, if runs collapse."""
     if cell is None:
         return "not run"

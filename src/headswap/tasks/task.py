@@ -110,10 +110,9 @@ class Task(ABC):
                 hint = " To score them as errors, pass --unseen-labels wrong." if self.scores_unseen else ""
                 raise InputError(f"{problem}{hint}") from None
             num = len(str(problem).splitlines())
-            log.warning(
-                "%s of the %s set do not occur in train. They cannot be predicted, so they are scored as errors.",
-                counted(num, self.label_noun), role,
-            )  # fmt: skip
+            verbs = ("does", "is", "an error") if num == 1 else ("do", "are", "errors")
+            message = "%s of the %s set %s not occur in train, cannot be predicted and %s scored as %s."
+            log.warning(message, counted(num, self.label_noun), role, *verbs)
 
     @abstractmethod
     def encode_inputs(self, examples: Sequence[Any], bundle: Bundle) -> EncodedSet:
