@@ -62,7 +62,7 @@ def fill_disk(files: Path, out: str) -> None:
 
     if os.environ["RANK"] == "1":
         HuggingFaceStorageWriter.write_data = write_data  # type: ignore[method-assign]
-    with pytest.raises(RunError, match="No space left on device.*No checkpoint was written yet"):
+    with pytest.raises(RunError, match=r"No space left on device.*No checkpoint was written yet"):
         pretrain(files, out, parallel="fsdp")
 
 
