@@ -27,8 +27,8 @@ from headswap.training.device import Machine
 
 time_budget.PROBE_SECONDS = 0.0
 ratios = []
-for vocabulary, batch in ((8_000, 4), (8_000, 24)):
-    base = ModelSettings(preset="small", num_hidden_layers=4).shape(vocab_size=vocabulary, max_length=128)
+for vocabulary, batch in ((4_000, 4), (4_000, 16)):
+    base = ModelSettings(preset="small", num_hidden_layers=2).shape(vocab_size=vocabulary, max_length=128)
     plan = RunPlan(tokens=1e6, batch_size=batch, precision="fp32", device="cpu")
     found = measure_step(base, plan, Machine(MachineSettings(device="cpu", threads=1, precision="fp32")))
     ratios.append((found.peak_memory_bytes, sum(estimate_run(base, plan, found.speed).memory_per_gpu.values())))
