@@ -50,7 +50,8 @@ class TaskPool:
             self._run_on_ray(function, tasks, on_done)
 
     def _run_on_ray(self, function: Callable[..., None], tasks: Iterable[Task], on_done: Callable[[], None]) -> None:
-        ray, left, running = self._ray, list(tasks)[::-1], []
+        ray, left = self._ray, list(tasks)[::-1]
+        running: list[Any] = []
         most = AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1)))
         place = Surroundings()
         start = ray.remote(run_on_node).options(num_cpus=1, max_retries=MOST_RETRIES)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from headswap.core.surroundings import Surroundings
 from headswap.study.executors.backend import Request
-from headswap.study.executors.local import LocalWorkers
+from headswap.study.executors.local import LocalWorkers, WorkerJob
 
 POLL_SECONDS = 0.1
 STOPPED = 130
@@ -25,7 +25,7 @@ class Node:
         self.pool = LocalWorkers(1)
         self._lock = threading.Lock()
         self._is_stopping = False
-        self._job = None
+        self._job: WorkerJob | None = None
 
     def run(self, file: str, log: str, threads: int, machine: str | None) -> tuple[int, str | None]:
         """Run the job of a file; return its exit code and why it could not be started."""
@@ -35,8 +35,8 @@ class Node:
         with self._lock:
             if self._is_stopping:
                 return STOPPED, None
-            self._job = self.pool.start(Request(Path(file), Path(log), threads, machine))
-        while (code := self._job.exit_code()) is None:
+            job = self._job = self.pool.start(Request(Path(file), Path(log), threads, machine))
+        while (code := job.exit_code()) is None:
             self.pool.wait(POLL_SECONDS)
         self._job = None
         return code, None
