@@ -9,8 +9,8 @@ import threading
 from pathlib import Path
 
 from headswap.core.surroundings import Surroundings
-from headswap.study.executors.backend import Handle, Request
-from headswap.study.executors.local import LocalWorkers
+from headswap.study.executors.backend import Request
+from headswap.study.executors.local import LocalWorkers, WorkerJob
 
 POLL_SECONDS = 0.1
 STOPPED = 130
@@ -25,7 +25,7 @@ class Node:
         self.pool = LocalWorkers(1)
         self._lock = threading.Lock()
         self._is_stopping = False
-        self._job: Handle | None = None
+        self._job: WorkerJob | None = None
 
     def run(self, file: str, log: str, threads: int, machine: str | None) -> tuple[int, str | None]:
         """Run the job of a file; return its exit code and why it could not be started."""
