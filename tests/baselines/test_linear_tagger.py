@@ -45,9 +45,7 @@ def test_an_unknown_word_is_tagged_by_its_shape_and_the_words_around_it() -> Non
 
 def test_the_features_have_two_words_on_each_side() -> None:
     first, *_, last = word_features(["from", "New", "York", "to", "Lima"])
-    assert {"w0=", "w1=", "w2=from", "w3=new", "w4=york", "p2=from new", "prefix=fr", "suffix=om", "s1=Xxx"} <= {
-        *first
-    }
+    assert {"w0=", "w1=", "w2=from", "w3=new", "w4=york", "p2=from new", "prefix=fr", "suffix=om", "s1=Xxx"} <= {*first}
     assert {"w0=york", "w1=to", "w2=lima", "w3=", "w4="} <= {*last}
     assert "prefix=lima" not in last, "that is the word"
 
