@@ -294,12 +294,6 @@ def test_fine_tuning_chooses_the_direction_and_its_pooling(
     assert hs.load(run.path).bundle.model.shape == shape
 
 
-def test_a_base_of_one_direction_keeps_it_in_fine_tuning(tiny_base: hs.Run, tiny_runs: Path, tmp_path: Path) -> None:
-    train = tiny_runs / "few.jsonl"
-    with pytest.raises(SettingError, match=r"direction is bidirectional, but the attention of .* is causal"):
-        hs.finetune(tiny_base, train=train, out=tmp_path / "run", direction="bidirectional", **ONE_THREAD)
-
-
 def test_a_share_of_masked_steps_is_an_error_with_another_objective(stories: Path, tmp_path: Path) -> None:
     settings = {**STORY_SETTINGS, "max_steps": 1, "masked_share": 0.5}
     with pytest.raises(SettingError, match="masked_share: no effect with the masked objective"):

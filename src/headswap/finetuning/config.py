@@ -147,9 +147,9 @@ class StartSettings(ShapeChanges):
     width 512), llama (as modern, with RMSNorm), gpt2-small or bert-base (12 of width 768). Default: small, but with
     2 layers of width 128."""
     direction: Direction | None = None
-    """Attention direction: causal or bidirectional. Only with --base scratch or with a base of the objective
-    causal+masked; other bases keep their direction. Default: bidirectional; with --base scratch and the preset lab
-    causal, except for the tasks tag and span."""
+    """Attention direction: causal or bidirectional; a base of a masked objective cannot be made causal. Default: that
+    of the base, but bidirectional for the tasks tag and span. With --base scratch: bidirectional, or causal with the
+    preset lab, except for the tasks tag and span."""
     dropout: Share | None = 0.1
     """Dropout on embeddings and residual branches during fine-tuning. For attention see attention_dropout."""
 

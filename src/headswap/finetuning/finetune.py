@@ -130,6 +130,8 @@ class _Finetuning:
     def _resolve(self) -> None:
         """Make the bundle to train, encode the labelled sets, fill in the open settings and the number of steps."""
         recipe, start, splits = self.recipe, self.start, self.splits
+        if start.is_turned:
+            recipe = recipe.changed(model=recipe.model.changed(direction=start.model.shape.direction))
         base = start.model.shape.base
         self.machine.resolve_precision(base.hidden_size)
         self.max_length = recipe.training.max_length or base.max_position_embeddings
@@ -360,7 +362,12 @@ class _Finetuning:
             num = len(splits.validation)
             log.info("No validation set is given: %d training examples are held out for validation.", num)
         splits.warn_of_overlap()
-        if self.task.is_per_token and self.start.model.shape.direction == "causal":
+        if self.start.is_turned:
+            log.info(
+                "The base is causal; it is fine-tuned with bidirectional attention, so every prediction uses the whole "
+                "text (--direction causal keeps its attention)."
+            )
+        elif self.task.is_per_token and self.start.model.shape.direction == "causal":
             log.info("The base is causal: the prediction for a word does not use the text after it.")
         log_findings(findings_of({"train": splits.train, "validation": splits.validation, "test": splits.test}), log)
         log.info("Ledger: %s.", self.start.ledger.sentence())

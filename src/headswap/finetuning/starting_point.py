@@ -33,6 +33,8 @@ class StartingPoint:
     objective: str
     tokens_trained: int | None = 0
     """Tokens that the base was pre-trained on; None where that is not known."""
+    is_turned: bool = False
+    """Whether the base is causal and is fine-tuned with bidirectional attention."""
 
     def checksums(self) -> dict[str, str]:
         """Checksums of the tokenizer and of the weights kept from the base."""
@@ -101,7 +103,7 @@ class StartingPoint:
             raise SettingError(
                 f"max_length is {length}, but the base reads at most {bundle.max_length} tokens. Use a smaller value."
             )
-        direction = _direction(recipe.model, bundle)
+        direction = _direction(recipe.model, bundle, per_token=splits.task.is_per_token)
         base, tokens = bundle.model.shape.base, bundle.tokens_trained
         if recipe.model.dropout is not None:
             base = base.changed(dropout=recipe.model.dropout)
@@ -119,7 +121,8 @@ class StartingPoint:
             lora=recipe.adaptation.lora(),
         )
         model, ledger = swap_head(bundle.model, shape, seed=recipe.training.seed, source=str(recipe.model.base))
-        return cls(model, bundle.tokenizer, ledger, bundle.objective, tokens)
+        is_turned = direction != bundle.model.shape.direction and not bundle.reads_both_ways
+        return cls(model, bundle.tokenizer, ledger, bundle.objective, tokens, is_turned)
 
 
 def _num_classes(recipe: FinetuneRecipe, splits: LabelledSplits) -> int | None:
@@ -127,12 +130,17 @@ def _num_classes(recipe: FinetuneRecipe, splits: LabelledSplits) -> int | None:
     return len(splits.labels) if can_have_class_means(splits.task, recipe.head.head_hidden) else None
 
 
-def _direction(start: StartSettings, bundle: Bundle) -> Direction:
-    """The attention direction of a fine-tuned base: its own, or the given one if it was pre-trained in both."""
+def _direction(start: StartSettings, bundle: Bundle, *, per_token: bool) -> Direction:
+    """The attention direction of a fine-tuned base: the given one; else bidirectional if the task predicts every token,
+    because a word's tag depends on what follows (docs/log.md has the measurement); else its own.
+
+    A base that was pre-trained with bidirectional attention alone is not made causal: it has never read a text without
+    the part after a token.
+    """
     own, wanted = bundle.model.shape.direction, start.direction
-    if wanted in (None, own) or bundle.reads_both_ways:
-        return wanted or own
-    raise SettingError(
-        f"direction is {wanted}, but the attention of {start.base} is {own}. Remove the setting, or give a base that "
-        "was pre-trained in both directions (--objective causal+masked)."
-    )
+    if wanted == "causal" and own != "causal" and not bundle.reads_both_ways:
+        raise SettingError(
+            f"direction is {wanted}, but the attention of {start.base} is {own}. Remove the setting, or give a base "
+            "that was pre-trained in both directions (--objective causal+masked)."
+        )
+    return wanted or ("bidirectional" if per_token else own)
