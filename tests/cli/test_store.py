@@ -35,5 +35,5 @@ def test_shards_without_repeats(capsys: pytest.CaptureFixture[str], shared: Path
     assert call_json(capsys, "store", *rest, "--out", tmp_path / "one-shard")["num_shards"] == 1
     assert "must be above 0" in call_wrong(capsys, "store", *rest, "--shard-mb", "0", "--out", tmp_path / "none")
     said = call_wrong(capsys, "store", *rest, "--executor", "slurm", "--out", tmp_path / "none")
-    assert "executor = 'slurm' is not allowed. Give one of: local, ray, ray:ADDRESS." in said
+    assert "--executor 'slurm' is not allowed. Give one of: local, ray, ray:ADDRESS." in said
     assert not (tmp_path / "none").exists()
