@@ -12,6 +12,7 @@ import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,7 @@ def build_sharded_store(
 ) -> TokenStore:
     """Build the store of a corpus in shards of about `shard_bytes` bytes of files, or finish one that was begun."""
     check_side(side)
+    pool = TaskPool(executor)
     shards = plan_shards(list_sources(sources), shard_bytes)
     plan = {
         "shards": [[asdict(file) for file in files] for files in shards],
@@ -89,7 +91,7 @@ def build_sharded_store(
     }
     out = out.absolute()
     if _begin(out, plan, tokenizer, overwrite=overwrite):
-        _run_tasks(out, len(shards), duplicates, executor)
+        _run_tasks(out, len(shards), duplicates, pool)
         _complete(out, plan, tokenizer)
     return TokenStore.open(out)
 
@@ -146,9 +148,9 @@ def _begin(out: Path, plan: dict[str, Any], tokenizer: Tokenizer, *, overwrite: 
     return True
 
 
-def _run_tasks(out: Path, num_shards: int, duplicates: Duplicates, executor: str) -> None:
+def _run_tasks(out: Path, num_shards: int, duplicates: Duplicates, pool: TaskPool) -> None:
     folder = str(out)
-    with TaskPool(executor) as pool:
+    with pool:
         if duplicates != "keep":
             near = duplicates == "near"
             missing = [n for n in range(num_shards) if not has_fingerprints(out / WORK, n, near=near)]
@@ -193,13 +195,20 @@ def encode_shard(folder: str, number: int) -> None:
     dropped: set[int] = set()
     if plan["duplicates"] != "keep":
         dropped = set(repeated_rows(out / WORK, number, num_parts=len(plan["shards"])).tolist())
-    tokenizer = Tokenizer.load(out / TOKENIZER)
+    tokenizer = _tokenizer(folder, plan["fingerprint"])
     with tempfile.TemporaryDirectory() as place, atomic_folder(_shard(out, number), STORE) as temporary:
         documents = _documents(plan, number, Path(place))
         kept = (document for row, document in enumerate(documents) if row not in dropped)
         written = write_arrays(kept, tokenizer, temporary, plan["side"])
         meta = {"headswap_store": FORMAT_VERSION, "corpus_hash": "", "options": {}, "num_dropped": len(dropped)}
         write_json(temporary / META_FILE, meta | written)
+
+
+@lru_cache(maxsize=1)
+def _tokenizer(folder: str, fingerprint: str) -> Tokenizer:
+    """The tokenizer of a store, loaded once per process: it remembers the pieces of words that it has encoded."""
+    del fingerprint  # a part of the key: another plan may have replaced the folder
+    return Tokenizer.load(Path(folder) / TOKENIZER)
 
 
 def _documents(plan: dict[str, Any], number: int, place: Path) -> Iterator[Document]:
