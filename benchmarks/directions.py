@@ -202,7 +202,8 @@ def measured_steps(jobs: list[Job], seconds: float) -> dict[str, int]:
         for objective, _, changes in BASES[job.base]:
             key = phase_key(objective, changes)
             if key not in steps:
-                steps[key] = TINY_STEPS if job.is_tiny else probed(job, objective, changes, seconds)
+                found = probed(job, objective, changes, seconds)
+                steps[key] = min(found, TINY_STEPS) if job.is_tiny else found
                 print(f"{key}: {steps[key]} steps in {seconds:g} s", flush=True)
     file.write_text(json.dumps(steps))
     return steps

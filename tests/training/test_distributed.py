@@ -122,7 +122,10 @@ if processes.world > 1:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="counts threads in /proc, which only Linux has")
-@pytest.mark.parametrize(("objective", "optimizer"), [("causal", "adamw"), ("causal", "muon"), ("masked+nsp", "adamw")])
+@pytest.mark.parametrize(
+    ("objective", "optimizer"),
+    [("causal", "adamw"), ("causal", "muon"), ("masked+nsp", "adamw"), ("causal+masked", "adamw")],
+)
 def test_two_processes_have_the_weights_of_one_in_float64(tmp_path: Path, objective: str, optimizer: str) -> None:
     from safetensors.torch import load_file
 
