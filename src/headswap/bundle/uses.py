@@ -30,4 +30,7 @@ def uses_of(shape: ModelShape, objective: str, *, reads_pairs: bool = False) -> 
 
 def predicts_next(shape: ModelShape, objective: str) -> bool:
     """Whether the vector of a token predicts the token after it; otherwise it predicts the token itself."""
-    return OBJECTIVES.load(objective).predicts_next if objective in OBJECTIVES else shape.direction == "causal"
+    if shape.direction == "causal":
+        return True
+    kind = OBJECTIVES.load(objective) if objective in OBJECTIVES else None
+    return kind is not None and kind.masks_tokens and kind.predicts_next
