@@ -8,7 +8,7 @@ DEV := .venv/installed-dev
 BENCH := .venv/installed-bench
 ECOSYSTEM := .venv-ecosystem/installed
 
-.PHONY: demo test test-all test-ecosystem golden torture bench bench-gpu bench-page check format dist clean
+.PHONY: demo test test-all test-ecosystem fresh-environments golden torture bench bench-gpu bench-page check format dist clean
 
 demo: $(DEMO)
 	$(BIN)/headswap demo --out runs/demo --overwrite
@@ -23,7 +23,11 @@ test-all: test
 
 # Other libraries read what headswap writes, and the reverse. They are installed in .venv-ecosystem, torch first.
 test-ecosystem: $(ECOSYSTEM)
-	.venv-ecosystem/bin/python -m pytest tests/ecosystem tests/interop/test_onnx_out.py -m 'slow or not slow'
+	.venv-ecosystem/bin/python -m pytest tests/ecosystem tests/interop/test_onnx_out.py -m 'slow or not slow' --no-skips
+
+# One exported classifier in four new virtual environments, several minutes; writes its result into docs/interop.md.
+fresh-environments: $(ECOSYSTEM)
+	PYTHONPATH=tests .venv-ecosystem/bin/python tests/ecosystem/fresh_environments.py
 
 # Small runs of every kind, compared bit by bit with tests/golden_runs.json: before and after a refactoring, on one machine.
 golden: $(DEV)

@@ -24,8 +24,8 @@ from threadpoolctl import threadpool_limits
 
 from headswap.baselines.classify import tfidf_baseline
 from headswap.baselines.lsa import lsa_baseline
+from headswap.baselines.lsa_space import TextSpace
 from headswap.baselines.nbsvm import nbsvm_baseline
-from headswap.baselines.text_space import TextSpace
 from headswap.baselines.tfidf import SOLVER, TOLERANCE, tfidf_features
 from headswap.core.settings import load_recipe
 from headswap.data.labelled import read_labelled

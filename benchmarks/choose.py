@@ -2,6 +2,7 @@
 
     python benchmarks/choose.py run DATA OUT --minutes 8 --workers 8    # trains, then prints the table
     python benchmarks/choose.py run DATA OUT --round 2 ...              # methods: token dropout, heads, consistency
+    python benchmarks/choose.py run DATA OUT --round 3 ...              # R-Drop, adversarial, cosine head, distillation
     python benchmarks/choose.py table OUT                               # prints the table again
 
 DATA contains NAME/train.csv.gz (or .csv) with the columns text and label for each set. 1,500 rows of train are scored;
@@ -49,8 +50,6 @@ GRACE_SECONDS = 25
 SMALL_128 = {"num_hidden_layers": 2, "hidden_size": 128, "num_attention_heads": 4, "intermediate_size": 512}
 SMALL_256 = {"num_hidden_layers": 2}
 Result = dict[str, Any]
-LINEAR: dict[str, Any] = {}
-"""The score function of headswap's own heads, in a worker."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +75,8 @@ class Setting:
     """Labels per set, where they are not those of `SETS`."""
     consistency: dict[str, Any] | None = None
     """Settings of consistency training with the unlabelled texts of the set."""
-    cosine: float | None = None
-    """Scale of a cosine head, an experiment of this script: both vectors of each product have length 1."""
+    num_teachers: int = 0
+    """Distillation: so many models of other seeds are trained on the same labels first."""
 
 
 def scratch(name: str, *, both: bool = False, rate: float = 1.0, holds_out: bool = True, **others: Any) -> Setting:
@@ -107,9 +106,19 @@ def small(name: str, *, both: bool = True, pooling: str | None = None, tokens: f
     return replace(setting, training=training, head={"pooling": pooling} if pooling else {})
 
 
+def lever(name: str, *, is_adapted: bool = True, **others: Any) -> Setting:
+    """Fine-tuning the box, adapted for 30 epochs or not, with the default head of today unless it is given."""
+    others["adaptation"] = {"head_init": None, **others.get("adaptation", {})}
+    others["head"] = {"head_similarity": None, **others.get("head", {})}
+    return from_adapted(name, **others) if is_adapted else Setting(name, base="box", **others)
+
+
 FEW = {"subj": (100,), "trec": (100,)}
 MANY = {"clinc150": (150, 1_000, 3_000)}
 CONSISTENT = {"num_train_epochs": 100}
+TWICE = {"clinc150": (150, 1_000)}
+FEW_CLASSES = {"trec": (150, 1_000), "subj": (150, 1_000)}
+AT_150 = {"trec": (150,), "subj": (150,), "clinc150": (150,)}
 
 
 ROUNDS: dict[int, list[Setting]] = {
@@ -154,7 +163,7 @@ ROUNDS: dict[int, list[Setting]] = {
         from_adapted("adapted means 60 epochs", adaptation={"head_init": "class-means"},
                      training={"num_train_epochs": 60}, labels=MANY),
         from_adapted("adapted head 3 epochs", adaptation={"head_epochs": 3}, labels=MANY),
-        from_adapted("adapted cosine 16", cosine=16.0, labels=MANY),
+        from_adapted("adapted cosine 16", head={"head_similarity": "cosine"}, labels=MANY),
         from_adapted("adapted all labels", holds_out=False),
         small("small causal tokens .15", both=False, tokens=0.15),
         small("small both mean+max tokens .15", pooling="mean+max", tokens=0.15),
@@ -167,6 +176,24 @@ ROUNDS: dict[int, list[Setting]] = {
         small("small both dropout .3 tokens .15", dropout=0.3, tokens=0.15),
         scratch("both all labels 2x256", both=True, holds_out=False, **SMALL_256),
         Setting("box means", base="box", adaptation={"head_init": "class-means"}, labels=MANY),
+    ],
+    3: [
+        lever("adapted"),
+        lever("box", is_adapted=False),
+        lever("adapted R-Drop 1", training={"rdrop_alpha": 1.0}),
+        lever("adapted adversarial .05", training={"adversarial_epsilon": 0.05}),
+        lever("box dot", is_adapted=False, head={"head_similarity": "dot"}, labels=TWICE),
+        lever("box random cosine", is_adapted=False, adaptation={"head_init": "random"}, labels=TWICE),
+        lever("adapted dot", head={"head_similarity": "dot"}, labels=TWICE),
+        lever("adapted cosine", head={"head_similarity": "cosine"}, labels=FEW_CLASSES),
+        lever("adapted R-Drop 4", training={"rdrop_alpha": 4.0}),
+        lever("adapted adversarial .2", training={"adversarial_epsilon": 0.2}),
+        lever("box R-Drop 1", is_adapted=False, training={"rdrop_alpha": 1.0}),
+        lever("box adversarial .05", is_adapted=False, training={"adversarial_epsilon": 0.05}),
+        lever("adapted distilled", num_teachers=3),
+        lever("adapted consistency", consistency={}, labels=AT_150),
+        lever("adapted virtual adversarial .05", consistency={}, training={"adversarial_epsilon": 0.05}, labels=AT_150),
+        lever("adapted R-Drop 1 adversarial .05", training={"rdrop_alpha": 1.0, "adversarial_epsilon": 0.05}),
     ],
 }  # fmt: skip
 
@@ -240,7 +267,11 @@ def table(out: Path, /) -> None:
             continue
         seconds.append(line["wall"])
         if line["labels"]:
-            found[line["name"]][line["set"], line["labels"]].append(line["accuracy"])
+            column = line["set"], line["labels"]
+            found[line["name"]][column].append(line["accuracy"])
+            for part in ("one teacher", "teachers averaged"):
+                if part in line:
+                    found[f"{line['name']}: {part}"][column].append(line[part])
         else:
             bases.append(f"{line['name']}, {line['set']}: held-out loss {line['before']:.3f} -> {line['loss']:.3f}")
     columns = sorted({column for cells in found.values() for column in cells}, key=lambda one: (one[1], one[0]))
@@ -382,7 +413,10 @@ def warm_up() -> None:
 def result_of(job: Job, max_steps: int | None) -> Result:
     """Adapt a base, or fine-tune and score; in a worker."""
     started = time.perf_counter()
-    result = adapt_base(job, max_steps) if job.labels is None else finetune_and_score(job, max_steps)
+    if job.labels is None:
+        result = adapt_base(job, max_steps)
+    else:
+        result = (distil_and_score if job.setting.num_teachers else finetune_and_score)(job, max_steps)
     return result | {"wall": round(time.perf_counter() - started, 2)}
 
 
@@ -410,27 +444,11 @@ def adapt_base(job: Job, max_steps: int | None) -> Result:
     return {"loss": result["loss"], "before": result["before"]["loss"], "seconds": result["seconds"]}
 
 
-def use_cosine_head(scale: float | None) -> None:
-    """Replace the class layer of the heads that this worker makes by a cosine head, or undo it."""
-    import torch.nn.functional as F
-
-    from headswap.model.heads import TaskHead
-
-    def score(head: Any, read: Any) -> Any:
-        read = F.dropout(read, head.dropout, training=head.training)
-        return scale * F.linear(F.normalize(read, dim=1), F.normalize(head.output.weight, dim=1), head.output.bias)
-
-    own = LINEAR.setdefault("score", TaskHead.score)
-    TaskHead.score = own if scale is None else score  # type: ignore[method-assign]
-
-
-def finetune_and_score(job: Job, max_steps: int | None) -> Result:
-    """Fine-tune on some labels of the pool and score the rows that are not in it."""
+def sections_of(job: Job, max_steps: int | None) -> dict[str, Any]:
+    """The recipe of a fine-tuning: some labels of the pool for training, the rows that are not in it as test."""
     from headswap.defaults import finetuning_rate
-    from headswap.finetuning.finetune import finetune
 
     setting, data = job.setting, Path(job.work) / "data" / job.set
-    use_cosine_head(setting.cosine)
     is_scratch = setting.base == "scratch"
     width = setting.model.get("hidden_size", 256)
     rate = setting.rate_factor * finetuning_rate(width, tokens_per_parameter=0 if is_scratch else None)
@@ -443,21 +461,68 @@ def finetune_and_score(job: Job, max_steps: int | None) -> Result:
         },
         "tokenizer": {"tokenizer": str(data / "tokenizer.json")} if is_scratch else {},
         "model": {"base": base, **setting.model},
-        "head": setting.head,
+        "head": {"head_similarity": "dot", **setting.head},
         "adaptation": {} if is_scratch else {"head_init": "random", **setting.adaptation},
         "training": {"seed": job.seed, "learning_rate": rate, **setting.training, **limit},
         "machine": {"threads": 1},
     }  # fmt: skip
     if setting.consistency is not None:
         sections["consistency"] = {"unlabelled": (str(data / "texts.jsonl"),), **setting.consistency}
-    folder = Path(tempfile.mkdtemp(prefix="finetune-", dir=Path(job.work)))
-    try:
-        finetune(out=folder / "run", sections=sections, with_baselines=False, reloads_in_fresh_process=False)
-        result = json.loads((folder / "run" / "result.json").read_text())
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    return sections
+
+
+def trained(out: Path, sections: dict[str, Any]) -> Result:
+    """Fine-tune; return the result of the run."""
+    from headswap.finetuning.finetune import finetune
+
+    finetune(out=out, sections=sections, with_baselines=False, reloads_in_fresh_process=False)
+    return json.loads((out / "result.json").read_text())
+
+
+def scores_of(result: Result) -> Result:
+    """What is kept of the result of a run."""
     kept = {name: result.get(name) for name in ("best_epoch", "num_train", "seconds", "device", "unlabelled")}
     return {"accuracy": result["test"]["accuracy"], **kept}
+
+
+def finetune_and_score(job: Job, max_steps: int | None) -> Result:
+    """Fine-tune on some labels of the pool and score the rows that are not in it."""
+    with tempfile.TemporaryDirectory(prefix="finetune-", dir=job.work) as folder:
+        return scores_of(trained(Path(folder) / "run", sections_of(job, max_steps)))
+
+
+def distil_and_score(job: Job, max_steps: int | None) -> Result:
+    """Train teachers of other seeds on the labels of this seed, score their average, and distil them into one model."""
+    from contextlib import nullcontext
+
+    from headswap.bundle.bundle import Bundle
+    from headswap.data.config import ColumnSettings
+    from headswap.data.labelled import read_labelled
+    from headswap.data.stratify import stratified_subset
+    from headswap.inference.evaluate import score_task
+
+    sections = sections_of(job, max_steps)
+    with tempfile.TemporaryDirectory(prefix="distil-", dir=job.work) as name:
+        folder = Path(name)
+        pool = read_labelled(sections["data"]["train"], text_column="text", label_column="label")
+        own = [pool[index] for index in stratified_subset(pool, sections["data"].pop("num_train"), job.seed)]
+        write(folder / "train.jsonl", [{"text": one.text, "label": one.label} for one in own])
+        sections["data"]["train"] = str(folder / "train.jsonl")
+        teachers, scores = [], []
+        for number in range(job.setting.num_teachers):
+            training = {**sections["training"], "seed": 100 * job.seed + number}
+            scores.append(trained(folder / f"teacher-{number}", {**sections, "training": training}))
+            teachers.append(str(folder / f"teacher-{number}"))
+        bundles = [Bundle.load(teacher) for teacher in teachers]
+        averaged = score_task(
+            bundles[0], sections["data"]["test"], columns=ColumnSettings(), label_file=None, max_length=None,
+            autocast=nullcontext(), others=bundles[1:],
+        )  # fmt: skip
+        texts = str(Path(job.work) / "data" / job.set / "texts.jsonl")
+        sections["consistency"] = {"unlabelled": (texts,), "teachers": tuple(teachers)}
+        result = scores_of(trained(folder / "student", sections))
+    one = mean(score["test"]["accuracy"] for score in scores)
+    return result | {"one teacher": one, "teachers averaged": averaged["accuracy"]}
 
 
 if __name__ == "__main__":

@@ -42,11 +42,11 @@ def call_wrong(capsys: pytest.CaptureFixture[str], *argv: object, code: int = 2)
 
 
 def modules_after(*argv: str) -> set[str]:
-    """The packages that a command has imported when it ends."""
+    """The modules that a command has imported when it ends."""
     code = (
         "import sys\nfrom headswap.cli.exit_codes import run\n"
         f"assert run({list(argv)!r}) == 0\n"
-        "print('\\n' + ' '.join(sorted({name.split('.')[0] for name in sys.modules})))"
+        "print('\\n' + ' '.join(sorted(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -2,9 +2,9 @@
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 import torch
@@ -18,6 +18,32 @@ from headswap.tokens.tokenizer import Tokenizer
 from headswap.tokens.train_tokenizer import train_tokenizer
 from reloading import reload_here
 from tiny import ONE_THREAD, PRETRAIN, sentences, write_labelled
+
+Report = TypeVar("Report", pytest.CollectReport, pytest.TestReport)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--no-skips", action="store_true", help="A skipped test or file fails: everything is installed.")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    return _without_skips(collector.config, (yield))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    return _without_skips(item.config, (yield))
+
+
+def _without_skips(config: pytest.Config, report: Report) -> Report:
+    """With --no-skips the report of a skip becomes one of a failure, with the reason of the skip."""
+    if report.outcome == "skipped" and config.getoption("--no-skips"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped with --no-skips: {report.longrepr}"
+    return report
 
 
 @pytest.fixture(autouse=True)

@@ -1,5 +1,6 @@
 """Defaults that depend on the data and on the base."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,13 +18,14 @@ from headswap.defaults import (
     finetuning_batch_size,
     finetuning_rate,
     head_init,
+    head_shape,
     pretraining_rate,
     resolve_pretraining,
     unfreezes_gradually,
     values_behind_finetuning,
     with_scratch_settings,
 )
-from headswap.finetuning.config import FinetuneRecipe, FinetuneTraining
+from headswap.finetuning.config import FinetuneRecipe, FinetuneTraining, HeadSettings
 from headswap.pretraining import pretrain
 from headswap.pretraining.config import PretrainRecipe
 from tiny import ONE_THREAD, SCRATCH, TINY_LAYERS, sentences
@@ -239,6 +241,32 @@ def test_the_lab_from_scratch_takes_no_settings_of_other_models() -> None:
 )
 def test_many_classes_start_from_class_means(num_classes: int | None, tokens_per_parameter: float, wanted: str) -> None:
     assert head_init(num_classes, tokens_per_parameter=tokens_per_parameter) == wanted
+
+
+@pytest.mark.parametrize(
+    ("num_classes", "tokens_per_parameter", "wanted"),
+    [(9, 50.0, "dot"), (10, 50.0, "cosine"), (10, None, "cosine"), (10, 0.5, "dot"), (None, 50.0, "dot")],
+)
+def test_many_classes_are_scored_by_cosines_unless_the_setting_is_given(
+    num_classes: int | None, tokens_per_parameter: float | None, wanted: str
+) -> None:
+    facts = {"num_classes": num_classes, "tokens_per_parameter": tokens_per_parameter}
+    assert head_shape(HeadSettings(), "causal", **facts).head_similarity == wanted
+    for given in ("dot", "cosine"):
+        assert head_shape(HeadSettings(head_similarity=given), "causal", **facts).head_similarity == given
+
+
+def test_a_run_with_ten_labels_has_a_cosine_head_in_its_recipe_and_bundle(
+    tiny_runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headswap.defaults.LEAST_TOKENS_PER_PARAMETER", 0.1)
+    rows = [(f"{text} {number % 10}", f"label {number % 10}") for number, (text, _) in enumerate(sentences(40))]
+    for labels, name in ((rows, "cosine"), (sentences(40), "dot")):
+        run = hs.finetune(tiny_runs / "base", train=labels, max_steps=1, out=tmp_path / name, **ONE_THREAD)
+        assert load_recipe(FinetuneRecipe, run.path / "recipe.toml").head.head_similarity == name
+        entry = json.loads((run.path / "bundle" / "config.json").read_text())["classifier"]
+        assert entry.get("head_similarity", "dot") == name
+        assert Bundle.load(run.path).model.shape.classifier.head_similarity == name
 
 
 def test_a_run_from_scratch_takes_them_and_its_recipe_makes_the_same_run_again(

@@ -67,7 +67,7 @@ def test_a_phrase_is_found_across_a_line_break_and_reported_with_its_line() -> N
 
 
 def test_code_of_a_document_is_not_checked_but_its_comments_are() -> None:
-    text = "Use `--on-leak guard`.\n\n```\nthe film is told badly\nheadswap study  # the guard drops texts\n```\n"
+    text = "Use `--on-overlap guard`.\n\n```\nthe film is told badly\nheadswap study  # the guard drops texts\n```\n"
     (found,) = findings(prose_of_document(text))
     assert (found.line, found.phrase) == (5, "guard")
 

@@ -22,10 +22,6 @@ FOLDER = ROOT / "bases" / "reviews-en"
 PACKAGE = FOLDER / "src" / "headswap_base_reviews_en"
 BUNDLE, RECORD = PACKAGE / "bundle", PACKAGE / "record"
 MOST_BYTES = 16_000_000
-shipped = pytest.mark.skipif(
-    not BUNDLE.exists(),
-    reason="weights not yet built: run prepare, train and pack of benchmarks/box.py (bases/reviews-en/README.md)",
-)
 
 
 def test_the_package_provides_the_base_of_the_arm_box(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,14 +47,12 @@ def test_the_studies_of_the_base_use_its_shape_and_its_tokenizer() -> None:
         assert recipe.study.seeds == 5
 
 
-@shipped
 def test_the_shipped_files_are_those_that_were_packed_and_fit_the_limit() -> None:
     assert [check.message for check in check_bundle(BUNDLE) if not check.is_sound] == []
     assert manifest_problems(RECORD) == []
     assert sum(file.stat().st_size for folder in (BUNDLE, RECORD) for file in folder.iterdir()) <= MOST_BYTES
 
 
-@shipped
 def test_the_shipped_weights_give_the_recorded_loss() -> None:
     recorded = read_json(RECORD / "reference.json")
     found = reference_loss(Bundle.load(BUNDLE), RECORD)
@@ -66,7 +60,6 @@ def test_the_shipped_weights_give_the_recorded_loss() -> None:
     assert found["loss"] == pytest.approx(recorded["loss"], abs=recorded["tolerance"])
 
 
-@shipped
 def test_the_shipped_base_was_made_by_its_recipe() -> None:
     recipe = load_recipe(PretrainRecipe, ROOT / "recipes" / "box-reviews-en.toml")
     saved = load_recipe(PretrainRecipe, RECORD / "recipe.toml")
@@ -76,7 +69,6 @@ def test_the_shipped_base_was_made_by_its_recipe() -> None:
     assert (saved.corpus.corpus, saved.tokenizer) == (recipe.corpus.corpus, recipe.tokenizer)
 
 
-@shipped
 def test_the_card_states_the_data_and_that_it_contains_no_test_text(box: Box) -> None:
     overlap = read_json(RECORD / "guard.json")
     assert {entry["to"] for entry in overlap["found_in_what_was_kept"]} >= {"train", "test"}

@@ -111,7 +111,8 @@ def tiny_batch(
     """A batch of an objective; for pairs each sequence is split in the middle and every second pair is negative."""
     words = np.array([True])
     pieces: Any = pieces_of(sequences, first_document)
-    if "+" in name:
+    objective = tiny_objective(name, vocab_size=vocab_size, **masking)
+    if objective.num_segments:
         pieces = [
             Pair(
                 Segment(number, 0, ids[: len(ids) // 2], np.resize(words, len(ids) // 2)),
@@ -120,7 +121,7 @@ def tiny_batch(
             )
             for number, ids in enumerate(sequences, first_document)
         ]
-    return tiny_objective(name, vocab_size=vocab_size, **masking).make_batch(pieces, Draws(0, "mask", step))
+    return objective.make_batch(pieces, Draws(0, "mask", step))
 
 
 def sentences(count: int, *, seed: int = 0) -> list[tuple[str, str]]:

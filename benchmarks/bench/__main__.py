@@ -33,9 +33,10 @@ ROWS = {
     10: ("memory on large inputs", "row_large_inputs:large_inputs"),
     11: ("small jobs of a study", "row_workers:small_jobs"),
     12: ("a whole study, old-demo.toml", "row_workers:old_demo"),
+    13: ("FSDP on one device", "row_sharded:sharded"),
 }
-ON_REQUEST = (12,)
-"""Rows that run only if they are named: they take many minutes."""
+ON_REQUEST = (12, 13)
+"""Rows that run only if they are named: row 12 takes many minutes, and row 13 is meant for a GPU."""
 PACKAGES = ("headswap", "torch", "transformers", "datasets", "onnxruntime", "tokenizers")
 
 
@@ -43,7 +44,7 @@ def main() -> None:
     """Parse the arguments, run the rows, print and save the results."""
     parser = argparse.ArgumentParser(prog="bench", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--rows", default="all", help="numbers of rows, such as 1,4; default: all but 12")
+    parser.add_argument("--rows", default="all", help="numbers of rows, such as 1,4; default: all but 12 and 13")
     parser.add_argument("--rounds", type=int, default=5, help="number of rounds; in each every side works once")
     parser.add_argument("--json", type=Path, help="write the results to this file; other rows in it are kept")
     parser.add_argument("--tiny", action="store_true", help="shapes that take a few seconds, to test the bench itself")
@@ -82,6 +83,7 @@ def in_words(measured: Measured) -> str:
     lines += [f"    headswap / {ratio.peer:<17} {ratio}" for ratio in measured.ratios]
     lines += [f"    {name:<36} {value:,.3f}" for name, value in measured.measures.items()]
     lines += [f"    floor: {measured.floor}"] if measured.floor else []
+    lines += [f"    note: {measured.note}"] if measured.note else []
     for target in measured.as_json()["targets"]:
         sign, value = "<=" if target["is_most"] else ">=", target["value"]
         verdict = "met" if target["is_met"] else "MISSED" if value is not None else "not measured"

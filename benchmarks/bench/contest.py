@@ -23,6 +23,8 @@ class Side:
     name: str
     make: Callable[[], Work]
     warm_up: int = 1
+    is_ours: bool = False
+    """Whether it is headswap too, beside the first side."""
     rates: list[float] = field(default_factory=list)
     set_up_seconds: float = 0.0
     failure: str | None = None
@@ -75,7 +77,7 @@ def hold(sides: Sequence[Side], *, rounds: int, device: str) -> None:
 
 def as_its_own(side: Side, sides: Sequence[Side]) -> None:
     """Peers may use cuDNN's attention; headswap does not (docs/decisions/0006-no-cudnn-attention.md)."""
-    torch.backends.cuda.enable_cudnn_sdp(side is not sides[0])
+    torch.backends.cuda.enable_cudnn_sdp(side is not sides[0] and not side.is_ours)
 
 
 def ratios(sides: Sequence[Side]) -> list[Ratio]:

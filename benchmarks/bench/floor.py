@@ -8,6 +8,7 @@ from functools import cache
 import torch
 
 from headswap.model.shape import BaseShape
+from headswap.pretraining.run_cost import forward_and_backward
 
 
 @dataclass(frozen=True)
@@ -31,8 +32,7 @@ class Cost:
         """A training step: 6 operations per weight and token, attention, and AdamW's 28 bytes per weight."""
         dim, inner = base.hidden_size, base.intermediate_size
         layer = 4 * dim**2 + 2 * dim * inner
-        attention = 12 * dim * length * (0.5 if causal else 1.0) * base.num_hidden_layers
-        flops = tokens * (6 * layer * base.num_hidden_layers + attention) + 6 * targets * base.vocab_size * dim
+        flops = forward_and_backward(base, tokens, length=length, targets=targets, is_causal=causal)
         weights = layer * base.num_hidden_layers + base.vocab_size * dim * (1 if base.tied_head else 2)
         return cls(flops, 28.0 * weights)
 

@@ -16,6 +16,7 @@ from headswap.model.shape import (
     FORMER_POOLINGS,
     Direction,
     HeadShape,
+    HeadSimilarity,
     Pooling,
     ShapeChanges,
 )
@@ -49,6 +50,9 @@ cost it 1 to 5 points (docs/log.md)."""
 CLASS_MEANS_FROM = 10
 """The head of a classifier with at least so many labels starts from class means (`head_init`), if the base is
 sufficiently trained: it gained 4.4 and 1.3 points with 150 labels, and nothing with 2 and 6 (docs/log.md)."""
+COSINE_FROM = 10
+"""The same for a head that scores labels by cosines (`head_similarity`): with 150 classes it gained 4 points over a
+random head, and 3 to 6 beside class means; fewer than 10 classes were not measured (docs/log.md)."""
 UNDERTRAINED_RATE_AT_256 = 6e-4
 """Fine-tuning a base that saw fewer than `LEAST_TOKENS_PER_PARAMETER`."""
 LEAST_TOKENS_PER_PARAMETER = 3.0
@@ -114,6 +118,8 @@ class FinetuningFacts:
     """Pooling of the new head; None where the head reads token by token."""
     num_classes: int | None = None
     """Number of labels of a classifier whose class layer reads the vector of a text; otherwise None."""
+    head_similarity: HeadSimilarity = "dot"
+    """How the new head scores labels."""
 
 
 def resolve_pretraining(
@@ -221,13 +227,21 @@ def resolve_finetuning(recipe: "FinetuneRecipe", facts: FinetuningFacts) -> "tup
         unfreeze=recipe.adaptation.unfreeze or default,
         head_init=recipe.adaptation.head_init or head_init(facts.num_classes, tokens_per_parameter=per_parameter),
     )
-    head = recipe.head if facts.pooling is None else recipe.head.changed(pooling=facts.pooling)
+    head = recipe.head.changed(head_similarity=facts.head_similarity)
+    head = head if facts.pooling is None else head.changed(pooling=facts.pooling)
     return recipe.changed(training=training, adaptation=adaptation, head=head), steps
 
 
-def head_shape(head: "HeadSettings", direction: Direction) -> HeadShape:
-    """The new head, with the pooling that fits the base's attention direction where none is given."""
-    return HeadShape(**head.model_dump(exclude={"pooling"}), pooling=head.pooling or POOLINGS[direction])
+def head_shape(
+    head: "HeadSettings", direction: Direction, *, num_classes: int | None, tokens_per_parameter: float | None
+) -> HeadShape:
+    """The new head, with its open settings: the pooling by the attention direction, the similarity by the classes.
+
+    `num_classes` and `tokens_per_parameter` are those of `FinetuningFacts`.
+    """
+    similarity = head.head_similarity or head_similarity(num_classes, tokens_per_parameter=tokens_per_parameter)
+    others = head.model_dump(exclude={"pooling", "head_similarity"})
+    return HeadShape(**others, pooling=head.pooling or POOLINGS[direction], head_similarity=similarity)
 
 
 def pretraining_rate(hidden_size: int) -> float:
@@ -291,6 +305,12 @@ def head_init(num_classes: int | None, *, tokens_per_parameter: float | None) ->
     return "class-means" if has_many and is_well_trained(tokens_per_parameter) else "random"
 
 
+def head_similarity(num_classes: int | None, *, tokens_per_parameter: float | None) -> HeadSimilarity:
+    """How a new head scores labels: by cosines for many classes, if the base is sufficiently trained."""
+    has_many = num_classes is not None and num_classes >= COSINE_FROM
+    return "cosine" if has_many and is_well_trained(tokens_per_parameter) else "dot"
+
+
 def is_well_trained(tokens_per_parameter: float | None) -> bool:
     """Whether a base is sufficiently trained; one that does not record it is assumed to be."""
     return tokens_per_parameter is None or tokens_per_parameter >= LEAST_TOKENS_PER_PARAMETER
@@ -322,6 +342,7 @@ def values_behind_finetuning(num_labels: int, num_classes: int = 2) -> list[floa
     batch_size = finetuning_batch_size(num_labels)
     larger: list[float | str] = [batch_size] if batch_size != FINETUNE_BATCH_SIZE else []  # as above, for small sets
     means: list[float | str] = ["class-means"] if num_classes >= CLASS_MEANS_FROM else []
+    means += ["cosine"] if num_classes >= COSINE_FROM else []
     return [*rates, FINETUNE_STEPS, *FINETUNE_EPOCHS, FINETUNE_PATIENCE, *poolings, MOST_GRADUAL, *larger, *means]
 
 

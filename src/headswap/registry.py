@@ -45,6 +45,7 @@ OBJECTIVES: "Registry[type[PretrainingObjective]]" = Registry(
     {
         "causal": "objectives.causal:CausalObjective",
         "masked": "objectives.masked:MaskedObjective",
+        "causal+masked": "objectives.causal_masked:CausalMaskedObjective",
         "masked+nsp": "objectives.sentence_pairs:NextSentenceObjective",
         "masked+sop": "objectives.sentence_pairs:SentenceOrderObjective",
     }
@@ -74,7 +75,7 @@ STUDY_BASELINES: "Registry[ClassifyBaseline]" = Registry(
 )
 """The arms of a study of classifiers that are baselines."""
 ARM_BASELINES: "dict[str, Registry[ClassifyBaseline | RegressBaseline | ArmBaseline]]" = {
-    "classify": STUDY_BASELINES,
+    "classify": Registry({**STUDY_BASELINES, "pairs": "baselines.pairs:pairs_baseline"}),
     "multilabel": Registry(
         {
             "majority": "baselines.multilabel:majority_baseline",
@@ -85,15 +86,26 @@ ARM_BASELINES: "dict[str, Registry[ClassifyBaseline | RegressBaseline | ArmBasel
         {
             "mean": "baselines.regress:mean_baseline",
             "tfidf": "baselines.regress:tfidf_baseline",
+            "pairs": "baselines.pairs:ridge_baseline",
         }
     ),
-    "tag": Registry({"majority": "baselines.tag:majority_baseline"}),
-    "span": Registry({"nearest sentence": "baselines.span:nearest_baseline"}),
+    "tag": Registry(
+        {
+            "majority": "baselines.tag:majority_baseline",
+            "linear-tagger": "baselines.linear_tagger:tagger_baseline",
+        }
+    ),
+    "span": Registry(
+        {
+            "nearest sentence": "baselines.span:nearest_baseline",
+            "linear-answers": "baselines.linear_answers:answers_baseline",
+        }
+    ),
 }
 """The arms of a study that are baselines, by task. Each predicts the test set from train and test. Those that are also
 in `BASELINES` are arms by default."""
 BASELINES: "dict[str, Registry[Baseline]]" = {
-    "classify": CLASSIFY_BASELINES,
+    "classify": Registry({**CLASSIFY_BASELINES, "pairs": "baselines.pairs:pairs_baseline"}),
     "multilabel": Registry(
         {
             "majority": "baselines.multilabel:most_frequent_labels",
@@ -104,10 +116,21 @@ BASELINES: "dict[str, Registry[Baseline]]" = {
         {
             "mean": "baselines.regress:mean_value",
             "tfidf": "baselines.regress:tfidf_ridge",
+            "pairs": "baselines.pairs:ridge_baseline",
         }
     ),
-    "tag": Registry({"majority": "baselines.tag:most_frequent_tags"}),
-    "span": Registry({"nearest sentence": "baselines.span:nearest_sentence"}),
+    "tag": Registry(
+        {
+            "majority": "baselines.tag:most_frequent_tags",
+            "linear-tagger": "baselines.linear_tagger:linear_tagger",
+        }
+    ),
+    "span": Registry(
+        {
+            "nearest sentence": "baselines.span:nearest_sentence",
+            "linear-answers": "baselines.linear_answers:linear_answers",
+        }
+    ),
 }
 """By task, then by the name in tables. Each is a function of train and test that returns the metrics on test."""
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from headswap.baselines import text_space, tfidf
+from headswap.baselines import lsa_space, tfidf
 from headswap.baselines.classify import tfidf_baseline
 from headswap.baselines.lsa import lsa_baseline
-from headswap.baselines.text_space import TextSpace
+from headswap.baselines.lsa_space import TextSpace
 from headswap.baselines.tfidf import TooManyClassesError
 from headswap.core.errors import InputError
 from headswap.data.records import Example
@@ -24,7 +24,7 @@ def space() -> TextSpace:
     """Three dimensions of a corpus of three topics; no text of it is labelled."""
     stream = np.random.default_rng(0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text_space, "DIMENSIONS", 3)
+        patch.setattr(lsa_space, "DIMENSIONS", 3)
         return TextSpace.fit(text(number % 3, stream) for number in range(300))[0]
 
 

@@ -1,5 +1,8 @@
 """Masking: the documented shares, whole words for every kind of tokenizer, a function of position and step only."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -129,3 +132,37 @@ def test_a_mask_depends_on_place_step_and_seed_but_not_on_the_batch(tokenizer: T
     assert mask(tokenizer, second, step=1).target_index.tolist() != alone.target_index.tolist()
     other = Masker(tokenizer, MaskingSettings())(second, Draws(8, "mask", 0))
     assert other.target_index.tolist() != alone.target_index.tolist()
+
+
+def test_ngrams_have_one_to_three_tokens_and_are_chosen_as_a_whole() -> None:
+    ids = dict(zip(("sos_id", "pad_id", "eos_id", "unk_id", "mask_id", "sep_id"), range(6), strict=True))
+    tokenizer: Any = SimpleNamespace(**ids, special_ids=frozenset(range(6)), vocab_size=40)
+    masker = Masker(tokenizer, MaskingSettings(mask_unit="ngram", mask_replace_prob=1, random_replace_prob=0))
+    tokens = joined_tokens([(np.full(6_000, 9), 0, 0, None)])
+    lengths: list[int] = []
+    for step in range(4):
+        found = masker(tokens, Draws(7, "mask", step))
+        assert within(len(found.target_index) // 2, 3_000, 0.15)  # units of 2 tokens on average
+        units = masker._units(tokens, Draws(7, "mask", step))
+        lengths += np.bincount(units)[1:-1].tolist()  # the first and the last are cut
+        chosen = np.isin(np.arange(6_000), found.target_index)
+        assert all(len(set(chosen[units == unit])) == 1 for unit in range(50))
+    counts = np.bincount(lengths)
+    assert len(counts) == 4
+    assert counts[1:] == pytest.approx(np.full(3, len(lengths) / 3), rel=0.01)
+
+
+def test_ngrams_do_not_depend_on_where_a_document_is_cut() -> None:
+    ids = dict(zip(("sos_id", "pad_id", "eos_id", "unk_id", "mask_id", "sep_id"), range(6), strict=True))
+    tokenizer: Any = SimpleNamespace(**ids, special_ids=frozenset(range(6)), vocab_size=40)
+    masker = Masker(tokenizer, MaskingSettings(mask_unit="ngram"))
+    whole = joined_tokens([(np.full(600, 9), 0, 0, None)])
+    halves = joined_tokens([(np.full(300, 9), 0, 0, None), (np.full(300, 9), 0, 300, None)])
+    first, second = (masker(tokens, Draws(7, "mask", 3)).target_index for tokens in (whole, halves))
+    assert set(first) ^ set(second) <= {298, 299, 300, 301, 302}, "only units at the cut differ"
+
+
+def test_the_share_of_chosen_tokens_changes_linearly_during_a_run() -> None:
+    settings = MaskingSettings(mlm_probability_start=0.3)
+    assert [settings.probability_at(progress) for progress in (0, 0.5, 1)] == pytest.approx([0.3, 0.225, 0.15])
+    assert MaskingSettings().probability_at(0.0) == 0.15

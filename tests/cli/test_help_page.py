@@ -135,6 +135,18 @@ def test_a_flag_with_an_opposite_states_that_it_is_off_by_default() -> None:
     assert "default" not in texts["--overwrite"]
 
 
+def test_every_default_is_shown_in_brackets_at_the_end() -> None:
+    for verb in VERBS:
+        for entry in entries_of(make_app(), verb):
+            assert "Default" not in entry.text, (verb, entry.text)
+            assert "[default: " not in entry.text or entry.text.endswith("]"), (verb, entry.text)
+    texts = {entry.name: entry.text for entry in entries_of(make_app(), "finetune")}
+    assert texts["hidden_size"] == "Width of the base. [default: that of the preset]"
+    assert texts["metric"].endswith(
+        "r2, loss; default: accuracy (classify), micro_f1 (multilabel), mse (regress), f1 (tag, span)]"
+    )
+
+
 def test_a_note_in_brackets_is_broken_only_if_it_is_longer_than_a_line(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,7 +164,7 @@ def test_a_study_names_settings_of_its_trainings_with_their_prefix() -> None:
     assert "neither --finetune.num-train-epochs nor --finetune.max-steps" in texts["finetune.early_stopping_patience"]
     assert "(--finetune.long windows)" in texts["finetune.doc_stride"]
     assert "divided by --finetune.learning-rate" in texts["head_lr_factor"]
-    assert "--pretrain.optimizer muon" in texts["dropout"]
+    assert "the default of --pretrain.optimizer is muon" in texts["dropout"]
     assert "that of --max-length" in texts["pretrain.max_length"]
 
 

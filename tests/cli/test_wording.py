@@ -9,7 +9,7 @@ from headswap.cli.wording import with_flags
 
 
 def test_unknown_verb_gets_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "'pretrian' is not a verb. Did you mean 'pretrain'?" in call_wrong(capsys, "pretrian")
+    assert "'pretrian' is not a command. Did you mean 'pretrain'?" in call_wrong(capsys, "pretrian")
 
 
 def test_unknown_flag_gets_a_suggestion(capsys: pytest.CaptureFixture[str], shared: Path) -> None:

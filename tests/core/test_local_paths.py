@@ -23,6 +23,16 @@ def test_the_name_for_others_has_no_folder_of_this_machine(given: str, name: str
     assert shared_name(given) == name
 
 
+def test_a_checkpoint_in_a_folder_cannot_be_taken_for_a_name_of_the_hub(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "models" / "mini").mkdir(parents=True)
+    assert shared_name("hf:models/mini") == "hf:mini"
+    assert shared_name("hf:owner/mini") == "hf:owner/mini"
+    assert shared_name(f"hf:{tmp_path / 'models' / 'mini'}") == shared_name("hf:/other/mini") == "hf:mini"
+
+
 @pytest.fixture
 def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A current folder, a home folder and another one, each with a file."""

@@ -24,6 +24,7 @@ def file(out: Path, *, overwrite: bool = False, reads: tuple[Path, ...] = (), is
 def test_a_new_name_is_accepted(tmp_path: Path) -> None:
     folder(tmp_path / "a" / "b")
     file(tmp_path / "a" / "b.json")
+    assert list(tmp_path.iterdir()) == [], "a check creates nothing"
 
 
 def test_an_existing_output_needs_overwrite(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def random_config(kind: str, seed: int, vocab_size: int) -> transformers.Pretrai
         made = {"llama": "LlamaConfig", "mistral": "MistralConfig", "eurobert": "EuroBertConfig"}[kind]
         window = {"sliding_window": None} if kind == "mistral" else {}
         return getattr(transformers, made)(
-            **sizes, num_key_value_heads=int(rng.choice([1, heads])), rms_norm_eps=eps,
+            **sizes, num_key_value_heads=int(rng.choice([1, 2, heads])), rms_norm_eps=eps,
             rope_parameters={"rope_type": "default", "rope_theta": float(rng.choice([1e4, 5e5]))},
             tie_word_embeddings=bool(rng.integers(2)), bos_token_id=1, eos_token_id=2, pad_token_id=None, **window,
         )  # fmt: skip

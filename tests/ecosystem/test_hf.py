@@ -1,5 +1,6 @@
 """After `import headswap.interop.hf`, bundles of any shape load with AutoModel classes and compute the same."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -54,6 +55,33 @@ def test_pipelines_use_bundles(tmp_path: Path, tokenizer: Tokenizer) -> None:
     np.testing.assert_allclose(
         [answer["score"] for answer in answers], [one.scores[one.label] for one in ours], atol=1e-5
     )
+
+
+def test_pairs_have_segments_and_long_texts_are_cut_as_by_headswap(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    bundle = make_bundle(tokenizer.with_mask_and_sep(), "classify", "bert-base", direction="bidirectional")
+    with torch.no_grad():
+        bundle.model.base.segment_embedding.weight.mul_(100)  # segments decide
+    bundle = replace(bundle, task=bundle.task.changed(reads_pairs=True))
+    bundle.save(tmp_path / "bundle")
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "bundle").eval()
+    split = transformers.AutoTokenizer.from_pretrained(tmp_path / "bundle")
+    pairs = [("the film", "the ending was cold ."), ("a", "warm"), ("the music " * 30, "was grey")]
+    ours = predict_texts(bundle, pairs)
+    for number, pair in enumerate(pairs):
+        given = split(*pair, truncation="longest_first", return_tensors="pt")
+        assert given["input_ids"].shape[1] <= 30
+        with torch.no_grad():
+            theirs = model(**given).logits.softmax(1)[0].tolist()
+        if number < 2:  # the two libraries cut pairs in different places
+            assert given["token_type_ids"].max() == 1
+            np.testing.assert_allclose(theirs, [ours[number].scores[label] for label in bundle.labels], atol=1e-5)
+    plain = make_bundle(tokenizer, "classify", "lab", pooling="weighted-mean")
+    plain.save(tmp_path / "plain")
+    long = " ".join(TEXTS * 5)
+    classify = transformers.pipeline("text-classification", str(tmp_path / "plain"), device="cpu")
+    (answer,), (expected,) = classify([long], truncation=True), predict_texts(plain, [long])
+    assert answer["label"] == expected.label
+    assert answer["score"] == pytest.approx(expected.scores[expected.label], abs=1e-5)
 
 
 def test_generation_equals_that_of_headswap(tmp_path: Path, tokenizer: Tokenizer) -> None:

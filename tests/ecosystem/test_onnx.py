@@ -10,6 +10,7 @@ import pytest
 
 import headswap as hs
 from bundles import make_bundle
+from cli_calls import call_json
 from headswap.core.errors import RunError
 from headswap.interop.config import ExportSettings
 from headswap.interop.onnx_out import Onnx
@@ -38,13 +39,17 @@ def test_a_graph_computes_what_the_model_computes(tmp_path: Path, tokenizer: Tok
 
 
 def test_the_example_of_the_document_gives_our_probabilities_without_torch_and_headswap(
-    tmp_path: Path, tiny_classifier: hs.Run, tiny_runs: Path
+    tmp_path: Path, tiny_classifier: hs.Run, tiny_runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = hs.load(tiny_classifier, device="cpu")
-    settings = ExportSettings(test=str(tiny_runs / "test.jsonl"))
-    found = Onnx().export(model.bundle, tmp_path / "onnx", settings)
-    assert found.facts["ours"] == found.facts["exported"] == tiny_classifier.result["test"]["accuracy"]
+    given = ("export", tiny_classifier.path, "--to", "onnx", "--out", tmp_path / "onnx", "--max-drop", "0")
+    found = call_json(capsys, *given, "--test", tiny_runs / "test.jsonl")
+    assert found["ours"] == found["exported"] == tiny_classifier.result["test"]["accuracy"]
+    card = (tmp_path / "onnx" / "README.md").read_text(encoding="utf-8")
+    assert f"value: {found['exported']}" in card
+    assert "measured on the exported model" in card
     (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "onnx.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert len([line for line in code.splitlines() if line.strip()]) <= 20
     blocked = "import sys\nsys.modules['torch'] = sys.modules['headswap'] = sys.modules['transformers'] = None\n"
     done = subprocess.run(
         [sys.executable, "-I", "-c", blocked + code], cwd=tmp_path, capture_output=True, text=True, check=False

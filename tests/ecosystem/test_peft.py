@@ -53,6 +53,9 @@ def test_adapters_and_head_compute_the_same_in_peft(name: str, head: str, tmp_pa
     else:
         theirs = found.logits if head == "classify" else found.logits[0]
     torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-5)
+    assert "library_name: peft" in (tmp_path / "peft" / "README.md").read_text(encoding="utf-8")
+    if head != "span":
+        assert [base.config.id2label[number] for number in range(3)] == list(bundle.labels)
 
 
 def test_a_model_without_adapters_is_refused(tmp_path: Path, tokenizer: Tokenizer) -> None:

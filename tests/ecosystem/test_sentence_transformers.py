@@ -7,6 +7,8 @@ import pytest
 
 library = pytest.importorskip("sentence_transformers", reason="pip install -c constraints.txt sentence-transformers")
 
+import huggingface_hub
+
 from bundles import make_bundle
 from headswap.bundle.bundle import Bundle
 from headswap.core.errors import InputError
@@ -40,6 +42,9 @@ def test_vectors_can_be_normalised_and_a_classifier_keeps_its_pooling(tmp_path: 
     SentenceTransformers().export(bundle, tmp_path / "st", ExportSettings(normalize=True))
     expected = embed_texts(bundle, TEXTS, pooling="last", normalize=True)
     np.testing.assert_allclose(embedded(tmp_path / "st"), expected, atol=1e-5)
+    card = huggingface_hub.ModelCard.load(tmp_path / "st" / "README.md")
+    assert (card.data.library_name, card.data.pipeline_tag) == ("sentence-transformers", "sentence-similarity")
+    assert card.data.eval_results is None, "the figures are those of the head, which is left out"
 
 
 def test_a_pooling_that_the_library_computes_otherwise_is_refused(tmp_path: Path, tokenizer: Tokenizer) -> None:

@@ -7,7 +7,7 @@ import torch
 
 import headswap as hs
 from headswap.core.errors import SettingError
-from headswap.finetuning.class_means import nearest_mean
+from headswap.finetuning.class_means import nearest_mean, of_length_one
 from tiny import ONE_THREAD, SCRATCH, sentences
 
 
@@ -55,3 +55,18 @@ def test_class_means_without_classes_or_with_a_hidden_layer_are_an_error(tiny_ru
         hs.finetune(base, train=numbers, task="regress", head_init="class-means", out=tmp_path / "b", **ONE_THREAD)
     with pytest.raises(SettingError, match="head_init cannot be used with --base scratch"):
         hs.finetune(train=rows, head_init="class-means", out=tmp_path / "c", **SCRATCH)
+
+
+def test_weights_of_length_one_give_the_same_label_and_weights_of_zero_are_replaced() -> None:
+    weight, bias = torch.tensor([[3.0, 4.0], [0.0, 0.0], [0.0, -2.0]]), torch.tensor([10.0, 0.0, 1.0])
+    found, found_bias = of_length_one(weight, bias, otherwise_CP=torch.full((3, 2), 0.1))
+    torch.testing.assert_close(found, torch.tensor([[0.6, 0.8], [0.1, 0.1], [0.0, -1.0]]))
+    torch.testing.assert_close(found_bias, torch.tensor([2.0, 0.0, 0.5]))
+
+
+def test_a_cosine_head_starts_from_class_means_too(tiny_runs: Path, tmp_path: Path) -> None:
+    settings = {"base": tiny_runs / "base", "train": sentences(150, seed=3), "max_steps": 1, **ONE_THREAD}
+    settings["head_similarity"] = "cosine"
+    means = hs.finetune(**settings, head_init="class-means", out=tmp_path / "means")
+    random = hs.finetune(**settings, out=tmp_path / "random")
+    assert means.result["history"][0]["train_accuracy"] > random.result["history"][0]["train_accuracy"] + 0.2

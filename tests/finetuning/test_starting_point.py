@@ -7,7 +7,10 @@ import pytest
 
 import headswap as hs
 from headswap.core.errors import RunError, SettingError
+from headswap.core.settings import load_recipe
+from headswap.finetuning.config import FinetuneRecipe
 from headswap.model import swap
+from task_data import ROWS, write_rows
 from tiny import ONE_THREAD, PRETRAIN
 
 
@@ -60,3 +63,53 @@ def test_a_base_whose_tensors_are_not_all_kept_is_an_error(
     with pytest.raises(RunError, match=r"Only \d+ of the base's \d+ tensors could be kept"):
         hs.finetune(tiny_runs / "base", out=tmp_path / "run", train=tiny_runs / "few.jsonl", max_steps=1)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("task", ["tag", "span"])
+def test_a_causal_base_reads_both_ways_if_every_token_is_predicted(
+    tiny_runs: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, task: str
+) -> None:
+    caplog.set_level("INFO")
+    train = write_rows(tmp_path / "train.jsonl", ROWS[task](30))
+    given = {"train": train, "max_steps": 2, **ONE_THREAD}
+    run = hs.finetune(tiny_runs / "base", out=tmp_path / "both", **given)
+    assert run.model.bundle.model.shape.direction == "bidirectional"
+    assert "it is fine-tuned with bidirectional attention" in caplog.text
+    assert load_recipe(FinetuneRecipe, run.path / "recipe.toml").model.direction == "bidirectional"
+    again = hs.finetune(config=run.path / "recipe.toml", out=tmp_path / "again")
+    assert (again.path / "recipe.toml").read_bytes() == (run.path / "recipe.toml").read_bytes()
+    caplog.clear()
+    kept = hs.finetune(tiny_runs / "base", out=tmp_path / "one", direction="causal", **given)
+    assert kept.model.bundle.model.shape.direction == "causal"
+    assert "the prediction for a word does not use the text after it" in caplog.text
+    assert "bidirectional" not in caplog.text
+
+
+def test_the_tag_of_a_word_depends_on_the_words_after_it(tiny_runs: Path, tmp_path: Path) -> None:
+    train = write_rows(tmp_path / "train.jsonl", ROWS["tag"](30))
+    scores = {}
+    for direction in ("bidirectional", "causal"):
+        run = hs.finetune(
+            tiny_runs / "base", out=tmp_path / direction, train=train, max_steps=2, direction=direction, **ONE_THREAD
+        )
+        texts = run.model.predictions(["the film was good", "the film was bad"])
+        scores[direction] = [text.scores[0] for text in texts]
+    assert scores["causal"][0] == scores["causal"][1]
+    assert scores["bidirectional"][0] != scores["bidirectional"][1]
+
+
+@pytest.mark.parametrize(("given", "pooling"), [({}, "weighted-mean"), ({"direction": "bidirectional"}, "mean")])
+def test_a_classifier_keeps_the_direction_of_its_base_unless_another_one_is_given(
+    tiny_runs: Path, tmp_path: Path, given: dict[str, Any], pooling: str
+) -> None:
+    run = hs.finetune(
+        tiny_runs / "base", out=tmp_path / "run", train=tiny_runs / "few.jsonl", max_steps=1, **ONE_THREAD, **given
+    )
+    shape = run.model.bundle.model.shape
+    assert (shape.direction, shape.classifier.pooling) == (given.get("direction", "causal"), pooling)
+
+
+def test_a_masked_base_is_not_made_causal(tiny_runs: Path, tmp_path: Path) -> None:
+    base = hs.pretrain(tiny_runs / "corpus.txt", out=tmp_path / "base", objective="masked", max_steps=1, **PRETRAIN)
+    with pytest.raises(SettingError, match=r"direction is causal, but the attention of .* is bidirectional"):
+        hs.finetune(base, train=tiny_runs / "few.jsonl", out=tmp_path / "run", direction="causal", **ONE_THREAD)

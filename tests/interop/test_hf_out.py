@@ -8,6 +8,7 @@ from safetensors.torch import load_file
 from bundles import make_bundle
 from cli_calls import call_json, call_wrong
 from headswap.core.files import read_json
+from headswap.model.shape import HeadShape
 from headswap.tokens.tokenizer import Tokenizer
 
 
@@ -61,3 +62,12 @@ def test_settings_that_prevent_an_export_are_named(
     assert "--no-head-bias" in said
     assert "import headswap.interop.hf" in said
     assert not (tmp_path / "hf").exists()
+
+
+def test_a_cosine_head_is_no_stock_class(
+    capsys: pytest.CaptureFixture[str], tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    head = HeadShape(pooling="last", head_bias=False, head_similarity="cosine")
+    make_bundle(tokenizer, "classify", "gpt2-small", classifier=head).save(tmp_path / "bundle")
+    said = call_wrong(capsys, "export", tmp_path / "bundle", "--to", "hf", "--out", tmp_path / "hf")
+    assert "prevented by 1 setting: head_similarity is cosine; GPT-2 has --head-similarity dot" in said

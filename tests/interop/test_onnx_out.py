@@ -1,5 +1,6 @@
 """`--to onnx`: the graph computes what the model computes, for padded batches of mixed lengths."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,9 @@ from bundles import make_bundle
 from headswap.batches.batch import flat_batch
 from headswap.core.errors import HeadswapError
 from headswap.interop.config import ExportSettings
-from headswap.interop.onnx_out import MODEL, Onnx
+from headswap.interop.onnx_out import MODEL, Onnx, exported_model
 from headswap.interop.padded_model import PaddedModel
-from headswap.model.shape import PRESETS
+from headswap.model.shape import PRESETS, HeadShape
 from headswap.tokens.tokenizer import Tokenizer
 from tiny import random_sequences
 
@@ -25,6 +26,7 @@ SHAPES: list[dict[str, Any]] = [
     *({"head": head, "direction": way} for head in ("lm", "tag", "span") for way in WAYS),
     *({"head": "classify", "preset": preset} for preset in PRESETS),
     {"head": "classify", "type_vocab_size": 2},
+    {"head": "classify", "classifier": HeadShape(head_similarity="cosine")},
 ]  # fmt: skip
 
 
@@ -46,6 +48,15 @@ def test_padding_changes_no_output(tokenizer: Tokenizer, shape: dict[str, Any]) 
     if theirs.ndim == 3:
         theirs = torch.cat([part[:length] for part, length in zip(theirs, LENGTHS, strict=True)])
     torch.testing.assert_close(theirs, ours, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("similarity", ["dot", "cosine"])
+@torch.no_grad()
+def test_the_temperature_is_part_of_the_exported_scores(tokenizer: Tokenizer, similarity: str) -> None:
+    bundle = make_bundle(tokenizer, classifier=HeadShape(head_similarity=similarity, head_dropout=0.0))
+    bundle = replace(bundle, task=bundle.task.changed(temperature=2.5))
+    batch = flat_batch(random_sequences(LENGTHS, vocab_size=tokenizer.vocab_size))
+    torch.testing.assert_close(exported_model(bundle)(batch), bundle.model(batch) / 2.5)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def test_minutes_are_converted_to_steps_once_and_not_again_on_resume(
         probes.append(minutes)
         return 6
 
-    monkeypatch.setattr(time_budget, "_probed_steps", probe)
+    monkeypatch.setattr(time_budget, "probed_steps", probe)
     given = {"out": tmp_path / "run", "max_minutes": 3.0, "save_steps": 1, "logging_steps": 2, **PRETRAIN}
     with pytest.raises(MemoryError, match="by the test"):
         hs.pretrain(tiny_runs / "corpus.txt", observer=Crash(4), **given)

@@ -415,7 +415,7 @@ setting("a tokenizer that is a text file", "--tokenizer=corpus.txt", "corpus.txt
 setting(
     "settings of a tokenizer that is not trained", "--tokenizer=store --vocab-size=400", "--vocab-size cannot be set"
 )
-argv("an unknown verb", "pretrian", says=("'pretrian' is not a verb", "Did you mean 'pretrain'?"))
+argv("an unknown verb", "pretrian", says=("'pretrian' is not a command", "Did you mean 'pretrain'?"))
 argv("no folder to write", "pretrain", "corpus.txt", says=("--out", "headswap pretrain --help"), files="corpus.txt")
 argv("an extra argument", "finetune", "extra", "--out=out", says=("'extra' is too much", "--help"))
 argv("a shape for a base that has one", "finetune", "--base=base", "--train=train.csv", "--out=out", "--hidden-size=16",

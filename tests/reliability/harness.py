@@ -19,7 +19,7 @@ from reliability.victim import FINISHED, Trigger
 
 DEADLINE = 120.0  # seconds to wait for an event; only reached if a process hangs
 PRELOADED = [
-    "reliability.victim", "headswap.api.functions", "headswap.cli.app", "headswap.cli.training_verb",
+    "reliability.victim", "headswap.api.functions", "headswap.cli.app", "headswap.cli.training_command",
     "headswap.baselines.classify",
     "torch._dynamo", "sklearn.linear_model", "sklearn.feature_extraction.text", "sklearn.metrics", "scipy.stats",
 ]  # fmt: skip

@@ -71,8 +71,11 @@ def without_time(value: Any) -> Any:
 def differences(one: Path, other: Path) -> list[str]:
     """The bitwise differences of two finished runs: weights, optimizer state, metrics, result, predictions."""
     found = []
-    for file in ("bundle/model.safetensors", "checkpoints/last/model.safetensors",
-                 "checkpoints/last/optimizer.safetensors"):  # fmt: skip
+    names = [{path.name for path in (run / "checkpoints/last").glob("*.safetensors")} for run in (one, other)]
+    assert names[0], "a finished run has a checkpoint"
+    if names[0] != names[1]:
+        return ["checkpoints/last"]
+    for file in ("bundle/model.safetensors", *(f"checkpoints/last/{name}" for name in sorted(names[0]))):
         first, second = load_file(one / file), load_file(other / file)
         if first.keys() != second.keys() or not all(torch.equal(first[name], second[name]) for name in first):
             found.append(file)

@@ -26,16 +26,20 @@ def test_runs_that_predict_one_label_are_stated() -> None:
     )
 
 
-def test_an_installed_base_and_its_size_are_stated() -> None:
-    cells = {("scratch", 100): [0.7, 0.71, 0.72], ("box", 100): [0.8, 0.81, 0.82]}
-    results = replace(analyse(synthetic_study(cells)), num_bases=0)
-    (sentence,) = caveats(replace(results, parameters={"scratch": 1_000_000, "box": 7_200_000}))
-    assert "its corpus could not be checked for overlap with this test set" in sentence
-    assert sentence.endswith(
-        "The arm 'box' has 7.2 M parameters and scratch 1.0 M, so their difference is not due to pre-training alone."
+def test_installed_bases_and_their_sizes_are_stated_once_for_all_arms() -> None:
+    scores = [0.8, 0.81, 0.82]
+    results = analyse(synthetic_study({(arm, 100): scores for arm in ("scratch", "box", "adapted", "pretrained")}))
+    results = replace(results, num_bases=0)
+    sizes = {"scratch": 1_000_000, "box": 7_200_000, "adapted": 7_200_000, "pretrained": 1_000_000}
+    base, size = caveats(replace(results, parameters=sizes))
+    assert base.startswith("The arms 'box' and 'adapted' start from a base that was not pre-trained by this study. ")
+    assert "could not be checked for overlap with this test set" in base
+    assert size == (
+        "The models differ in size: scratch has 1.0 M parameters, 'box' 7.2 M and 'adapted' 7.2 M. So differences "
+        "between scratch and these arms are not due to pre-training alone."
     )
-    (sentence,) = caveats(replace(results, parameters={"scratch": 7_212_000, "box": 7_211_000}))
-    assert "parameters" not in sentence
+    (alone,) = caveats(replace(results, parameters=dict.fromkeys(sizes, 7_200_000)))
+    assert alone == base
 
 
 def test_a_public_checkpoint_may_have_seen_the_test_texts() -> None:
@@ -44,7 +48,9 @@ def test_a_public_checkpoint_may_have_seen_the_test_texts() -> None:
         run.result["base"] = "hf:owner/mini" if run.arm == "hf:mini" else "scratch"
     found = [sentence for sentence in caveats(analyse(runs)) if "public checkpoint" in sentence]
     assert len(found) == 1
-    assert "'hf:mini' starts from the public checkpoint hf:owner/mini, which may have been trained on texts" in found[0]
+    assert found[0].startswith(
+        "The arm 'hf:mini' starts from the public checkpoint hf:owner/mini, which may have been trained on texts"
+    )
 
 
 def test_a_shared_base_is_stated() -> None:

@@ -30,3 +30,10 @@ def test_a_saved_recipe_is_read_back(tmp_path: Path) -> None:
     assert again.model_dump(mode="json") == home_paths(recipe.model_dump(mode="json")), "without absolute paths"
     _, prepared, plan = planned(tmp_path / "out", write_data(tmp_path / "files"))
     assert make_plan(again, read_arms(again), prepared, tmp_path / "out").jobs.keys() == plan.jobs.keys()
+
+
+def test_the_former_name_of_on_overlap_is_accepted_in_a_recipe(tmp_path: Path) -> None:
+    (tmp_path / "study.toml").write_text('[study]\non_leak = "report"\n', encoding="utf-8")
+    assert load_recipe(StudyRecipe, tmp_path / "study.toml").study.on_overlap == "report"
+    flags = {"study": {"on_overlap": "stop"}}
+    assert load_recipe(StudyRecipe, tmp_path / "study.toml", flags).study.on_overlap == "stop"

@@ -49,11 +49,11 @@ def test_groups_of_test_are_dropped_from_train(tmp_path: Path) -> None:
 
 
 def test_shared_groups_are_reported_or_stop_the_study(tmp_path: Path) -> None:
-    _, prepared, _ = planned(tmp_path / "out", with_groups(tmp_path, first_test=10, on_leak="report"))
+    _, prepared, _ = planned(tmp_path / "out", with_groups(tmp_path, first_test=10, on_overlap="report"))
     assert prepared.num_rows["train"] == 240
     assert prepared.notes == ("2 groups of train (40 texts) are also in test.",)
     with pytest.raises(InputError, match=r"2 groups of train \(40 texts\) are also in test. Nothing was trained"):
-        planned(tmp_path / "other", with_groups(tmp_path, first_test=10, on_leak="stop"))
+        planned(tmp_path / "other", with_groups(tmp_path, first_test=10, on_overlap="stop"))
     everything = with_groups(tmp_path)
     everything["data"]["train"] = everything["data"]["test"]
     with pytest.raises(InputError, match="No training text is left"):

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headswap.baselines.text_space import ARRAYS, WORDS, TextSpace
+from headswap.baselines.lsa_space import ARRAYS, WORDS, TextSpace
 from headswap.core.errors import SettingError
 from headswap.core.settings import load_recipe
 from headswap.study.analysis import analyse

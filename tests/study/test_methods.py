@@ -7,6 +7,7 @@ from headswap.study.methods import commands, methods
 from headswap.study.runs import read_runs, read_study
 from study_fixture import (
     runs_of,
+    synthetic_study,
 )
 
 
@@ -21,3 +22,11 @@ def test_the_command_of_a_comparison_names_existing_runs(finished_study: Path) -
     folders = command.removeprefix("headswap compare ").split()
     assert len(folders) == 6
     assert all(Path(folder).is_dir() for folder in folders)
+
+
+def test_an_arm_that_held_nothing_out_where_others_did_is_named() -> None:
+    study = synthetic_study({(arm, labels): [0.8] for arm in ("scratch", "box") for labels in (100, 400, 1600)})
+    for run in study.runs:
+        run.result["num_validation"] = run.labels // 5 if run.labels >= 200 and run.arm != "scratch" else 0
+    (sentence,) = [sentence for sentence in methods(study) if "held no labels out" in sentence]
+    assert sentence.startswith("scratch held no labels out at 400 and 1,600 labels: ")

@@ -36,7 +36,7 @@ def pair_sections(folder: Path, *, task: str = "classify", **study: Any) -> dict
         file.write(json.dumps({"text": json.loads(lines[1])["first"]}) + "\n")
     sections["data"] |= {"task": task, "text_column": "first", "text_pair_column": "second"}
     constant = "majority" if task == "classify" else "mean"
-    small = {"arms": (constant, "tfidf", "scratch", "pretrained"), "budgets": ("220",), "seeds": 3}
+    small = {"arms": (constant, "tfidf", "pairs", "scratch", "pretrained"), "budgets": ("220",), "seeds": 3}
     sections["study"] |= small | {"metric": "accuracy" if task == "classify" else "pearson"} | study
     return sections
 
@@ -64,7 +64,7 @@ def test_a_study_of_pairs_is_reported_in_pairs(done: Path, tmp_path: Path) -> No
 def test_models_and_baselines_read_both_texts(done: Path) -> None:
     rows = [json.loads(line) for line in (done / "data" / "test.jsonl").read_text(encoding="utf-8").splitlines()]
     expected = text_ids([f"{row['text']}\x1d{row['text_pair']}" for row in rows])
-    for name in ("tfidf-220-seed1", "scratch-220-seed1", "pretrained-220-seed1"):
+    for name in ("tfidf-220-seed1", "pairs-220-seed1", "scratch-220-seed1", "pretrained-220-seed1"):
         kept = load_predictions(runs_of(done, name)[0])
         assert (kept.text_ids == expected).all()
     # The label is that of the second text, which shares no word with the label of the first.

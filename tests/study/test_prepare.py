@@ -22,7 +22,7 @@ def add(file: Path, rows: list[dict[str, str]]) -> None:
         handle.writelines(f"{json.dumps(row)}\n" for row in rows)
 
 
-def overlapping(tmp_path: Path, *, on_leak: str) -> Prepared:
+def overlapping(tmp_path: Path, *, on_overlap: str) -> Prepared:
     """Two test texts are in train, one of them with another word; one is in the corpus."""
     sections = write_data(tmp_path / "files")
     long = " ".join(f"word{number}" for number in range(60))
@@ -31,7 +31,7 @@ def overlapping(tmp_path: Path, *, on_leak: str) -> Prepared:
     near = {"text": long.replace("word30", "another"), "label": "neg"}
     add(tmp_path / "files" / "train.jsonl", [{"text": "leaked  word for WORD", "label": "pos"}, near])
     add(tmp_path / "files" / "corpus.jsonl", [{"text": "leaked word for word"}])
-    sections["study"]["on_leak"] = on_leak
+    sections["study"]["on_overlap"] = on_overlap
     return prepare(load_recipe(StudyRecipe, None, sections), tmp_path / "out")
 
 
@@ -43,7 +43,7 @@ def rows_of(prepared: Prepared, one: str, other: str) -> tuple[int, int]:
 def test_overlap_is_removed_from_train_and_corpus_and_never_from_test(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    prepared = overlapping(tmp_path, on_leak="drop")
+    prepared = overlapping(tmp_path, on_overlap="drop")
     assert rows_of(prepared, "train", "test") == (1, 1)
     assert rows_of(prepared, "corpus", "test") == (1, 0)
     assert prepared.dropped == {"train": 2, "corpus": 1}
@@ -55,7 +55,7 @@ def test_overlap_is_removed_from_train_and_corpus_and_never_from_test(
 
 
 def test_overlap_can_be_reported_only(tmp_path: Path) -> None:
-    prepared = overlapping(tmp_path, on_leak="report")
+    prepared = overlapping(tmp_path, on_overlap="report")
     assert rows_of(prepared, "train", "test") == (1, 1)
     assert prepared.dropped == {}
     assert len(texts(prepared.train)) == 242
@@ -65,7 +65,7 @@ def test_overlap_can_stop_a_study(tmp_path: Path) -> None:
     with pytest.raises(
         InputError, match=r"2 texts of train also occur in test \(1 exactly, 1 nearly\)\..*Nothing was trained"
     ):
-        overlapping(tmp_path, on_leak="stop")
+        overlapping(tmp_path, on_overlap="stop")
 
 
 def test_a_corpus_without_overlap_is_not_copied(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_a_token_store_is_checked_for_overlap_and_not_changed(tmp_path: Path) ->
     assert prepared.dropped == {}
     (note,) = prepared.notes
     assert note.startswith("1 document of the token store that is the corpus also occurs in test or validation.")
-    sections["study"]["on_leak"] = "stop"
+    sections["study"]["on_overlap"] = "stop"
     with pytest.raises(InputError, match="1 text of corpus also occurs in test"):
         prepare(load_recipe(StudyRecipe, None, sections), tmp_path / "out")
 

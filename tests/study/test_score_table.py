@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 from headswap.study.analysis import analyse
+from headswap.study.config import StudyRecipe
 from headswap.study.runs import read_study
 from study_fixture import (
     scored_run,
@@ -25,11 +26,26 @@ def test_scores_are_computed_from_predictions() -> None:
     assert found.details[0].ece == pytest.approx(0.15, abs=1e-9), "confidence .9, accuracy .75"
 
 
-def test_runs_on_different_labels_are_not_paired() -> None:
+def test_runs_of_a_comparison_on_different_labels_are_not_paired() -> None:
     runs = synthetic_study({("scratch", 400): [0.80, 0.70, 0.75]})
     runs.runs += [scored_run("pretrained", 400, seed, 0.9, rows="others") for seed in (1, 2, 3)]
     runs.arms.append("pretrained")
     assert analyse(runs).comparisons == []
+
+
+def test_arms_of_a_study_are_paired_although_scratch_holds_nothing_out() -> None:
+    """The training sets differ by the held-out part; the labels of the budget are the same."""
+    runs = synthetic_study({("scratch", 400): [0.80, 0.70, 0.75], ("scratch", 100): [0.6, 0.6, 0.61]})
+    runs.runs += [scored_run("box", 400, seed, 0.9, rows="four fifths") for seed in (1, 2, 3)]
+    runs.runs += [scored_run("box", 100, seed, 0.8) for seed in (1, 2, 3)]
+    runs.arms.append("box")
+    runs.recipe, runs.primary = StudyRecipe(), "box"
+    found = analyse(runs)
+    assert [(row.arm, row.other, row.labels) for row in found.comparisons] == [
+        ("box", "scratch", 100), ("box", "scratch", 400)
+    ]  # fmt: skip
+    assert found.overall is not None
+    assert found.overall.budgets == [100, 400]
 
 
 def test_equal_differences_of_one_text_are_not_significant() -> None:

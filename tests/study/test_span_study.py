@@ -41,7 +41,13 @@ def span_sections(folder: Path, **study: Any) -> dict[str, Any]:
     sections = write_data(folder)
     write_rows(folder / "train.jsonl", span_rows(240, seed=1))
     write_rows(folder / "test.jsonl", span_rows(60, seed=2))
-    small = {"arms": (NEAREST, "scratch"), "metric": "f1", "budgets": ("40", "220"), "seeds": 3, "corpus": ()}
+    small = {
+        "arms": (NEAREST, "linear-answers", "scratch"),
+        "metric": "f1",
+        "budgets": ("40", "220"),
+        "seeds": 3,
+        "corpus": (),
+    }
     sections["data"]["task"] = "span"
     sections["study"] |= small | study
     return sections
@@ -87,7 +93,7 @@ def test_the_report_speaks_of_questions_and_contexts(done: Path, tmp_path: Path)
 
 def test_runs_are_compared_with_the_nearest_sentence(done: Path) -> None:
     study = add_baselines(read_runs(runs_of(done, *(f"scratch-220-seed{seed}" for seed in (1, 2, 3)))))
-    assert (study.metric, study.arms) == ("f1", [NEAREST, "scratch"])
+    assert (study.metric, study.arms) == ("f1", [NEAREST, "linear-answers", "scratch"])
     made = load_predictions(runs_of(done, "nearest_sentence-220-seed1")[0])
     (again,) = [run.predictions for run in study.runs if (run.arm, run.seed) == (NEAREST, 1)]
     assert isinstance(made, AnswerPredictions)

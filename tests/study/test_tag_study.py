@@ -44,7 +44,8 @@ def tag_sections(folder: Path, **study: Any) -> dict[str, Any]:
     sections = write_data(folder)
     write_rows(folder / "train.jsonl", short_rows(400, seed=1))
     write_rows(folder / "test.jsonl", short_rows(80, seed=2))
-    small = {"arms": ("majority", "scratch", "pretrained"), "metric": "f1", "budgets": ("30", "220"), "seeds": 3}
+    arms = ("majority", "linear-tagger", "scratch", "pretrained")
+    small = {"arms": arms, "metric": "f1", "budgets": ("30", "220"), "seeds": 3}
     sections["data"]["task"] = "tag"
     sections["study"] |= small | study
     sections["pretrain"]["objective"] = "masked"
@@ -62,7 +63,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_study_scores_every_arm_by_the_f1_of_entities(done: Path) -> None:
     results = make_report(read_study(done)).results
     cells = {(cell.arm, cell.labels): cell for cell in results.cells}
-    assert {arm for arm, _ in cells} == {"majority", "scratch", "pretrained"}
+    assert {arm for arm, _ in cells} == {"majority", "linear-tagger", "scratch", "pretrained"}
     assert len(results.labels) == 73
     kept = load_predictions(runs_of(done, "majority-220-seed2")[0])
     assert isinstance(kept, TagPredictions)
@@ -70,7 +71,12 @@ def test_a_study_scores_every_arm_by_the_f1_of_entities(done: Path) -> None:
     expected = tagging_metrics(*kept.sentences())["f1"]
     assert cells["majority", 220].values[2] == pytest.approx(expected)
     assert cells["majority", 220].low is not None, "the most frequent tag of each word is no constant prediction"
-    assert results.baselines == {30: "majority", 220: "majority"}
+    scores = {
+        arm: [json.loads((run / "result.json").read_text(encoding="utf-8"))["cross_validation"] for run in runs]
+        for arm in ("majority", "linear-tagger")
+        if (runs := runs_of(done, *(f"{arm}-220-seed{seed}" for seed in (1, 2, 3))))
+    }
+    assert results.baselines[220] == max(scores, key=lambda arm: sum(scores[arm])), "the better one on train"
     assert results.unit == "sentence"
 
 
@@ -91,7 +97,7 @@ def test_the_report_speaks_of_sentences_and_has_f1_per_type(done: Path, tmp_path
 
 def test_runs_are_compared_with_the_baseline_of_the_task(done: Path) -> None:
     study = add_baselines(read_runs(runs_of(done, *(f"scratch-220-seed{seed}" for seed in (1, 2, 3)))))
-    assert (study.metric, study.arms, study.unit) == ("f1", ["majority", "scratch"], "sentence")
+    assert (study.metric, study.arms, study.unit) == ("f1", ["majority", "linear-tagger", "scratch"], "sentence")
     made = load_predictions(runs_of(done, "majority-220-seed1")[0])
     (again,) = [run.predictions for run in study.runs if (run.arm, run.seed) == ("majority", 1)]
     assert isinstance(made, TagPredictions)
@@ -141,7 +147,7 @@ def test_the_default_arms_leave_out_a_causal_base(tmp_path: Path, caplog: pytest
     sections["data"].pop("task")
     caplog.set_level("INFO", logger="headswap")
     recipe = with_default_arms(load_recipe(StudyRecipe, None, sections))
-    assert (recipe.data.task, recipe.study.arms) == ("tag", ("majority", "scratch", "pretrained"))
+    assert (recipe.data.task, recipe.study.arms) == ("tag", ("majority", "linear-tagger", "scratch", "pretrained"))
     assert "The arm adapted is left out: box:reviews-en is causal" in caplog.text
 
 

@@ -35,7 +35,7 @@ REACHED = {"classify": ("accuracy", 0.95), "multilabel": ("micro_f1", 0.95), "re
            "tag": ("f1", 0.95), "span": ("exact_match", 0.95)}  # fmt: skip
 SET_TASKS = {"regress": {"task": "regress"}}  # the others are detected from their files
 BASELINES = {"classify": {"majority", "tfidf"}, "multilabel": {"majority", "tfidf"}, "regress": {"mean", "tfidf"},
-             "tag": {"majority"}, "span": {"nearest sentence"}}  # fmt: skip
+             "tag": {"majority", "linear-tagger"}, "span": {"nearest sentence", "linear-answers"}}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -125,9 +125,8 @@ def test_every_task_has_its_baselines(runs: dict[str, hs.Run], task: str) -> Non
     for scores in found.values():
         assert scores["num_examples"] == 150
         assert scores[name] is not None
-    if "tfidf" in found:
-        plain = min(found, key=lambda other: found[other][name])
-        assert plain != "tfidf", "the linear model beats the constant one"
+    (linear,) = {"tfidf", "linear-tagger", "linear-answers"} & set(found)
+    assert min(found, key=lambda other: found[other][name]) != linear, "the linear model beats the constant one"
 
 
 def test_the_config_has_the_problem_type_of_hugging_face(runs: dict[str, hs.Run]) -> None:
@@ -182,8 +181,8 @@ def test_pairs_are_trained_evaluated_and_predicted(tmp_path: Path, preset: str) 
     assert run.model.predict([(bad, good), (good, bad), (bad, bad)]) == ["pos", "neg", "neg"]
     with pytest.raises(InputError, match="reads pairs of texts"):
         run.model.predict([good])
-    splits = read_splits(load_recipe(FinetuneRecipe, run.path / "recipe.toml"))
-    assert task_baselines("classify", splits.train, splits.test)["tfidf"]["num_examples"] == 100
+    assert set(run.result["baselines"]) == {"majority", "tfidf", "pairs"}
+    assert run.result["baselines"]["pairs"]["num_examples"] == 100
     with pytest.raises(SettingError, match="pairs of texts can only be truncated"):
         hs.finetune(train=train, text_pair_column="text_pair", long="windows", out=tmp_path / "other", **TINY)
 

@@ -14,6 +14,8 @@ from headswap.finetuning.layer_rates import freeze, group_rates
 from headswap.kernels.cuda_graph import GraphCapture
 from headswap.model.shape import Pooling
 from headswap.model.text_model import build_model
+from headswap.objectives.adversarial import AdversarialObjective
+from headswap.objectives.rdrop import RDropObjective
 from headswap.objectives.supervised import ClassificationObjective
 from headswap.training import cuda_graph_steps, gradients
 from headswap.training.config import MachineSettings, TrainingSettings
@@ -40,7 +42,12 @@ def batch_of(kind: str, lengths: list[int] = LENGTHS) -> Batch:
 
 @pytest.mark.parametrize(
     ("kind", "pooling"),
-    [("causal", "mean"), ("masked", "mean"), *(("classify", one) for one in get_args(Pooling))],
+    [
+        ("causal", "mean"),
+        ("masked", "mean"),
+        ("causal+masked", "mean"),
+        *(("classify", one) for one in get_args(Pooling)),
+    ],
 )
 @pytest.mark.parametrize("lengths", [LENGTHS, AS_A_WINDOW])
 def test_padding_a_batch_changes_no_loss_and_no_gradient(kind: str, pooling: str, lengths: list[int]) -> None:
@@ -123,12 +130,14 @@ def compute_again(self: GraphCapture, compute: Callable[[], None]) -> Callable[[
 
 def weights_after(
     kind: str, *, is_captured: bool, monkeypatch: pytest.MonkeyPatch, trainable: str = "all", compiled: bool = False,
-    steps: int = 14,
+    terms: bool = False, steps: int = 14,
 ) -> tuple[list[float], torch.Tensor]:  # fmt: skip
     """The losses of some steps on changing batches, and the weights after them."""
     monkeypatch.setattr(gradients, "can_capture", lambda *_, **__: is_captured)
     monkeypatch.setattr(cuda_graph_steps, "_batch", with_lengths)
-    objective = ClassificationObjective() if kind == "classify" else tiny_objective(kind)
+    objective: Any = ClassificationObjective() if kind == "classify" else tiny_objective(kind)
+    if terms:
+        objective = AdversarialObjective(RDropObjective(objective, alpha=1.0), epsilon=0.1)
     shape = tiny_model_shape(
         head="classify" if kind == "classify" else "lm", direction=getattr(objective, "direction", "causal"),
         max_position_embeddings=64,
@@ -152,7 +161,8 @@ def weights_after(
 @pytest.mark.parametrize(
     ("kind", "trainable", "compiled"),
     [
-        ("causal", "all", False), ("masked", "all", False), ("classify", "all", False), ("classify", "top-1", False),
+        ("causal", "all", False), ("masked", "all", False), ("causal+masked", "all", False),
+        ("classify", "all", False), ("classify", "top-1", False),
         ("causal", "all", True),
     ],
 )  # fmt: skip
@@ -166,6 +176,18 @@ def test_replayed_steps_train_as_eager_steps_do(
         )
     assert "steps are captured and replayed" in caplog.text
     eager_losses, eager = weights_after(kind, is_captured=False, monkeypatch=monkeypatch, trainable=trainable)
+    assert losses == pytest.approx(eager_losses, rel=2e-3)
+    torch.testing.assert_close(weights, eager, atol=5e-3, rtol=0)
+
+
+def test_replayed_steps_with_rdrop_and_adversarial_training_are_those_of_eager_mode(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(GraphCapture, "capture", compute_again)
+    with caplog.at_level("INFO", logger="headswap"):
+        losses, weights = weights_after("classify", is_captured=True, monkeypatch=monkeypatch, terms=True)
+    assert "steps are captured and replayed" in caplog.text
+    eager_losses, eager = weights_after("classify", is_captured=False, monkeypatch=monkeypatch, terms=True)
     assert losses == pytest.approx(eager_losses, rel=2e-3)
     torch.testing.assert_close(weights, eager, atol=5e-3, rtol=0)
 

@@ -25,6 +25,7 @@ def test_a_single_process_is_the_first_and_sends_nothing() -> None:
     assert processes.sum(value) is value
     assert processes.from_first(lambda: 7) == 7
     assert processes.first_then_all(lambda: "made") == "made"
+    assert processes.map(lambda number: number * 2, [3, 1, 2]) == [6, 2, 4]
     model = torch.nn.Linear(2, 2)
     assert processes.wrap(model) is model
     assert not Processes(1, 2).is_first
@@ -58,7 +59,11 @@ def test_two_processes_have_the_losses_of_one(tmp_path: Path, accumulation: int)
     text = (tmp_path / "corpus.txt").read_text(encoding="utf-8")
     piped = [part if part != str(tmp_path / "corpus.txt") else "-" for part in given]
     two_processes(*piped, f"--out={tmp_path / 'piped'}", stdin=text)
+    two_processes(*given, "--parallel=fsdp", f"--out={tmp_path / 'sharded'}")
     one, two = losses(tmp_path / "one"), losses(tmp_path / "two")
+    sharded = losses(tmp_path / "sharded")
+    assert [line[:2] for line in sharded] == [line[:2] for line in one]
+    assert [line[2] for line in sharded] == pytest.approx([line[2] for line in one], abs=1e-5)
     assert losses(tmp_path / "piped") == two, "one process reads standard input, both train on it"
     assert [line[:2] for line in one] == [line[:2] for line in two]
     assert [line[2] for line in two] == pytest.approx([line[2] for line in one], abs=1e-5)
@@ -122,7 +127,10 @@ if processes.world > 1:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="counts threads in /proc, which only Linux has")
-@pytest.mark.parametrize(("objective", "optimizer"), [("causal", "adamw"), ("causal", "muon"), ("masked+nsp", "adamw")])
+@pytest.mark.parametrize(
+    ("objective", "optimizer"),
+    [("causal", "adamw"), ("causal", "muon"), ("masked+nsp", "adamw"), ("causal+masked", "adamw")],
+)
 def test_two_processes_have_the_weights_of_one_in_float64(tmp_path: Path, objective: str, optimizer: str) -> None:
     from safetensors.torch import load_file
 

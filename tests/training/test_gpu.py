@@ -235,7 +235,7 @@ def losses_of(kind: str, *, fast: str, dropout: float = 0.0, is_compiled: bool =
         kernels.allow_fast_kernels(True)
 
 
-@pytest.mark.parametrize("kind", ["causal", "masked", "classify", "weighted"])
+@pytest.mark.parametrize("kind", ["causal", "masked", "causal+masked", "classify", "weighted"])
 def test_replayed_steps_train_as_eager_steps_do(kind: str, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO", logger="headswap"):
         replayed = losses_of(kind, fast="auto")

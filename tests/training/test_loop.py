@@ -13,6 +13,8 @@ import torch
 from headswap.batches.batch import Batch, flat_batch
 from headswap.core.random_streams import Draws
 from headswap.model.text_model import TextModel, build_model
+from headswap.objectives.adversarial import AdversarialObjective
+from headswap.objectives.rdrop import RDropObjective
 from headswap.objectives.supervised import ClassificationObjective
 from headswap.training import gradients
 from headswap.training.config import MachineSettings, OptimizerSettings
@@ -37,7 +39,7 @@ class RaggedBatches:
         return [self._batch([sequences[row] for row in part]) for part in parts]
 
     def _batch(self, sequences: list[np.ndarray]) -> Batch:
-        if isinstance(self.objective, ClassificationObjective):
+        if not hasattr(self.objective, "make_batch"):
             labels = np.array([int(ids[0]) % 3 for ids in sequences])
             return flat_batch(sequences, target_index=np.arange(len(sequences)), target_value=labels)
         return self.objective.make_batch(pieces_of(sequences), Draws(0, "mask"))
@@ -62,9 +64,11 @@ def run(
     return records, optimizer
 
 
+WITH_TERMS = AdversarialObjective(RDropObjective(ClassificationObjective(), alpha=1.0), epsilon=0.1)
 OBJECTIVES = [
     pytest.param("lm", tiny_objective(), id="causal"),
     pytest.param("classify", ClassificationObjective(), id="classify"),
+    pytest.param("classify", WITH_TERMS, id="classify with R-Drop and adversarial training"),
 ]
 
 
@@ -94,9 +98,8 @@ def test_the_loss_is_the_sum_over_targets_divided_by_their_number() -> None:
 
 
 @pytest.mark.parametrize("name", ["adamw", "muon"])
-@pytest.mark.parametrize("head", ["lm", "classify"])
-def test_a_resumed_run_equals_an_uninterrupted_run_bit_for_bit(head: str, name: str) -> None:
-    objective = tiny_objective() if head == "lm" else ClassificationObjective()
+@pytest.mark.parametrize(("head", "objective"), OBJECTIVES)
+def test_a_resumed_run_equals_an_uninterrupted_run_bit_for_bit(head: str, objective: object, name: str) -> None:
     source = RaggedBatches(objective)
     shape = tiny_model_shape(head=head, dropout=0.2)
     whole = build_model(shape, seed=1)

@@ -1,7 +1,7 @@
-"""The functions of the Python interface: flat keyword arguments, the same code that the verbs call.
+"""The functions of the Python interface: flat keyword arguments, the same code that the commands call.
 
-Every setting of a verb is a keyword here. `options.py` lists them with their types, so that an editor completes them. A
-wrong name is an error that suggests the right one.
+Every setting of a command is a keyword here. `options.py` lists them with their types, so that an editor completes
+them. A wrong name is an error that suggests the right one.
 """
 
 import logging
@@ -102,6 +102,7 @@ def run_study(
     out: PathName,
     config: PathName | None = None,
     jobs: int = 1,
+    executor: str = "local",
     max_minutes: float | None = None,
     pretrain: PretrainOptions | None = None,
     adapt: AdaptOptions | None = None,
@@ -124,8 +125,9 @@ def run_study(
         if part is not None:
             sections[name] = dict(part)
     study = run_jobs(
-        out=Path(out), config=Path(config) if config else None, sections=sections, jobs=jobs, max_minutes=max_minutes
-    )
+        out=Path(out), config=Path(config) if config else None, sections=sections, jobs=jobs, executor=executor,
+        max_minutes=max_minutes,
+    )  # fmt: skip
     for id, why in study.outcome.failed.items():
         log.warning("%s failed: %s", study.plan.jobs[id].name, why)
     return write_report(read_study(Path(out)), Path(out), with_texts=with_texts).as_json()

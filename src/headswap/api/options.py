@@ -52,9 +52,11 @@ class MaskingOptions(TypedDict, total=False):
     """Settings of `MaskingSettings` that several functions have."""
 
     mlm_probability: float
-    mask_unit: Literal["token", "word", "span"]
+    mlm_probability_start: float | None
+    mask_unit: Literal["token", "ngram", "word", "span"] | None
     mask_replace_prob: float
     random_replace_prob: float
+    masked_share: float | None
 
 
 class TrainingOptions(TypedDict, total=False):
@@ -108,6 +110,12 @@ class MachineOptions(TypedDict, total=False):
     allow_download: bool
 
 
+class ProcessOptions(TypedDict, total=False):
+    """Settings of `ProcessSettings` that several functions have."""
+
+    parallel: Literal["ddp", "fsdp"]
+
+
 class ColumnOptions(TypedDict, total=False):
     """Settings of `ColumnSettings` that several functions have."""
 
@@ -142,6 +150,7 @@ class HeadOptions(TypedDict, total=False):
     """Settings of `HeadSettings` that several functions have."""
 
     pooling: Literal["last", "mean", "first", "max", "mean+max", "weighted-mean"] | None
+    head_similarity: Literal["dot", "cosine"] | None
 
 
 class HeadShapeOptions(TypedDict, total=False):
@@ -176,20 +185,21 @@ class PretrainOptions(
     PretrainTrainingOptions,
     OptimizerOptions,
     MachineOptions,
+    ProcessOptions,
     total=False,
 ):
     """Settings of `headswap.pretrain`."""
 
-    objective: Literal["causal", "masked", "masked+nsp", "masked+sop"]
+    objective: Literal["causal", "masked", "causal+masked", "masked+nsp", "masked+sop"]
 
 
 class AdaptOptions(
-    ReadOptions, TrainingOptions, PretrainTrainingOptions, OptimizerOptions, MachineOptions, total=False
+    ReadOptions, TrainingOptions, PretrainTrainingOptions, OptimizerOptions, MachineOptions, ProcessOptions, total=False
 ):
     """Settings of `headswap.adapt`."""
 
     reference: PathName | None
-    objective: Literal["causal", "masked", "masked+nsp", "masked+sop"] | None
+    objective: Literal["causal", "masked", "causal+masked", "masked+nsp", "masked+sop"] | None
     load_best_model_at_end: bool
 
 
@@ -198,6 +208,7 @@ class FinetuneOptions(
     ShapeChangesOptions,
     TrainingOptions,
     MachineOptions,
+    ProcessOptions,
     ColumnOptions,
     LabelledOptions,
     HeadOptions,
@@ -232,7 +243,10 @@ class FinetuneOptions(
     num_train_epochs: float | None
     early_stopping_patience: int | None
     token_dropout: float | None
+    rdrop_alpha: float
+    adversarial_epsilon: float
     unlabelled: tuple[str, ...]
+    teachers: tuple[str, ...]
     consistency_weight: float
     consistency_token_dropout: float
     consistency_threshold: float
@@ -267,5 +281,5 @@ class StudyOptions(
     max_length: int | None
     primary_arm: str | None
     metric: Literal["accuracy", "macro_f1", "micro_f1", "r2", "pearson", "f1", "exact_match"]
-    on_leak: Literal["drop", "report", "stop"]
+    on_overlap: Literal["drop", "report", "stop"]
     keep: Literal["bundles", "results"]

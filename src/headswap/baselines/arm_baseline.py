@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from headswap.baselines.text_space import TextSpace
+from headswap.baselines.lsa_space import TextSpace
 
 Outputs = Callable[[Sequence[Any], Sequence[Any], Sequence[str], str], tuple[Any, dict[str, Any]]]
 CROSS_VALIDATION = "cross_validation"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from headswap.baselines.linear import METRIC, chosen_probabilities, logistic_candidates, metric_value
-from headswap.baselines.text_space import TextSpace
+from headswap.baselines.lsa_space import TextSpace
 from headswap.baselines.tfidf import check_size, joined_text, tfidf_features
 from headswap.data.records import Example
 from headswap.metrics.classification import scores
@@ -29,16 +29,17 @@ class ClassifyBaseline:
     version: int = 2
     """Part of the cache key and of a study's job ids: raise it when the scores change."""
     needs_space: bool = False
-    """Whether it needs a space of texts that was fitted on an unlabelled corpus (text_space.py)."""
+    """Whether it needs a space of texts that was fitted on an unlabelled corpus (lsa_space.py)."""
     is_constant: bool = False
     """Whether it predicts the same for every text, so that its score is a property of the test set."""
     reads_pairs: bool = False
     """Whether it is for pairs of texts only, and gets both; other baselines get the two texts joined."""
 
     def __call__(self, train: Sequence[Example], test: Sequence[Example], metric: str = METRIC) -> dict[str, Any]:
-        """The metrics on test; the two texts of a pair are joined."""
+        """The metrics on test; the two texts of a pair are joined unless it reads pairs."""
         labels = sorted({example.label for example in train})
-        train, test = ([replace(example, text=joined_text(example)) for example in part] for part in (train, test))
+        if not self.reads_pairs:
+            train, test = ([replace(example, text=joined_text(example)) for example in part] for part in (train, test))
         probabilities, chosen = self.fit(train, test, labels, metric)
         return _scores(probabilities, test, labels) | chosen
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from headswap.baselines.classify import ClassifyBaseline
 from headswap.baselines.linear import METRIC, Candidate, chosen_probabilities, logistic_candidates
-from headswap.baselines.text_space import TextSpace
+from headswap.baselines.lsa_space import TextSpace
 from headswap.baselines.tfidf import check_size, tfidf_features
 from headswap.core.errors import InputError
 from headswap.data.records import Example

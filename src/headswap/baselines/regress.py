@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from headswap.baselines.text_space import TextSpace
+from headswap.baselines.lsa_space import TextSpace
 from headswap.baselines.tfidf import folds_without_strata, groups_of, joined_text, tfidf_features
 from headswap.data.records import Example
 from headswap.metrics.regression import regression_metrics
@@ -35,6 +35,14 @@ class RegressBaseline:
     reads_pairs: bool = False
     """Whether it is for pairs of texts only, and gets both; other baselines get the two texts joined."""
 
+    def __call__(self, train: Sequence[Example], test: Sequence[Example], metric: str = METRIC) -> dict[str, Any]:
+        """The metrics on test, and what was chosen by the metric."""
+        predicted, chosen = self.values(train, test, metric)
+        truth = np.array([example.value for example in test])
+        return regression_metrics(truth, predicted, is_final=True) | {
+            name: value for name, value in chosen.items() if name != CROSS_VALIDATION
+        }
+
     def fit(
         self,
         train: Sequence[Example],
@@ -58,9 +66,7 @@ def mean_value(train: Sequence[Example], test: Sequence[Example]) -> dict[str, A
 
 def tfidf_ridge(train: Sequence[Example], test: Sequence[Example], metric: str = METRIC) -> dict[str, Any]:
     """TF-IDF and ridge regression; its penalty is chosen by cross-validation of the metric on train alone."""
-    predicted, chosen = ridge_values(train, test, metric)
-    truth = np.array([example.value for example in test])
-    return regression_metrics(truth, predicted, is_final=True) | {"alpha": chosen["alpha"]}
+    return tfidf_baseline(train, test, metric)
 
 
 def mean_values(train: Sequence[Example], test: Sequence[Example], metric: str) -> tuple[np.ndarray, dict[str, Any]]:
@@ -78,10 +84,17 @@ def mean_values(train: Sequence[Example], test: Sequence[Example], metric: str) 
 
 def ridge_values(train: Sequence[Example], test: Sequence[Example], metric: str) -> tuple[np.ndarray, dict[str, Any]]:
     """TF-IDF and ridge regression: the values on test, the penalty, and its score by cross-validation."""
+    features = tfidf_features(*([joined_text(example) for example in part] for part in (train, test)))
+    return chosen_ridge(*features, train, metric)
+
+
+def chosen_ridge(
+    features: Any, test_features: Any, train: Sequence[Example], metric: str
+) -> tuple[np.ndarray, dict[str, Any]]:
+    """Ridge regression on features of train and test; the penalty is chosen by cross-validation on train alone."""
     from sklearn.linear_model import Ridge
     from threadpoolctl import threadpool_limits
 
-    features, test_features = tfidf_features(*([joined_text(example) for example in part] for part in (train, test)))
     values = np.array([example.value for example in train])
     folds = folds_without_strata(len(train), groups_of(train))
     with threadpool_limits(1):

@@ -34,6 +34,8 @@ def task_baselines(
         return {}
     digest = hashlib.sha256(CACHE_KEYS.get(task, f"baselines {task} {VERSION}").encode())
     functions = {name: baselines.load(name) for name in baselines}
+    if any(getattr(example, "text_pair", None) is None for example in (*train, *test)):
+        functions = {name: score for name, score in functions.items() if not getattr(score, "reads_pairs", False)}
     tuned = {name for name, score in functions.items() if metric not in (None, _default_metric(score) or metric)}
     digest.update(f"metric {metric}".encode() if tuned else b"")
     for examples in (train, test):
@@ -48,7 +50,7 @@ def task_baselines(
         kept = {}
     if (
         not isinstance(kept, dict)
-        or set(kept) != set(baselines)
+        or set(kept) != set(functions)
         or not all(isinstance(one, dict) for one in kept.values())
     ):
         kept = {

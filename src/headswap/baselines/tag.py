@@ -1,7 +1,7 @@
 """Baseline of tagging: the most frequent tag of each word."""
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from headswap.baselines.arm_baseline import CROSS_VALIDATION, ArmBaseline
@@ -10,6 +10,8 @@ from headswap.data.records import TaggedExample
 from headswap.data.tagged import OUTSIDE
 from headswap.metrics.entities import tagging_metrics
 
+Tags = tuple[list[list[str]], dict[str, Any]]
+
 
 def most_frequent_tags(train: Sequence[TaggedExample], test: Sequence[TaggedExample]) -> dict[str, Any]:
     """Predicts the tag that a word has most often in train; for an unknown word O, or the most frequent tag if train
@@ -17,18 +19,27 @@ def most_frequent_tags(train: Sequence[TaggedExample], test: Sequence[TaggedExam
     return tagging_metrics([example.tags for example in test], _predicted(train, test), is_final=True)
 
 
-def frequent_tags(
-    train: Sequence[TaggedExample], test: Sequence[TaggedExample], labels: Sequence[str], metric: str
-) -> tuple[list[list[str]], dict[str, Any]]:
-    """The predicted tags of test, and their score by cross-validation on train."""
-    del labels
+Tagger = Callable[[Sequence[TaggedExample], Sequence[TaggedExample]], list[list[str]]]
+"""From train and test to the tags of test."""
+
+
+def tags_and_score(predict: Tagger, train: Sequence[TaggedExample], test: Sequence[TaggedExample], metric: str) -> Tags:
+    """The predicted tags of test, and the score of the same tagger by cross-validation on train."""
     truth: list[tuple[str, ...]] = []
     held_out: list[list[str]] = []
     for rest, part in folds_without_strata(len(train), None):
         scored = [train[row] for row in part]
         truth += [example.tags for example in scored]
-        held_out += _predicted([train[row] for row in rest], scored)
-    return _predicted(train, test), {CROSS_VALIDATION: tagging_metrics(truth, held_out).get(metric)}
+        held_out += predict([train[row] for row in rest], scored)
+    return predict(train, test), {CROSS_VALIDATION: tagging_metrics(truth, held_out).get(metric)}
+
+
+def frequent_tags(
+    train: Sequence[TaggedExample], test: Sequence[TaggedExample], labels: Sequence[str], metric: str
+) -> Tags:
+    """The most frequent tags as the outputs of an arm."""
+    del labels
+    return tags_and_score(_predicted, train, test, metric)
 
 
 def _predicted(train: Sequence[TaggedExample], test: Sequence[TaggedExample]) -> list[list[str]]:

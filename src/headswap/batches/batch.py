@@ -4,7 +4,7 @@ It is one of the three objects that packages exchange. `lengths_B` is on the dev
 that attention layouts are computed without waiting for the device. Targets are (index, value) pairs; the index is that
 of a token for language modelling, tagging and spans, and that of a sequence for classification.
 
-Shapes: N tokens of all sequences, B sequences, T targets, P pairs of views.
+Shapes: N tokens of all sequences, B sequences, T targets, P pairs of views, D hidden width.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,11 @@ class Batch:
     views_2P: Tensor | None = None
     """Pairs of sequences that are two views of one text without a label: the text as it is, and changed."""
     view_weights_P: Tensor | None = None
+    noise_ND: Tensor | None = None
+    """Added to the token embeddings; an objective sets it on the device of the model."""
     documents: tuple[int, ...] = ()
+    is_causal: bool | None = None
+    """Whether attention is causal in this batch; None: as in the model."""
 
     @property
     def num_tokens(self) -> int:

@@ -1,12 +1,14 @@
 """Which tokens are masked, and how: a pure function of a token's position in the corpus and of the step.
 
-A unit is a token, a word, or a span of words. A unit is chosen as a whole, and as a whole it is replaced by `<mask>`
-(80 % by default), by random tokens (10 %), or left unchanged (10 %). Special tokens are never chosen. The random
-numbers depend on the position of the unit in the corpus, so masks do not depend on how rows are divided into batches.
+A unit is a token, 1 to 3 tokens, a word, or a span of words. A unit is chosen as a whole, and as a whole it is
+replaced by `<mask>` (80 % by default), by random tokens (10 %), or left unchanged (10 %). Special tokens are never
+chosen. The random numbers depend on the position of the unit in the corpus, so masks do not depend on how rows are
+divided into batches.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import permutations
 
 import numpy as np
 
@@ -17,6 +19,9 @@ from headswap.tokens.tokenizer import Tokenizer
 SPAN_STOP = 0.2
 LONGEST_SPAN = 10
 """Span lengths in words: geometric with this probability to stop, at most `LONGEST_SPAN`; 3.8 words on average."""
+BLOCK = 6
+NGRAM_STARTS = np.array([[place in (0, a, a + b) for place in range(BLOCK)] for a, b, _ in permutations((1, 2, 3))])
+"""A block of 6 tokens is divided into n-grams of 1, 2 and 3 tokens, in one of 6 orders; which tokens begin one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +59,13 @@ class Masker:
     def __call__(self, tokens: CorpusTokens, draws: Draws) -> MaskedTokens:
         """Mask some of the tokens."""
         documents, positions = tokens.documents, tokens.positions
-        if self.settings.mask_unit != "token":
+        if self.settings.mask_unit not in (None, "token"):
             unit = self._units(tokens, draws)
             first = np.flatnonzero(np.diff(unit, prepend=-1))[unit]
             documents, positions = documents[first], positions[first]
         chance = draws.uniform("choice", documents, positions)
-        index = np.flatnonzero((chance < self.settings.mlm_probability) & ~self.is_special[tokens.ids])
+        probability = self.settings.probability_at(draws.progress)
+        index = np.flatnonzero((chance < probability) & ~self.is_special[tokens.ids])
         replacement = draws.uniform("fate", documents[index], positions[index])
         masked_or_random = self.settings.mask_replace_prob + self.settings.random_replace_prob
         ids = tokens.ids.copy()
@@ -70,16 +76,19 @@ class Masker:
         return MaskedTokens(ids, index, tokens.ids[index].astype(np.int64))
 
     def _units(self, tokens: CorpusTokens, draws: Draws) -> np.ndarray:
-        """The number of the word or span of each token, counted from 0."""
+        """The number of the n-gram, word or span of each token, counted from 0."""
         starts = np.zeros(len(tokens.ids), dtype=bool)
         starts[tokens.sequence_starts] = True
-        assert tokens.word_starts is not None
-        starts |= tokens.word_starts.astype(bool)
+        if self.settings.mask_unit == "ngram":
+            starts |= _ngram_starts(tokens, draws)
+        else:
+            assert tokens.word_starts is not None
+            starts |= tokens.word_starts.astype(bool)
         # A special token is a word of its own, and the token after it begins a word.
         is_special = self.is_special[tokens.ids]
         starts |= is_special
         starts[1:] |= is_special[:-1]
-        if self.settings.mask_unit == "word":
+        if self.settings.mask_unit != "span":
             return np.cumsum(starts) - 1
         return self._spans(starts, is_special, tokens, draws)
 
@@ -99,6 +108,13 @@ class Masker:
         starts = np.zeros_like(word_starts)
         starts[first_of_word[begins]] = True
         return np.cumsum(starts) - 1
+
+
+def _ngram_starts(tokens: CorpusTokens, draws: Draws) -> np.ndarray:
+    """Whether each token begins an n-gram of 1 to 3 tokens; the blocks are moved by 0 to 5 tokens at every step."""
+    places = tokens.positions + int(draws.once("move") * BLOCK)
+    order = (draws.uniform("ngram", tokens.documents, places // BLOCK) * len(NGRAM_STARTS)).astype(np.int64)
+    return NGRAM_STARTS[order, places % BLOCK]
 
 
 def joined_tokens(parts: Sequence[tuple[np.ndarray, int, int, np.ndarray | None]]) -> CorpusTokens:

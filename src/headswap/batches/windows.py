@@ -109,4 +109,4 @@ class Rows:
     @staticmethod
     def _tokens(array: np.ndarray, indices: np.ndarray) -> np.ndarray:
         """The entries at some indices; arbitrary where an index is out of range, since a special token is put there."""
-        return np.asarray(array).take(indices, mode="clip") if len(array) else np.zeros(len(indices), array.dtype)
+        return array.take(indices, mode="clip") if len(array) else np.zeros(len(indices), array.dtype)

@@ -20,7 +20,7 @@ from headswap.bundle.card import TOKENS_TRAINED, card_text
 from headswap.bundle.config_json import check_values, config_of, shape_of, task_state_of
 from headswap.bundle.task_state import TaskState
 from headswap.bundle.untrusted import CARD, CONFIG, GOLDEN, WEIGHTS, check_config_unchanged, check_inside, check_sizes
-from headswap.bundle.uses import use_of
+from headswap.bundle.uses import Use, predicts_next, uses_of
 from headswap.core.checkpoints import checkpoint_folder, is_checkpoint
 from headswap.core.errors import InputError, absent
 from headswap.core.files import atomic_folder, has_entry, read_json, write_json
@@ -72,13 +72,28 @@ class Bundle:
 
     @property
     def verb(self) -> str:
-        """The command that uses this model: predict, generate or fill."""
-        return use_of(self.model.shape).verb
+        """The command that uses this model: predict, generate or fill; the first where there are two."""
+        return self.uses[0].verb
 
     @property
     def what(self) -> str:
         """What this model is, in words, for example: a classifier."""
-        return use_of(self.model.shape).what
+        return self.uses[0].what
+
+    @property
+    def uses(self) -> tuple[Use, ...]:
+        """How this model is used; a base that was trained in both directions has two uses."""
+        return uses_of(self.model.shape, self.objective, reads_pairs=self.task.reads_pairs)
+
+    @property
+    def reads_both_ways(self) -> bool:
+        """Whether this is a base that was trained with causal and with bidirectional attention."""
+        return len(self.uses) > 1
+
+    @property
+    def predicts_next(self) -> bool:
+        """Whether the vector of a token predicts the token after it; otherwise it predicts the token itself."""
+        return predicts_next(self.model.shape, self.objective)
 
     def save(self, folder: str | Path, *, dtype: torch.dtype | None = None) -> None:
         """Write the folder atomically; a narrower `dtype` must represent every weight exactly.
@@ -168,6 +183,11 @@ def find_bundle(path: Path) -> Path:
         raise InputError(
             f"{path} is a run that has not finished, so it has no bundle yet. "
             f"Finish it with --resume, or use {path / 'checkpoints' / 'last'}."
+        )
+    if any(path.glob("shard-*.safetensors")):
+        raise InputError(
+            f"{path} has the shards of a run with --parallel fsdp, which are not a bundle. Finish the run with "
+            "--resume (any number of processes can do it); its bundle has the whole model."
         )
     if not path.exists():
         raise InputError(f"{absent(path)} Give a bundle, a run folder, box:NAME (see headswap bases), or hf:FOLDER.")

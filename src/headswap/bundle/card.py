@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headswap.bundle.uses import use_of
+from headswap.bundle.card_data import EVALUATION, METRICS, card_data, evaluation_of, front_matter
 from headswap.core.document_text import markdown
 from headswap.core.installed_bases import PREFIX
 from headswap.core.local_paths import CHECKPOINT, shared_name
@@ -30,7 +30,7 @@ USE = """
 In this folder, in a shell:
 
 ```sh
-headswap {verb} . {arguments}
+{shell}
 ```
 
 In Python:
@@ -39,7 +39,7 @@ In Python:
 import headswap
 
 model = headswap.load(".")
-print(model.{verb}({call}))
+{python}
 ```
 """
 
@@ -48,16 +48,13 @@ def card_text(bundle: "Bundle") -> str:
     """The whole card, in Markdown."""
     shape = bundle.model.shape
     counts = count_parameters(bundle.model)
-    use = use_of(shape, reads_pairs=bundle.task.reads_pairs)
+    use = bundle.uses[0]
+    attention = "causal and bidirectional" if bundle.reads_both_ways else shape.direction
     lines = [
-        "---",
-        "library_name: headswap",
-        f"pipeline_tag: {use.pipeline_tag}",
-        "tags: [headswap]",
-        "---",
+        *front_matter(card_data(bundle)),
         f"# A headswap {use.what.partition(' ')[2]}",
         "",
-        f"- {shape.base.num_hidden_layers} layers of {shape.base.hidden_size}, {shape.direction} attention, vocabulary "
+        f"- {shape.base.num_hidden_layers} layers of {shape.base.hidden_size}, {attention} attention, vocabulary "
         f"{shape.base.vocab_size:,}, at most {shape.base.max_position_embeddings} tokens",
         f"- {counts.total:,} parameters ({counts.parts[0].count:,} of them in the embedding)",
         f"- tokenizer fingerprint `{bundle.tokenizer.fingerprint}`",
@@ -69,12 +66,26 @@ def card_text(bundle: "Bundle") -> str:
         shown = ", ".join(map(markdown, bundle.labels[:MOST_LABELS])) + (f" and {more:,} more" if more > 0 else "")
         lines.append(f"- labels: {shown}")
     lines += ["", "## How it was made", ""]
-    lines += [f"- {markdown(key)}: {markdown(_shown(key, value))}" for key, value in bundle.card.items()] or [
+    facts = {key: value for key, value in bundle.card.items() if key != EVALUATION}
+    lines += [f"- {markdown(key)}: {markdown(_shown(key, value))}" for key, value in facts.items()] or [
         "- not recorded"
     ]
+    lines += result_lines(bundle)
     if shape.head == "lm":
         lines += ["", "## Limits", "", MEMORISED]
-    return "\n".join(lines) + "\n" + USE.format(verb=use.verb, arguments=use.arguments, call=use.call)
+    shell = "\n".join(f"headswap {one.verb} . {one.arguments}" for one in bundle.uses)
+    python = "\n".join(f"print(model.{one.verb}({one.call}))" for one in bundle.uses)
+    return "\n".join(lines) + "\n" + USE.format(shell=shell, python=python)
+
+
+def result_lines(bundle: "Bundle") -> list[str]:
+    """The figures on the test set; none if the model was not tested."""
+    evaluation = evaluation_of(bundle.card)
+    if evaluation is None:
+        return []
+    figures = [f"- {METRICS[name].name}: {value:.4f}" for name, value in evaluation.metrics.items()]
+    what = f"Measured once on {evaluation.examples:,} examples of {markdown(evaluation.data)}:"
+    return ["", "## Results", "", what, "", *figures]
 
 
 def _shown(key: str, value: Any) -> Any:

@@ -12,12 +12,12 @@ from pydantic import ValidationError
 from headswap.batches.config import MaskingSettings
 from headswap.bundle.card import TOKENS_TRAINED
 from headswap.bundle.task_state import TaskState
-from headswap.bundle.uses import Use, use_of
+from headswap.bundle.uses import Use, uses_of
 from headswap.core.errors import InputError, SettingError, raise_problems
 from headswap.core.files import read_json
 from headswap.core.local_paths import shared_name
 from headswap.core.settings import problem_sentences
-from headswap.model.shape import BaseShape
+from headswap.model.shape import BaseShape, HeadShape
 from headswap.model.text_model import ModelShape
 from headswap.registry import OBJECTIVES
 from headswap.tokens.tokenizer import Tokenizer
@@ -40,7 +40,7 @@ def config_of(
     masks_tokens = objective in OBJECTIVES and OBJECTIVES.load(objective).masks_tokens
     config: dict[str, Any] = {
         "model_type": "headswap",
-        "architectures": [use_of(shape).architecture],
+        "architectures": [uses_of(shape, objective)[0].architecture],
         "headswap_format": FORMAT_VERSION,
         **shape.base.model_dump(),
         "tie_word_embeddings": shape.base.tied_head,
@@ -65,10 +65,15 @@ def config_of(
         config |= {
             "num_labels": len(labels),
             **label_entries(labels),
-            "classifier": shape.classifier.model_dump(),
+            "classifier": _head_entries(shape.classifier),
             "task": task.model_dump(mode="json", exclude_defaults=True) | {"task": task.task},
         }
     return config
+
+
+def _head_entries(head: HeadShape) -> dict[str, Any]:
+    """The settings of a head; earlier versions of headswap do not know `head_similarity`, so dot is left out."""
+    return head.model_dump(exclude={"head_similarity"} if head.head_similarity == "dot" else None)
 
 
 def read_use(file: Path) -> Use:
@@ -76,7 +81,7 @@ def read_use(file: Path) -> Use:
     config = read_json(file)
     shape = shape_of(config, file)
     state = task_state_of(config, file, longest=shape.base.max_position_embeddings)
-    return use_of(shape, reads_pairs=state.reads_pairs)
+    return uses_of(shape, config.get("objective", "causal"), reads_pairs=state.reads_pairs)[0]
 
 
 def check_values(config: dict[str, Any], origin: Path) -> None:

@@ -1,1 +1,1 @@
-"""Command line: one file per verb, thin. Verbs are registered by import path, so that help never imports torch."""
+"""Command line: one thin file per command. Commands are registered by import path, so help never imports torch."""

@@ -6,7 +6,7 @@ from typing import Annotated
 from headswap.cli.flags import Data, Machine, Output, Training, TrainingFlags
 from headswap.data.config import ReadSettings
 from headswap.pretraining.config import AdaptTraining
-from headswap.training.config import MachineSettings
+from headswap.training.config import ProcessSettings
 
 
 def adapt(
@@ -17,11 +17,11 @@ def adapt(
     flags: Annotated[TrainingFlags, Output] = TrainingFlags(),
     read: Annotated[ReadSettings | None, Data] = None,
     training: Annotated[AdaptTraining | None, Training] = None,
-    machine: Annotated[MachineSettings | None, Machine] = None,
+    machine: Annotated[ProcessSettings | None, Machine] = None,
 ) -> None:
     """Continue the pre-training of a base on new text.
 
-    The base keeps its tokenizer, its objective and its language modelling head.
+    The base keeps its tokenizer, its language modelling head and, unless --objective changes it, its objective.
 
     Example: headswap adapt runs/base my-domain.txt --out runs/adapted --max-minutes 10
 
@@ -40,7 +40,7 @@ def adapt(
         how much the base forgets.
     """
     from headswap.cli.pretrain import report_base
-    from headswap.cli.training_verb import run_verb
+    from headswap.cli.training_command import run_training_command
     from headswap.pretraining.pretrain import adapt as adapt_run
 
     start = {"base": bundle, "reference": reference}
@@ -50,4 +50,4 @@ def adapt(
         "training": training,
         "machine": machine,
     }
-    report_base(*run_verb(adapt_run, out, flags, sections), flags)
+    report_base(*run_training_command(adapt_run, out, flags, sections), flags)

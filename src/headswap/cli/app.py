@@ -1,4 +1,4 @@
-"""The command `headswap`: its verbs, their descriptions, and the help pages."""
+"""The program `headswap`: its commands, their descriptions, and the help pages."""
 
 import sys
 
@@ -36,8 +36,9 @@ VERB_GROUPS = {
         "cache": "List or remove cached token stores and tokenizers.",
     },
     "Models": {
-        "bases": "List the installed bases, which other verbs accept as box:NAME.",
+        "bases": "List the installed bases, which other commands accept as box:NAME.",
         "params": "Count the parameters of a model.",
+        "estimate": "Estimate the time, memory and disk of a pre-training run.",
         "labels": "List or rename the labels of a fine-tuned model.",
         "export": "Write a model in the format of another library.",
         "pack": "Prepare a pre-trained base for publication as a Python package.",
@@ -52,13 +53,13 @@ HELP = (
     "Start with: headswap demo"
 )
 MODELS = (
-    "A training writes a run folder; the folder bundle/ in it is the model with its tokenizer and labels. Verbs that "
-    "read a model accept either of the two. Where a base is expected, box:NAME is an installed one."
+    "A training writes a run folder; the folder bundle/ in it is the model with its tokenizer and labels. Commands "
+    "that read a model accept either of the two. Where a base is expected, box:NAME is an installed one."
 )
 
 
 def make_app() -> App:
-    """The application, each verb registered by its import path: only the verb that runs is imported."""
+    """The application, each command registered by its import path: only the one that runs is imported."""
     app = App(name="headswap", version=__version__, help_flags=[], suppress_keyboard_interrupt=False)
     for verb in VERBS:
         app.command(f"headswap.cli.{verb}:{verb}", name=verb, help_flags=[])

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def bases(*, flags: Annotated[OutputFlags, Output] = OutputFlags()) -> None:
-    """List the installed bases, which other verbs accept as box:NAME.
+    """List the installed bases, which other commands accept as box:NAME.
 
     An installed base is a pre-trained base in a Python package. Example of its use: headswap finetune --base box:NAME.
 

@@ -17,6 +17,7 @@ def evaluate(
     documents: DocumentUnit | None = None,
     max_length: int | None = None,
     abstain_below: float | None = None,
+    average_with: tuple[str, ...] = (),
     allow_download: Annotated[bool, Download] = False,
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
     machine: Annotated[MachineSettings | None, Machine] = None,
@@ -44,10 +45,14 @@ def evaluate(
     abstain_below
         For classifiers: leave texts whose highest probability is below this number unanswered, and also report the
         answered share (coverage) and its accuracy. [default: answer all]
+    average_with
+        For classifiers: another fine-tuned model whose probabilities are averaged with those of this one; repeat the
+        flag for several. The models need the same labels, not the same base. [default: none]
     """
     from headswap.bundle.bundle import Bundle
     from headswap.cli.display import print_json, start_messages
     from headswap.cli.scores import print_evaluation
+    from headswap.inference.average import load_others
     from headswap.inference.evaluate import score_language_model, score_task
     from headswap.tasks.choose import task_of
     from headswap.training.device import Machine as Computer
@@ -58,7 +63,10 @@ def evaluate(
     columns = columns or ColumnSettings()
     if loaded.model.shape.head == "lm":
         given = {name.replace("_", "-"): True for name in columns.model_fields_set if name != "text_column"}
-        _refuse("a language model", {**given, "label-file": label_file, "abstain-below": abstain_below})
+        _refuse(
+            "a language model",
+            {**given, "label-file": label_file, "abstain-below": abstain_below, "average-with": average_with or None},
+        )
         metrics = score_language_model(
             loaded, data, text_column=columns.text_column, documents=documents or "auto", max_length=max_length,
             autocast=computer.scoring(),
@@ -68,7 +76,7 @@ def evaluate(
         _refuse(f"a {task.product}", {"documents": documents})
         metrics = score_task(
             loaded, data, columns=columns, label_file=label_file, max_length=max_length, autocast=computer.scoring(),
-            abstain_below=abstain_below,
+            abstain_below=abstain_below, others=load_others(average_with, loaded, device=computer.device),
         )  # fmt: skip
     if flags.json:
         print_json(metrics)

@@ -19,7 +19,7 @@ LINK_LOOP = "Symlink loop from"
 
 
 def run(argv: list[str]) -> int:
-    """Run a verb; every failure that a user can fix becomes a sentence on standard error."""
+    """Run a command; every failure that a user can fix becomes a sentence on standard error."""
     for part in argv:
         if problem := _undecodable(part):
             return complain(problem, 2)
@@ -57,7 +57,7 @@ def run(argv: list[str]) -> int:
 
 
 def _settings(app: App, argv: list[str]) -> set[str]:
-    """The settings that are flags of the verb."""
+    """The settings that are flags of the command."""
     if not argv or argv[0] not in VERBS:
         return set()
     return {entry.name for entry in entries_of(app, argv[0]) if entry.group != "Arguments"}

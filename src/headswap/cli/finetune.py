@@ -25,7 +25,7 @@ from headswap.finetuning.config import (
     StartSettings,
 )
 from headswap.tokens.config import TokenizerSettings
-from headswap.training.config import MachineSettings
+from headswap.training.config import ProcessSettings
 
 
 def finetune(
@@ -39,7 +39,7 @@ def finetune(
     adaptation: Annotated[AdaptationSettings | None, Adaptation] = None,
     training: Annotated[FinetuneTraining | None, Training] = None,
     consistency: Annotated[ConsistencySettings | None, Consistency] = None,
-    machine: Annotated[MachineSettings | None, Machine] = None,
+    machine: Annotated[ProcessSettings | None, Machine] = None,
 ) -> None:
     """Put a new head on a base and fine-tune it on labelled text.
 
@@ -63,7 +63,7 @@ def finetune(
     from headswap.bundle.config_json import read_use
     from headswap.cli.display import model_name, print_json
     from headswap.cli.scores import print_comparison
-    from headswap.cli.training_verb import run_verb
+    from headswap.cli.training_command import run_training_command
     from headswap.finetuning.finetune import finetune as finetune_run
     from headswap.tasks.choose import named_task
 
@@ -77,7 +77,7 @@ def finetune(
         "consistency": consistency,
         "machine": machine,
     }
-    run, console = run_verb(finetune_run, out, flags, sections)
+    run, console = run_training_command(finetune_run, out, flags, sections)
     if run is None:
         return
     result = run.result

@@ -1,4 +1,4 @@
-"""Flags that several verbs share, and how a settings model becomes flags."""
+"""Flags that several commands share, and how a settings model becomes flags."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ from headswap.registry import TrackerName
 
 
 def section(title: str) -> Parameter:
-    """The fields of a settings model become flags of the verb, in one group of its help page."""
+    """The fields of a settings model become flags of the command, in one group of its help page."""
     return Parameter(name="*", group=Group(title))
 
 
@@ -24,7 +24,7 @@ Config = Parameter(help="Recipe: a TOML file with settings. Flags override its v
 
 @dataclass(frozen=True)
 class OutputFlags:
-    """What a verb prints."""
+    """What a command prints."""
 
     json: Annotated[bool, switch("Print the result as JSON on standard output.")] = False
     quiet: Annotated[bool, switch("On standard error, print only warnings and errors.")] = False
@@ -32,7 +32,7 @@ class OutputFlags:
 
 @dataclass(frozen=True)
 class TrainingFlags(OutputFlags):
-    """How a training verb treats its folder."""
+    """How a training treats its folder."""
 
     config: Annotated[Path | None, Config] = None
     overwrite: Annotated[bool, switch("Replace the run in the folder.")] = False
@@ -44,7 +44,7 @@ class TrainingFlags(OutputFlags):
         tuple[TrackerName, ...],
         Parameter(
             help="Also write the metrics for tensorboard or mlflow (give the flag twice for both), as files in the run "
-            "folder. MLFLOW_TRACKING_URI names another store."
+            "folder. The environment variable MLFLOW_TRACKING_URI sets another MLflow store."
         ),
     ] = ()
 
@@ -57,6 +57,14 @@ class StudyFlags(OutputFlags):
     jobs: Annotated[
         int, Parameter(help="Number of jobs (single trainings) that run in parallel. They share the CPU cores.")
     ] = 1
+    executor: Annotated[
+        str,
+        Parameter(
+            help="Where jobs run: local (processes of this machine), ray (a Ray cluster that is started on this "
+            "machine), ray:ADDRESS (a running Ray cluster), slurm or slurm:PARTITION (a Slurm cluster). The machines "
+            "of a cluster share the folder of the study; see docs/scale.md."
+        ),
+    ] = "local"
     max_minutes: Annotated[
         float | None,
         Parameter(

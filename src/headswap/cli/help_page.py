@@ -1,6 +1,6 @@
-"""Help pages: `headswap --help`, `headswap VERB --help` with the common flags, `--help-all` with all of them.
+"""Help pages: `headswap --help`, `headswap COMMAND --help` with the common flags, `--help-all` with all of them.
 
-A page is built from the arguments that cyclopts reads from a verb's signature, in the groups and the order of
+A page is built from the arguments that cyclopts reads from a command's signature, in the groups and the order of
 help_tables.py. Nothing here imports torch.
 """
 
@@ -36,6 +36,7 @@ HELP_FLAGS = ("--help", "-h", "--help-all")
 NAME_WIDTH = 30  # of the left column: indentation, flag, value and a gap
 WIDEST_PAGE = 100
 GLUE = "\0"
+STATED_DEFAULT = re.compile(r" ?Default: ((?:[^.]|\.(?=\S))+)\.(?= |$)")  # one sentence of a description
 NOTE = re.compile(r" (\[[^\[\]]+\])$")
 LONE_DASH = re.compile(r"(?<=\s)- (?=\w)")
 LONGEST_CHOICES = 16  # choices up to this length are shown beside the flag
@@ -62,19 +63,19 @@ def asked_page(argv: list[str]) -> str | None:
 
 
 def print_overview(about: str, groups: Mapping[str, Mapping[str, str]], models: str) -> None:
-    """The page of `headswap --help`: every verb in one line."""
+    """The page of `headswap --help`: every command in one line."""
     console, width = _console()
-    _print_usage(console, "headswap VERB [ARGUMENTS] [OPTIONS]", width)
+    _print_usage(console, "headswap COMMAND [ARGUMENTS] [OPTIONS]", width)
     _print_text(console, about, width)
     for title, verbs in groups.items():
         console.print(f"\n{title}", style="bold")
         for verb, description in verbs.items():
             _print_entry(console, verb, description, width, name_width=13)
-    _print_text(console, f"\n{models}\n\nheadswap VERB --help shows the options of a verb.", width)
+    _print_text(console, f"\n{models}\n\nheadswap COMMAND --help shows the options of a command.", width)
 
 
 def print_page(app: App, verb: str, *, everything: bool) -> None:
-    """The page of a verb: usage, description, examples, flags by group, and how many flags are not shown."""
+    """The page of a command: usage, description, examples, flags by group, and how many flags are not shown."""
     console, width = _console()
     entries = [entry for entry in entries_of(app, verb) if entry.name not in HIDDEN.get(verb, ())]
     needed = [entry.label for entry in entries if entry.is_required or entry.group == "Arguments"]
@@ -97,7 +98,7 @@ def print_page(app: App, verb: str, *, everything: bool) -> None:
 
 
 def entries_of(app: App, verb: str) -> list[Entry]:
-    """All arguments and flags of a verb, the common ones first."""
+    """All arguments and flags of a command, the common ones first."""
     arguments = [each for each in app[verb].assemble_argument_collection(parse_docstring=True) if each.show]
     entries = [_entry(argument) for argument in arguments]
     flags = {entry.name for entry in entries if entry.group != "Arguments"}
@@ -140,7 +141,7 @@ def _flags_with_values(command: str) -> list[str]:
 
 
 def _description(verb: str) -> tuple[list[str], list[str]]:
-    """The paragraphs of a verb's docstring before its parameters, and its examples."""
+    """The paragraphs of a command's docstring before its parameters, and its examples."""
     function = getattr(import_module(f"headswap.cli.{verb}"), verb)
     about, _, _ = (inspect.getdoc(function) or "").partition("\nParameters\n")
     paragraphs = [" ".join(paragraph.split()) for paragraph in about.split("\n\n") if paragraph.strip()]
@@ -188,7 +189,7 @@ def _value(hint: Any) -> str:
 
 
 def _text(argument: Any) -> str:
-    """The description, and in brackets what it does not state: required, choices, default."""
+    """The description, and in brackets what it does not state: required, choices, a default value."""
     text = " ".join((argument.parameter.help or "").split())
     text, _, stated = text.removesuffix("]").partition(" [default: ")
     words = set(re.findall(r"[\w+-]+", text))
@@ -198,14 +199,17 @@ def _text(argument: Any) -> str:
     choices = argument.get_choices() or ()
     if _value(argument.hint).startswith("CHOICE") and not {str(choice) for choice in choices} <= words:
         notes.append(f"choices: {', '.join(map(str, choices))}")
-    if (default := stated or _default(argument)) and "default" not in text.lower():
+    if (default := stated or _default(argument)) and not STATED_DEFAULT.search(text):
         notes.append(f"default: {default}")
     note = f"[{'; '.join(notes)}]" if notes else ""
     return f"{text} {note}".strip()
 
 
 def _text_with_flags(entry: Entry, flags: set[str]) -> str:
-    """Settings in the description as flags, with the prefix of a study; a value in the brackets stays."""
+    """Settings in the description as flags, with the prefix of a study, and the default in the brackets at its end.
+
+    A value that is in the brackets already is no flag.
+    """
     about, bracket, notes = entry.text.partition(" [")
     section = entry.name.rpartition(".")[0] or ("pretrain" if entry.group in ("Model", "Masking") else "finetune")
 
@@ -215,7 +219,11 @@ def _text_with_flags(entry: Entry, flags: set[str]) -> str:
         return f"--{longer.replace('_', '-')}" if name not in flags and longer in flags else found[0]
 
     about = re.sub(r"(?<![\w.-])(?:--[a-z][a-z-]*[a-z]|[a-z]+_[a-z_]+)(?![\w.-]*\w)", flag, about)
-    return f"{with_flags(about, flags)}{bracket}{notes}"
+    about = with_flags(about, flags)
+    if (stated := STATED_DEFAULT.search(about)) is not None:
+        about = about[: stated.start()] + about[stated.end() :]
+        bracket, notes = " [", f"{notes.removesuffix(']')}; " * bool(notes) + f"default: {stated[1]}]"
+    return f"{about}{bracket}{notes}".strip()
 
 
 def _default(argument: Any) -> str:

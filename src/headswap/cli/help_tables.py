@@ -32,7 +32,7 @@ COMMON: dict[str, tuple[str, ...]] = {
     ),
     "study": (
         "corpus", "train", "validation", "test", "text_column", "label_column",
-        "arms", "budgets", "seeds", "base_seeds", "trials", "max_length", "on_leak",
+        "arms", "budgets", "seeds", "base_seeds", "trials", "max_length", "on_overlap",
         "pretrain.max_minutes", "pretrain.objective", "finetune.num_train_epochs",
         "preset", "device",
         "out", "config", "jobs", "max_minutes", "no_texts", "overwrite", "json", "quiet",
@@ -50,8 +50,13 @@ COMMON: dict[str, tuple[str, ...]] = {
         "head", "num_labels", "trainable", "lora_rank", "preset", "vocab_size", "max_length", "hidden_size",
         "num_hidden_layers", "num_attention_heads", "intermediate_size", "json", "quiet",
     ),
+    "estimate": (
+        "tokens", "epochs", "batch_size", "gradient_accumulation_steps", "objective", "gpus", "parallel", "gpu",
+        "tflops", "bandwidth", "measure", "precision", "preset", "vocab_size", "max_length", "hidden_size",
+        "num_hidden_layers", "num_attention_heads", "intermediate_size", "json", "quiet",
+    ),
 }  # fmt: skip
-"""The settings that `--help` shows, by verb, in the order within their group; other verbs show all of theirs."""
+"""The settings that `--help` shows, by command, in the order within their group; other commands show all of theirs."""
 
 HIDDEN: dict[str, tuple[str, ...]] = {
     "study": (
@@ -60,7 +65,7 @@ HIDDEN: dict[str, tuple[str, ...]] = {
     ),
     "doctor": ("num_train",),
 }  # fmt: skip
-"""The settings that no page shows, because the verb cannot use them or has another flag for the same."""
+"""The settings that no page shows, because the command cannot use them or has another flag for the same."""
 
 NEEDED: dict[str, tuple[str, ...]] = {"tokenizer": ("corpus",), "store": ("corpus",), "compare": ("runs",)}
 """Arguments of any number of values of which at least one must be given."""
@@ -79,13 +84,17 @@ GROUPS: dict[str, str] = {
         "Data",
     ),
     "base": "Base",
-    **dict.fromkeys(("about", "licence", "limits", "beside"), "Data"),
+    **dict.fromkeys(("about", "licence", "limits", "beside", "drop_duplicates"), "Data"),
     **dict.fromkeys(("minutes", "seeds"), "Study"),
     **dict.fromkeys(("tokenizer", "kind", "vocab_size", "lowercase", "side"), "Tokenizer"),
     **dict.fromkeys(("head", "num_labels", "preset", "pooling"), "Model"),
-    **dict.fromkeys(("device", "fast", "precision", "allow_download"), "Machine"),
+    **dict.fromkeys(("device", "fast", "precision", "allow_download", "executor", "shard_mb"), "Machine"),
     **dict.fromkeys(
-        ("to", "out", "overwrite", "jobs", "no_texts", "all", "top_k", "abstain_below", "normalize", "count"), "Output"
+        (
+            "to", "out", "overwrite", "jobs", "no_texts", "all", "top_k", "abstain_below", "average_with", "normalize",
+            "count",
+        ),
+        "Output",
     ),
 }  # fmt: skip
 """The group of a flag that belongs to no section of settings, and of the few that are shown outside of theirs."""
@@ -108,4 +117,4 @@ VALUES: dict[str, str] = {
 }  # fmt: skip
 """What the value of a flag is called, where its type says too little."""
 OWN_VALUES: dict[str, dict[str, str]] = {"compare": {"reference": "ARM"}}
-"""The same for one verb, where the flag means something else there."""
+"""The same for one command, where the flag means something else there."""

@@ -1,6 +1,6 @@
 """The entry point of the command `headswap`, of `python -m headswap` and of torchrun.
 
-The verbs are imported inside the `try`, so that Ctrl-C during the imports prints a sentence too.
+The commands are imported inside the `try`, so that Ctrl-C during the imports prints a sentence too.
 """
 
 import signal
@@ -13,7 +13,7 @@ from headswap.core.stop_requests import termination_signals
 
 
 def main() -> NoReturn:
-    """Run the verb of the command line and exit with its code."""
+    """Run the command that is given and exit with its code."""
     try:
         for number in termination_signals():
             signal.signal(number, _interrupt)
@@ -29,7 +29,7 @@ def main() -> NoReturn:
 
 
 def _interrupt(_number: int, _frame: object) -> NoReturn:
-    """SIGTERM and SIGHUP end a verb as Ctrl-C does, so that it can clean up (training saves a checkpoint first)."""
+    """SIGTERM and SIGHUP end a command as Ctrl-C does, so that it can clean up (training saves a checkpoint first)."""
     raise KeyboardInterrupt
 
 

@@ -20,6 +20,7 @@ def predict(
     question_column: str | None = None,
     context_column: str | None = None,
     abstain_below: float | None = None,
+    average_with: tuple[str, ...] = (),
     precision: Literal["fp32", "bf16"] = "fp32",
     device: Annotated[DeviceName, Device] = "auto",
     fast: Annotated[FastName, Fast] = "auto",
@@ -63,6 +64,9 @@ def predict(
     abstain_below
         For classifiers: do not answer texts whose highest probability is below this number. Their label is printed as
         (abstained), or as null with --json. [default: answer all]
+    average_with
+        For classifiers: another fine-tuned model whose probabilities are averaged with those of this one; repeat the
+        flag for several. The models need the same labels, not the same base. [default: none]
     precision
         Number format of matrix multiplications. bf16 is faster on some CPUs. With bf16 the first texts are also
         computed in fp32, and the difference is printed on standard error.
@@ -70,6 +74,7 @@ def predict(
     from headswap.bundle.bundle import Bundle
     from headswap.cli.display import print_json, start_messages
     from headswap.cli.texts import InputColumns, inputs_to_read
+    from headswap.inference.average import load_others
     from headswap.inference.predict import predict_stream
     from headswap.tasks.choose import task_of
     from headswap.training.device import device_with
@@ -80,7 +85,8 @@ def predict(
     columns = InputColumns(text_column, text_pair_column, tokens_column, question_column, context_column)
     second = {"text-pair": text_pair, "question": question}
     inputs = inputs_to_read(loaded.task, text, file, columns, second)
-    for prediction in predict_stream(loaded, inputs, precision=precision, abstain_below=abstain_below):
+    others = load_others(average_with, loaded, device=loaded.model.device)
+    for prediction in predict_stream(loaded, inputs, precision=precision, abstain_below=abstain_below, others=others):
         if flags.json:
             print_json(prediction.as_json())
         else:

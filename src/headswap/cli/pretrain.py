@@ -11,7 +11,7 @@ from headswap.data.config import ReadSettings
 from headswap.model.shape import ModelSettings
 from headswap.pretraining.config import PretrainTraining
 from headswap.tokens.config import TokenizerSettings
-from headswap.training.config import MachineSettings
+from headswap.training.config import ProcessSettings
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,12 +28,12 @@ def pretrain(
     model: Annotated[ModelSettings | None, Model] = None,
     masking: Annotated[MaskingSettings | None, Masking] = None,
     training: Annotated[PretrainTraining | None, Training] = None,
-    machine: Annotated[MachineSettings | None, Machine] = None,
+    machine: Annotated[ProcessSettings | None, Machine] = None,
 ) -> None:
     """Pre-train a base (a Transformer to be fine-tuned later) on unlabelled text.
 
-    The run folder OUT contains the base (bundle/), its recipe, its metrics and its checkpoints. Other verbs accept the
-    run folder.
+    The run folder OUT contains the base (bundle/), its recipe, its metrics and its checkpoints. Other commands
+    accept the run folder.
 
     Example: headswap pretrain reviews.txt --out runs/base --max-minutes 10
 
@@ -45,7 +45,7 @@ def pretrain(
     out
         Folder of the new run.
     """
-    from headswap.cli.training_verb import run_verb
+    from headswap.cli.training_command import run_training_command
     from headswap.pretraining.pretrain import pretrain as pretrain_run
 
     read_values = read.model_dump(exclude_unset=True) if read else {}
@@ -57,7 +57,7 @@ def pretrain(
         "training": training,
         "machine": machine,
     }
-    report_base(*run_verb(pretrain_run, out, flags, sections), flags)
+    report_base(*run_training_command(pretrain_run, out, flags, sections), flags)
 
 
 def report_base(run: "RunFolder | None", console: "Console", flags: TrainingFlags) -> None:
@@ -94,6 +94,11 @@ def _print_held_out(console: "Console", result: dict[str, Any]) -> None:
         f"Held-out loss {result['loss']:.3f}{size} (perplexity {result['perplexity']:.1f}{more}). For comparison: "
         f"token frequencies alone have a loss of {unigram:.3f}, a uniform distribution {uniform:.3f}."
     )
+    if "causal_loss" in result:
+        console.print(
+            f"The loss is the mean of {result['causal_loss']:.3f} for next tokens (bits per byte are of this part) and "
+            f"{result['masked_loss']:.3f} for masked tokens, weighted by the shares of causal and masked steps."
+        )
     for name, what in (("nsp", "Next-sentence"), ("sop", "Sentence-order")):
         if (accuracy := result.get(f"{name}_accuracy")) is not None:
             from headswap.metrics.intervals import wilson_interval

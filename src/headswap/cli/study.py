@@ -111,6 +111,7 @@ def run_study_verb(
             overwrite=flags.overwrite,
             watcher=display,
             on_preflight=display.on_preflight,
+            executor=flags.executor,
         )
     finally:
         display.close()

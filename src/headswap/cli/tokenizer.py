@@ -25,7 +25,8 @@ def tokenizer(
     Parameters
     ----------
     corpus
-        Text files, folders, glob patterns, a named data set (see headswap datasets), or - for standard input.
+        Text files, folders, glob patterns, addresses such as s3://BUCKET/FOLDER, a named data set (see headswap
+        datasets), or - for standard input. The first 200 MB are used.
     out
         File to write, usually tokenizer.json.
     kind

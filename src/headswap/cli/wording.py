@@ -28,7 +28,7 @@ def sentence_of(problem: CycloptsError, argv: list[str], verbs: Iterable[str], s
     if isinstance(problem, MissingArgumentError) and problem.argument and not problem.argument.tokens:
         return _missing(problem.argument, argv)
     if isinstance(problem, UnknownCommandError):
-        return f"'{argv[0]}' is not a verb.{did_you_mean(argv[0], verbs)} The verbs are: {', '.join(verbs)}."
+        return f"'{argv[0]}' is not a command.{did_you_mean(argv[0], verbs)} The commands are: {', '.join(verbs)}."
     if (cause := _validation_error(problem)) is not None:
         section = problem.argument.name if problem.argument is not None else ""
         prefix = f"{section.removeprefix('--')}." if section.startswith("--") else ""

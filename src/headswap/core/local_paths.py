@@ -17,10 +17,12 @@ CHECKPOINT = "hf:"
 def shared_name(given: str) -> str:
     """The name of a bundle or file for others: a relative path as given, of another path the last part.
 
-    The bundle of a run folder has the name of the run. A public checkpoint keeps its prefix `hf:`.
+    The bundle of a run folder has the name of the run. A public checkpoint keeps its prefix `hf:`; in a folder of this
+    machine it has the name of the folder, so that it cannot be taken for `hf:OWNER/NAME`.
     """
     if given.startswith(CHECKPOINT):
-        return CHECKPOINT + shared_name(given.removeprefix(CHECKPOINT))
+        name = given.removeprefix(CHECKPOINT)
+        return CHECKPOINT + (Path(name).resolve().name if os.path.isdir(name) else shared_name(name))
     if not os.path.isabs(given) and not given.startswith("~") and ".." not in Path(given).parts:
         return given
     place = Path(os.path.abspath(os.path.expanduser(given)))

@@ -1,8 +1,8 @@
 """Which files of a folder headswap wrote, and which are foreign.
 
-A `Layout` lists what headswap writes into one kind of folder. Every verb that replaces or clears a folder first checks
-it here: foreign files are reported and never removed. The names of temporary files are also defined here, so that
-files that a killed process left are recognised.
+A `Layout` lists what headswap writes into one kind of folder. Every command that replaces or clears a folder first
+checks it here: foreign files are reported and never removed. The names of temporary files are also defined here, so
+that files that a killed process left are recognised.
 """
 
 import os

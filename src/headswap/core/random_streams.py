@@ -22,8 +22,14 @@ class Draws:
     not depend on the batch, the micro-batch or the process.
     """
 
-    def __init__(self, seed: int, *names: str | int) -> None:
+    def __init__(self, seed: int, *names: str | int, progress: float = 1.0) -> None:
         self._seed, self._names = seed, names
+        self.progress = progress
+        """Share of the run that is done, for probabilities that change during it; 1 outside of training."""
+
+    def once(self, purpose: str) -> float:
+        """One number in [0, 1) for the whole stream, for example for a step."""
+        return float(self.uniform(purpose, np.zeros(1))[0])
 
     def uniform(self, purpose: str, *places: np.ndarray | int) -> np.ndarray:
         """Numbers in [0, 1), one per position; a position has one or several coordinates."""

@@ -142,7 +142,7 @@ def problem_sentences(problems: ValidationError, kind: type[BaseModel], *, origi
     """One sentence per problem that pydantic found."""
     where = f" ({origin})" if origin else ""
     found = problems.errors()
-    # A recipe of another verb has many wrong settings; only its verb is reported.
+    # A recipe of another command has many wrong settings; only that is reported.
     of_verb = [problem for problem in found if problem["loc"] == ("verb",)]
     return [_sentence(problem, kind, where) for problem in of_verb or found]
 

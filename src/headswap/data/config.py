@@ -29,7 +29,7 @@ class ColumnSettings(Settings):
     """Name of the column with the texts."""
     text_pair_column: str | None = None
     """Name of the column with the second text, if each example is a pair of texts (tasks classify, multilabel and
-    regress). Default: none, each example is a single text."""
+    regress). Default: none, so each example is one text."""
     label_column: str = "label"
     """Name of the column with the labels."""
     label_separator: Annotated[str, Field(min_length=1)] = ","
@@ -60,9 +60,9 @@ class LabelledSettings(ColumnSettings):
     """Labelled training set: a file (.jsonl, .csv, .tsv, .parquet, .conll, or plain text with its labels in
     label_file), or a named data set such as movies (see headswap datasets)."""
     validation: str | None = None
-    """Labelled validation set, used to choose the best epoch and to stop early. Default: 20 % of the training set, at
-    most 2,000 examples, drawn with the label shares of the whole set. If the training set has fewer than hold_out_from
-    examples, there is no validation set."""
+    """Labelled validation set, used to choose the best epoch and to stop early. A training set with fewer than
+    hold_out_from examples is not split. Default: 20 % of the training set, at most 2,000 examples, drawn with the label
+    shares of the whole set."""
     test: str | None = None
     """Labelled test set, scored once after training. Default: the test set of a named data set, otherwise none."""
     hold_out_from: Annotated[int, Field(ge=2, le=10**9)] = FEWEST_FOR_CHOOSING

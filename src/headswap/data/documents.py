@@ -1,4 +1,4 @@
-"""A corpus: a stream of documents from files, folders, globs, standard input and named data sets.
+"""A corpus: a stream of documents from files, folders, globs, addresses, standard input and named data sets.
 
 In a plain text file a document is a line, a paragraph or the whole file; in a file with columns it is the text of a
 row. Blank documents are skipped; a file without other documents is an error. Files are opened by open_text.py, rows are
@@ -21,9 +21,11 @@ from headswap.data.config import ReadSettings
 from headswap.data.named_sets import is_named, list_datasets, read_named_documents
 from headswap.data.open_text import decode_lines, extension_of, irregular, log_once, pieces_of, read_lines
 from headswap.data.records import Document
+from headswap.data.remote_files import fetch, is_remote, list_remote
 
 STDIN = "-"
 STDIN_FILE = "stdin"  # while it is copied
+REMOTE_FOLDER = "remote"  # in the cache: copies of files at addresses
 TEXT_EXTENSIONS = frozenset({".txt", ".spm"})  # .spm: text segmented by sentencepiece, as in the files of the lab
 KNOWN_EXTENSIONS = TEXT_EXTENSIONS | COLUMN_EXTENSIONS
 PEEK = 1 << 20  # characters that are read to decide between lines and paragraphs
@@ -121,6 +123,10 @@ def _plan(sources: Sequence[str]) -> list[str | Path]:
 
 
 def _files_of(source: str, problems: list[str]) -> list[Path]:
+    if is_remote(source):
+        from headswap.data.content_hash import cache_folder
+
+        return [fetch(file, cache_folder() / REMOTE_FOLDER) for file in list_remote(source, KNOWN_EXTENSIONS)]
     path = Path(os.path.expanduser(source))
     if path.is_dir():
         files, num_unknown = _files_in(path)

@@ -10,7 +10,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from headswap.core.errors import listed
 from headswap.estimator.columns import texts_of
 from headswap.estimator.fitting import OWN, BundleEstimator, ParameterError, value_errors
-from headswap.estimator.saved_bundle import load_without_path
+from headswap.estimator.pickled_bundle import load_without_path
 from headswap.inference.embed import embed_texts
 from headswap.model.shape import Pooling
 from headswap.pretraining.config import AdaptRecipe, PretrainRecipe

@@ -1,7 +1,7 @@
 """What the estimators share: parameters become settings, training runs in a temporary folder, the pickle is a bundle.
 
 A constructor stores its parameters and does nothing else; they are checked in `fit`. A parameter that is None has the
-default of the training verb, and `settings` holds those that have no parameter of their own.
+default of the training command, and `settings` holds those that have no parameter of their own.
 """
 
 import numbers
@@ -24,11 +24,11 @@ from headswap.core.settings import Recipe
 from headswap.data.rows_in_memory import cached_rows, write_rows
 from headswap.estimator.columns import NotTextError, TextsError
 from headswap.estimator.messages import as_warnings
-from headswap.estimator.saved_bundle import bundle_bytes, load_without_path, restored
+from headswap.estimator.pickled_bundle import bundle_bytes, load_without_path, restored
 from headswap.training.run_folder import RunFolder
 
 OWN = frozenset({"random_state", "out", "verbose", "settings"})
-"""Parameters that are not settings of a training verb."""
+"""Parameters that are not settings of a training."""
 LARGEST_SEED = 2**31 - 1
 Rows = list[dict[str, Any]]
 

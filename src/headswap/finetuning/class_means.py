@@ -3,7 +3,8 @@
 The base's vectors of the training rows are pooled as the head pools them. A class is scored by its distance to a
 vector, with every dimension divided by its standard deviation within the classes: logits are linear in the vector, so
 they are a class layer. The scale is such that the logits of the training rows vary by 1. With many classes and few
-labels per class a random head needs many steps to get there.
+labels per class a random head needs many steps to get there. A cosine head is set from vectors of length 1 in the same
+way; its weights get length 1 too, so its scale is fixed.
 
 Shapes: R rows, C classes, P pooled width.
 """
@@ -13,6 +14,7 @@ from contextlib import AbstractContextManager
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from headswap.batches.labelled_rows import Row, batch_of
@@ -49,8 +51,12 @@ def set_class_means(model: TextModel, rows: Sequence[Row], *, autocast: Abstract
     head = model.head
     assert isinstance(head, ClassificationHead)
     vectors_RP = _vectors(model, rows, head, autocast).double()
+    if head.cosine_scale is not None:
+        vectors_RP = F.normalize(vectors_RP, dim=1)
     classes_R = torch.from_numpy(np.concatenate([row.target_value for row in rows]))
     weight_CP, bias_C = nearest_mean(vectors_RP, classes_R, num_classes=head.output.out_features)
+    if head.cosine_scale is not None:
+        weight_CP, bias_C = of_length_one(weight_CP, bias_C, otherwise_CP=head.output.weight)
     head.output.weight.copy_(weight_CP)
     if head.output.bias is not None:
         head.output.bias.copy_(bias_C)
@@ -72,6 +78,14 @@ def nearest_mean(vectors_RP: Tensor, classes_R: Tensor, *, num_classes: int) -> 
     logits_RC = vectors_RP @ weight_CP.T + bias_C
     scale = (logits_RC - logits_RC.mean(dim=1, keepdim=True)).square().mean().sqrt().clamp(min=1e-12)
     return weight_CP / scale, bias_C / scale
+
+
+def of_length_one(weight_CP: Tensor, bias_C: Tensor, *, otherwise_CP: Tensor) -> tuple[Tensor, Tensor]:
+    """The same class layer with weights of length 1; weights of zero have no direction and are replaced."""
+    lengths_C1 = torch.linalg.vector_norm(weight_CP, dim=1, keepdim=True)
+    has_direction_C1 = lengths_C1 > 1e-12
+    directions_CP = torch.where(has_direction_C1, weight_CP / lengths_C1, otherwise_CP.to(weight_CP))
+    return directions_CP, torch.where(has_direction_C1, bias_C[:, None] / lengths_C1, 0.0).squeeze(1)
 
 
 def _vectors(

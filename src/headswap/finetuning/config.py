@@ -13,6 +13,7 @@ from headswap.model.shape import (
     Count,
     Direction,
     HeadShape,
+    HeadSimilarity,
     LoraShape,
     LoraTarget,
     Pooling,
@@ -22,7 +23,7 @@ from headswap.model.shape import (
 )
 from headswap.tasks.config import TaskSettings
 from headswap.tokens.config import TokenizerSettings
-from headswap.training.config import Epochs, MachineSettings, Positive, Steps, TrainingSettings
+from headswap.training.config import Epochs, Positive, ProcessSettings, Steps, TrainingSettings
 
 Unfreeze = Literal["at-once", "gradual"]
 HeadInit = Literal["random", "class-means"]
@@ -33,8 +34,12 @@ class HeadSettings(HeadShape):
 
     pooling: Pooling | None = None  # type: ignore[assignment]
     """How the token vectors of a text become one vector: last, mean, first, max, mean+max (both, concatenated), or
-    weighted-mean (token i has weight i). Default: weighted-mean for causal bases, mean for masked ones. The tasks tag
-    and span do not use it."""
+    weighted-mean (token i has weight i). The tasks tag and span do not use it. Default: weighted-mean with
+    causal attention, mean with bidirectional."""
+    head_similarity: HeadSimilarity | None = None  # type: ignore[assignment]
+    """How a classifier scores labels: dot (dot product of the text vector and the weights of the label), or cosine
+    (16 times their cosine; the lengths of both vectors do not count). Default: cosine with 10 or more labels, if the
+    base was pre-trained on at least 3 tokens per parameter; otherwise dot."""
 
 
 class AdaptationSettings(Settings):
@@ -49,7 +54,7 @@ class AdaptationSettings(Settings):
     """The output of LoRA adapters is scaled by alpha / rank. Only with --trainable lora."""
     lora_targets: tuple[LoraTarget, ...] = LORA_TARGETS
     """Weight matrix of each layer to which a LoRA adapter is added; repeat the flag for several. Only with --trainable
-    lora."""
+    lora. Default: all five."""
     unfreeze: Unfreeze | None = None
     """at-once trains all layers from the start; gradual trains only the head in the first epoch and unfreezes one more
     layer per epoch, from the top down. Default: gradual if all weights are trained, the base was pre-trained on at
@@ -108,11 +113,11 @@ class FinetuneTraining(TaskSettings, TrainingSettings):
     """Settings of fine-tuning."""
 
     max_length: Annotated[int, Field(ge=2, le=10**8)] | None = None
-    """Maximum number of tokens per text, including the start token <sos>. Default: the context length of the base. The
-    run logs which share of the tokens is cut off."""
+    """Maximum number of tokens per text, including the start token <sos>. The run logs the share of tokens that is cut
+    off. Default: the context length of the base."""
     batch_size: Steps = 16
-    """Number of texts per optimizer step, over all processes together. Default: 16; from 36,267 training texts on 32,
-    and twice as many whenever the number of texts doubles."""
+    """Number of texts per optimizer step, over all processes together. Default: 16; 32 from 36,267 training texts on,
+    and doubled again each time the number of texts doubles."""
     num_train_epochs: Epochs | None = None
     """Number of passes over the training set. Default: as many as make about 3,400 steps, but at least 3 and at most
     20."""
@@ -122,6 +127,13 @@ class FinetuneTraining(TaskSettings, TrainingSettings):
     token_dropout: Share | None = None
     """Probability with which each token of a training text is left out, drawn again in every step. Not for the tasks
     tag and span. Default: 0."""
+    rdrop_alpha: Annotated[float, Field(ge=0, le=1e6)] = 0.0
+    """Weight of R-Drop: each step reads its texts twice with different dropout, and the divergence between the two
+    predictions is added to the loss. Only for the tasks classify and tag. Default: 0 (off)."""
+    adversarial_epsilon: Share = 0.0
+    """Adversarial training: each step also reads its texts with token embeddings that are moved to where the loss grows
+    fastest, by this share of their norm. With --unlabelled the changed views of the unlabelled texts are moved too
+    (virtual adversarial training). Default: 0 (off)."""
 
 
 class StartSettings(ShapeChanges):
@@ -132,11 +144,12 @@ class StartSettings(ShapeChanges):
     a public checkpoint (hf:FOLDER or hf:NAME); or scratch, to train a new model from random weights."""
     preset: Preset | None = None
     """Shape of the new model with --base scratch: lab (4 layers of width 200), small (6 of width 256), modern (6 of
-    width 512), llama (as modern, with RMSNorm), gpt2-small or bert-base (12 of width 768). Default: 2 layers of
-    width 128, otherwise as small."""
+    width 512), llama (as modern, with RMSNorm), gpt2-small or bert-base (12 of width 768). Default: small, but with
+    2 layers of width 128."""
     direction: Direction | None = None
-    """Attention direction with --base scratch: causal or bidirectional. Default: bidirectional; with the preset lab
-    causal, except for the tasks tag and span."""
+    """Attention direction: causal or bidirectional; a base of a masked objective cannot be made causal. Default: that
+    of the base, but bidirectional for the tasks tag and span. With --base scratch: bidirectional, or causal with the
+    preset lab, except for the tasks tag and span."""
     dropout: Share | None = 0.1
     """Dropout on embeddings and residual branches during fine-tuning. For attention see attention_dropout."""
 
@@ -146,16 +159,20 @@ class ConsistencySettings(Settings):
 
     unlabelled: tuple[str, ...] = ()
     """Texts without labels for consistency training of a classifier: files, folders or glob patterns, as for a corpus.
-    The model is trained to predict the same for a text and for the text with some tokens left out."""
+    The model is trained to predict the same for a text and for the text with some tokens left out. With --teachers
+    these are the texts for distillation."""
+    teachers: tuple[str, ...] = ()
+    """Distillation: a fine-tuned classifier (run folder or bundle); repeat the flag for several. The mean of their
+    probabilities is the target of the unlabelled texts, instead of consistency training."""
     consistency_weight: Positive = 1.0
     """Weight of the consistency loss in the sum with the loss of the labelled texts."""
     consistency_token_dropout: Share = 0.2
-    """Probability with which each token is left out in the changed view of an unlabelled text."""
+    """Probability with which each token of an unlabelled text is left out in its changed copy."""
     consistency_threshold: Share = 0.8
-    """Only unlabelled texts whose most probable label has at least this probability count."""
+    """An unlabelled text is used only if its most probable label has at least this probability."""
     consistency_temperature: Positive = 0.5
-    """Temperature by which the prediction for the unchanged text is sharpened before it is the target; 1 leaves it as
-    it is."""
+    """The prediction for the unchanged text is the target. Its logits are divided by this temperature first; values
+    below 1 sharpen it."""
     consistency_ramp: Annotated[float, Field(ge=0, le=1)] = 0.2
     """Share of the steps in which the weight of the consistency loss rises from 0."""
     unlabelled_batch_size: Steps | None = None
@@ -173,4 +190,4 @@ class FinetuneRecipe(Recipe):
     adaptation: AdaptationSettings = AdaptationSettings()
     training: FinetuneTraining = FinetuneTraining()
     consistency: ConsistencySettings = ConsistencySettings()
-    machine: MachineSettings = MachineSettings()
+    machine: ProcessSettings = ProcessSettings()

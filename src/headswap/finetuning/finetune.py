@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from headswap.baselines.scores import task_baselines
-from headswap.batches.labelled_rows import EncodedSet
+from headswap.batches.labelled_rows import EncodedSet, Row
 from headswap.batches.order import steps_per_epoch
 from headswap.bundle.bundle import Bundle
+from headswap.bundle.card_data import with_figures
 from headswap.bundle.task_state import TaskState
 from headswap.core.errors import SettingError, counted
 from headswap.core.local_paths import shared_name
@@ -25,27 +26,26 @@ from headswap.defaults import (
     FinetuningFacts,
     batch_size_of,
     resolve_finetuning,
-    resolve_start,
     with_scratch_settings,
 )
 from headswap.finetuning.calibration import calibration_sentence, check_can_calibrate
-from headswap.finetuning.class_means import can_have_class_means, check_class_means, set_class_means
+from headswap.finetuning.class_means import can_have_class_means, set_class_means
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.finetuning.consistency import (
     CollapseCheck,
-    check_consistency,
     read_unlabelled,
     texts_checksum,
 )
+from headswap.finetuning.distillation import distilled_rows, teachers_checksum
 from headswap.finetuning.layer_rates import count, freeze, group_rates, report_trainable
 from headswap.finetuning.learning import make_learning
 from headswap.finetuning.reload_check import FreshProcess, Reader, SameProcess, check_reload
 from headswap.finetuning.splits import read_splits
 from headswap.finetuning.starting_point import StartingPoint
+from headswap.finetuning.task_settings import check_dropout, for_task
 from headswap.inference.outputs import outputs_of
 from headswap.model.parameter_count import num_parameters
 from headswap.registry import PREDICTIONS
-from headswap.tasks.task import Task
 from headswap.training.checkpoint import Progress, best_folder, load_weights_in_place
 from headswap.training.run_folder import RunFolder
 from headswap.training.runner import Context, HowToRun, Plan, run_steps, run_training
@@ -92,26 +92,10 @@ def finetune(
             data.validation,
             data.test,
             *recipe.consistency.unlabelled,
+            *recipe.consistency.teachers,
         ),
         **how,
     )
-
-
-def for_task(recipe: FinetuneRecipe, task: Task) -> FinetuneRecipe:
-    """The recipe with the task and its defaults filled in; settings without effect are an error."""
-    training, data = task.resolve(recipe.training), recipe.data
-    task.check_pooling(recipe.head.pooling)
-    if data.text_pair_column is not None and training.long != "truncate":
-        raise SettingError(f"long is '{training.long}', but pairs of texts can only be truncated. Remove the setting.")
-    if task.is_per_token and training.token_dropout:
-        raise SettingError(
-            f"token_dropout is {training.token_dropout:g}, but the task {task.name} needs every token. Remove it."
-        )
-    if recipe.adaptation.head_init == "class-means":
-        check_class_means(task, recipe.head.head_hidden)
-    check_consistency(recipe.consistency, task, reads_pairs=data.text_pair_column is not None)
-    recipe = recipe.changed(data=data.changed(task=task.name), training=training)
-    return resolve_start(recipe, direction=task.direction)
 
 
 class _Finetuning:
@@ -146,10 +130,13 @@ class _Finetuning:
     def _resolve(self) -> None:
         """Make the bundle to train, encode the labelled sets, fill in the open settings and the number of steps."""
         recipe, start, splits = self.recipe, self.start, self.splits
+        if start.is_turned:
+            recipe = recipe.changed(model=recipe.model.changed(direction=start.model.shape.direction))
         base = start.model.shape.base
         self.machine.resolve_precision(base.hidden_size)
         self.max_length = recipe.training.max_length or base.max_position_embeddings
         training = recipe.training.changed(max_length=self.max_length)
+        check_dropout(training, start.model.shape)
         card = self._card(training.seed)
         state = TaskState(
             task=self.task.name,
@@ -165,8 +152,10 @@ class _Finetuning:
             problem_type=self.task.problem_type,
         )  # fmt: skip
         self.train, self.validation = self._encoded(splits.train), self._encoded(splits.validation)
-        training = training.changed(batch_size=batch_size_of(training, len(self.train)))
-        self.steps_per_epoch = steps_per_epoch(len(self.train.rows), training.batch_size)
+        self.rows = self._distilled() if recipe.consistency.teachers else self.train.rows
+        num_texts = len(self.train) + (len(self.unlabelled) if recipe.consistency.teachers else 0)
+        training = training.changed(batch_size=batch_size_of(training, num_texts))
+        self.steps_per_epoch = steps_per_epoch(len(self.rows), training.batch_size)
         self.recipe, self.total_steps = resolve_finetuning(recipe.changed(training=training), self._facts())
         if self.recipe.adaptation.head_init == "class-means":
             set_class_means(start.model.to(self.machine.device), self.train.rows, autocast=self.machine.scoring())
@@ -186,22 +175,32 @@ class _Finetuning:
     def _encoded(self, examples: Sequence[Any]) -> EncodedSet:
         return self.task.encode(examples, self.bundle)
 
+    def _distilled(self) -> Sequence[Row]:
+        """The labelled rows, and the unlabelled ones with the predictions of the teachers."""
+        return distilled_rows(
+            self.recipe.consistency.teachers, self.task, self.bundle, self.train, self.unlabelled,
+            device=self.machine.device, autocast=self.machine.scoring(),
+        )  # fmt: skip
+
     def _facts(self) -> FinetuningFacts:
         model, tokens = self.start.model, self.start.tokens_trained
         has_class_layer = can_have_class_means(self.task, self.recipe.head.head_hidden)
         return FinetuningFacts(
             hidden_size=model.shape.base.hidden_size,
             num_layers=model.shape.base.num_hidden_layers,
-            num_rows=len(self.train.rows),
+            num_rows=len(self.rows),
             steps_per_epoch=self.steps_per_epoch,
             tokens_per_parameter=None if tokens is None else tokens / num_parameters(model.base),
             pooling=None if self.task.is_per_token else model.shape.classifier.pooling,
             num_classes=len(self.splits.labels) if has_class_layer else None,
+            head_similarity=model.shape.classifier.head_similarity,
         )
 
     def checksums(self) -> dict[str, str]:
         """Checksums of the labelled sets, the tokenizer and the base, and of unlabelled texts."""
         unlabelled = {"unlabelled texts": texts_checksum(self.unlabelled)} if self.unlabelled else {}
+        if teachers := self.recipe.consistency.teachers:
+            unlabelled["teachers"] = teachers_checksum(teachers)
         return self.splits.checksums() | self.start.checksums() | unlabelled
 
     def work(self) -> None:
@@ -220,7 +219,7 @@ class _Finetuning:
     def _plan(self) -> Plan:
         training, per_epoch = self.recipe.training, self.steps_per_epoch
         learning = make_learning(
-            self.recipe, self.task, self.bundle, self.train, self.unlabelled, total_steps=self.total_steps
+            self.recipe, self.task, self.bundle, self.train, self.rows, self.unlabelled, total_steps=self.total_steps
         )
         self.collapse_check = learning.collapse_check
         return Plan(
@@ -262,6 +261,8 @@ class _Finetuning:
             if self.splits.test and self.scores_test:
                 result["test"] = self._test(bundle)
                 result["truncated_shares"]["test"] = result["test"]["truncated_share"]
+                name = shared_name(str(self.recipe.data.test))
+                bundle = with_figures(bundle, result["test"], data=name, examples=len(self.splits.test))
                 if self.with_baselines:
                     labelled = [*self.splits.train, *self.splits.validation]
                     result |= self._baselines(labelled)
@@ -312,11 +313,14 @@ class _Finetuning:
     def _evaluate(self, step: int) -> dict[str, Any]:
         """Metrics on the validation set; without one, on the training set."""
         prefix, examples = ("eval", self.validation) if len(self.validation) else ("train", self.train)
-        outputs, bundle = self._outputs(self.bundle, examples), self.bundle
+        bundle, scoring = self.bundle, self.machine.scoring()
+        outputs = outputs_of(bundle.model, examples.rows, autocast=scoring, spread=self.processes.map)
         if prefix == "eval":
             bundle = self.task.choose_thresholds(outputs, examples, bundle)
         self.latest = self.task.evaluate(outputs, examples, bundle)
-        collapse = self.collapse_check.measure(self.bundle.model, self.machine.scoring()) if self.collapse_check else {}
+        collapse: dict[str, float] = {}
+        if (check := self.collapse_check) is not None:
+            collapse = self.processes.from_first(lambda: check.measure(self.bundle.model, self.machine.scoring()))
         names = (*self.task.logged_metrics, "loss") if prefix == "eval" else self.task.logged_metrics
         wanted = self.recipe.training.metric_for_best_model
         if prefix == "eval" and wanted and wanted not in names:
@@ -358,7 +362,12 @@ class _Finetuning:
             num = len(splits.validation)
             log.info("No validation set is given: %d training examples are held out for validation.", num)
         splits.warn_of_overlap()
-        if self.task.is_per_token and self.start.model.shape.direction == "causal":
+        if self.start.is_turned:
+            log.info(
+                "The base is causal; it is fine-tuned with bidirectional attention, so every prediction uses the whole "
+                "text (--direction causal keeps its attention)."
+            )
+        elif self.task.is_per_token and self.start.model.shape.direction == "causal":
             log.info("The base is causal: the prediction for a word does not use the text after it.")
         log_findings(findings_of({"train": splits.train, "validation": splits.validation, "test": splits.test}), log)
         log.info("Ledger: %s.", self.start.ledger.sentence())

@@ -8,8 +8,11 @@ from headswap.bundle.bundle import Bundle
 from headswap.core.errors import SettingError
 from headswap.data.records import Document
 from headswap.defaults import head_shape
+from headswap.finetuning.class_means import can_have_class_means
 from headswap.finetuning.config import FinetuneRecipe, StartSettings
 from headswap.finetuning.splits import LabelledSplits
+from headswap.model.parameter_count import num_parameters
+from headswap.model.shape import Direction
 from headswap.model.swap import Ledger, scratch_ledger, swap_head
 from headswap.model.text_model import ModelShape, TextModel, build_model
 from headswap.tokens.config import check_untrained
@@ -17,7 +20,7 @@ from headswap.tokens.tokenizer import Tokenizer
 from headswap.tokens.train_tokenizer import train_tokenizer
 
 log = logging.getLogger("headswap")
-SHAPE_SETTINGS = tuple(name for name in StartSettings.model_fields if name not in ("base", "dropout"))
+SHAPE_SETTINGS = tuple(name for name in StartSettings.model_fields if name not in ("base", "dropout", "direction"))
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,8 @@ class StartingPoint:
     objective: str
     tokens_trained: int | None = 0
     """Tokens that the base was pre-trained on; None where that is not known."""
+    is_turned: bool = False
+    """Whether the base is causal and is fine-tuned with bidirectional attention."""
 
     def checksums(self) -> dict[str, str]:
         """Checksums of the tokenizer and of the weights kept from the base."""
@@ -66,7 +71,9 @@ class StartingPoint:
             direction=start.direction,
             head=splits.task.head,
             num_labels=len(splits.labels),
-            classifier=head_shape(recipe.head, start.direction),
+            classifier=head_shape(
+                recipe.head, start.direction, num_classes=_num_classes(recipe, splits), tokens_per_parameter=0
+            ),
         )
         model = build_model(shape, seed=recipe.training.seed)
         return cls(model, tokenizer, scratch_ledger(model), "none")
@@ -96,16 +103,44 @@ class StartingPoint:
             raise SettingError(
                 f"max_length is {length}, but the base reads at most {bundle.max_length} tokens. Use a smaller value."
             )
-        base = bundle.model.shape.base
+        direction = _direction(recipe.model, bundle, per_token=splits.task.is_per_token)
+        base, tokens = bundle.model.shape.base, bundle.tokens_trained
         if recipe.model.dropout is not None:
             base = base.changed(dropout=recipe.model.dropout)
         shape = ModelShape(
             base=base,
-            direction=bundle.model.shape.direction,
+            direction=direction,
             head=splits.task.head,
             num_labels=len(splits.labels),
-            classifier=head_shape(recipe.head, bundle.model.shape.direction),
+            classifier=head_shape(
+                recipe.head,
+                direction,
+                num_classes=_num_classes(recipe, splits),
+                tokens_per_parameter=None if tokens is None else tokens / num_parameters(bundle.model.base),
+            ),
             lora=recipe.adaptation.lora(),
         )
         model, ledger = swap_head(bundle.model, shape, seed=recipe.training.seed, source=str(recipe.model.base))
-        return cls(model, bundle.tokenizer, ledger, bundle.objective, bundle.tokens_trained)
+        is_turned = direction != bundle.model.shape.direction and not bundle.reads_both_ways
+        return cls(model, bundle.tokenizer, ledger, bundle.objective, tokens, is_turned)
+
+
+def _num_classes(recipe: FinetuneRecipe, splits: LabelledSplits) -> int | None:
+    """The number of classes whose scores are computed from the vector of a text; None for other heads."""
+    return len(splits.labels) if can_have_class_means(splits.task, recipe.head.head_hidden) else None
+
+
+def _direction(start: StartSettings, bundle: Bundle, *, per_token: bool) -> Direction:
+    """The attention direction of a fine-tuned base: the given one; else bidirectional if the task predicts every token,
+    because a word's tag depends on what follows (docs/log.md has the measurement); else its own.
+
+    A base that was pre-trained with bidirectional attention alone is not made causal: it has never read a text without
+    the part after a token.
+    """
+    own, wanted = bundle.model.shape.direction, start.direction
+    if wanted == "causal" and own != "causal" and not bundle.reads_both_ways:
+        raise SettingError(
+            f"direction is {wanted}, but the attention of {start.base} is {own}. Remove the setting, or give a base "
+            "that was pre-trained in both directions (--objective causal+masked)."
+        )
+    return wanted or ("bidirectional" if per_token else own)

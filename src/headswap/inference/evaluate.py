@@ -1,6 +1,7 @@
 """Evaluation of a saved bundle on new data, as in `headswap evaluate`."""
 
 import logging
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -10,6 +11,7 @@ from headswap.bundle.bundle import Bundle
 from headswap.core.errors import SettingError
 from headswap.data.config import ColumnSettings, DocumentUnit, ReadSettings
 from headswap.inference.abstain import abstention_metrics, check_limit
+from headswap.inference.average import averaged
 from headswap.inference.language_model import held_out_metrics, scored_bytes
 from headswap.inference.outputs import outputs_of
 from headswap.objectives.objective import make_objective
@@ -29,10 +31,12 @@ def score_task(
     max_length: int | None,
     autocast: AbstractContextManager,
     abstain_below: float | None = None,
+    others: Sequence[Bundle] = (),
 ) -> dict[str, Any]:
     """All metrics of the bundle's task on a labelled set; a label that is not in the bundle is an error.
 
-    With `abstain_below` also the coverage and the accuracy of the texts that a classifier then answers.
+    With `abstain_below` also the coverage and the accuracy of the texts that a classifier then answers. The
+    probabilities of a classifier are averaged with those of `others`.
     """
     task = task_of(bundle)
     check_limit(bundle, abstain_below)
@@ -47,8 +51,12 @@ def score_task(
     task.check(examples, bundle.labels, role="test")
     if max_length is not None:
         bundle = with_state(bundle, max_length=checked_length(bundle, max_length))
-    encoded = task.encode(examples, bundle)
-    outputs = outputs_of(bundle.model, encoded.rows, autocast=autocast)
+    if others:
+        together = averaged([bundle, *others], examples, autocast=autocast)
+        outputs, encoded, bundle = together.outputs, together.encoded, together.bundle
+    else:
+        encoded = task.encode(examples, bundle)
+        outputs = outputs_of(bundle.model, encoded.rows, autocast=autocast)
     metrics = task.evaluate(outputs, encoded, bundle, is_final=True)
     task.warn_of_problems(metrics, role=data)
     if abstain_below is not None:

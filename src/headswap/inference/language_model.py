@@ -2,14 +2,15 @@
 
 import math
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
 
 from headswap.core.random_streams import Draws
-from headswap.inference.outputs import TOKENS_PER_BATCH
+from headswap.inference.outputs import TOKENS_PER_BATCH, Spread, in_this_process
 from headswap.model.text_model import TextModel
-from headswap.objectives.objective import PretrainingObjective, RowSource
+from headswap.objectives.objective import PretrainingObjective, RowSource, ScoreSums
 from headswap.tokens.tokenizer import Tokenizer
 
 
@@ -21,31 +22,54 @@ def held_out_metrics(
     *,
     num_bytes: int,
     autocast: AbstractContextManager | None = None,
+    spread: Spread = in_this_process,
 ) -> dict[str, float]:
     """Mean losses per target over all rows, and perplexity; the masks are the same at every call.
 
     Bits per byte are computed only if every token is predicted, which is not the case with a masked objective;
-    `num_bytes` is what `scored_bytes` counts.
+    `num_bytes` is what `scored_bytes` counts. If an objective has several parts, each is scored, and the loss is the
+    weighted mean of their losses.
     """
     was_training = model.training
     model.eval()
+    metrics: dict[str, float] = {"loss": 0.0}
+    for prefix, (part, weight) in objective.held_out_parts().items():
+        found = _mean_scores(model, part, rows, num_bytes, autocast or nullcontext(), spread)
+        mean = metrics["loss"] + weight * found["loss"]
+        metrics |= {name if name == "bits_per_byte" else prefix + name: value for name, value in found.items()}
+        metrics["loss"] = mean
+    model.train(was_training)
+    metrics["perplexity"] = math.exp(min(metrics["loss"], 700))
+    return metrics
+
+
+def _mean_scores(
+    model: TextModel,
+    objective: PretrainingObjective,
+    rows: RowSource,
+    num_bytes: int,
+    autocast: AbstractContextManager,
+    spread: Spread,
+) -> dict[str, float]:
+    """The scores of one part of an objective."""
     per_batch = max(1, TOKENS_PER_BATCH[model.device.type] // rows.max_length)
     totals: Counter[str] = Counter()
     counts: Counter[str] = Counter()
     draws = Draws(0, "held-out masks")
-    for start in range(0, len(rows), per_batch):
+
+    def scored(start: int) -> Mapping[str, ScoreSums]:
         pieces = rows.pieces_of(range(start, min(start + per_batch, len(rows))), draws)
         batch = objective.make_batch(pieces, draws).to(model.device)
-        with autocast or nullcontext():
-            sums = objective.score_sums(model, batch)
+        with autocast:
+            return objective.score_sums(model, batch)
+
+    for sums in spread(scored, range(0, len(rows), per_batch)):
         for name, part in sums.items():
             totals[name] += part.total  # type: ignore[assignment]
             counts[name] += part.count
-    model.train(was_training)
     metrics = {name: total / max(1, counts[name]) for name, total in totals.items()}
     for name in [name for name in metrics if name.endswith("_accuracy")]:
         metrics[name.replace("_accuracy", "_pairs")] = counts[name]
-    metrics["perplexity"] = math.exp(min(metrics["loss"], 700))
     if objective.is_likelihood:
         metrics["bits_per_byte"] = totals["loss"] / (math.log(2) * num_bytes)
     return metrics

@@ -5,9 +5,10 @@ tokens, so that memory does not grow with the data. The outputs of a sequence do
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -19,7 +20,20 @@ from headswap.model.text_model import TextModel
 from headswap.tokens.tokenizer import Tokenizer
 
 log = logging.getLogger("headswap")
+T = TypeVar("T")
+R = TypeVar("R")
 TOKENS_PER_BATCH = {"cpu": 8_192, "cuda": 131_072}
+
+
+class Spread(Protocol):
+    """Does some work for each item, perhaps in several processes; the results are in the order of the items."""
+
+    def __call__(self, work: Callable[[T], R], items: Sequence[T], /) -> list[R]: ...
+
+
+def in_this_process(work: Callable[[T], R], items: Sequence[T], /) -> list[R]:
+    """Does all of the work here."""
+    return [work(item) for item in items]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +67,11 @@ def make_sequences(texts: Sequence[str], tokenizer: Tokenizer, *, max_length: in
 
 @torch.no_grad()
 def outputs_of(
-    model: TextModel, rows: Sequence[Row], *, autocast: AbstractContextManager | None = None
+    model: TextModel,
+    rows: Sequence[Row],
+    *,
+    autocast: AbstractContextManager | None = None,
+    spread: Spread = in_this_process,
 ) -> list[np.ndarray]:
     """The outputs of the head for every row, in input order, in float32: of the row, or of its wanted tokens."""
     was_training = model.training
@@ -62,7 +80,8 @@ def outputs_of(
     assert not isinstance(head, LanguageModelHead)
     order = sorted(range(len(rows)), key=lambda index: len(rows[index].ids))
     result: list[np.ndarray] = [NOTHING] * len(rows)
-    for chosen in token_batches(order, [row.ids for row in rows], TOKENS_PER_BATCH[model.device.type]):
+
+    def scored(chosen: list[int]) -> list[np.ndarray]:
         batch = batch_of([rows[index] for index in chosen], is_per_token=head.is_per_token).to(model.device)
         with autocast or nullcontext():
             scores = model(batch)
@@ -72,7 +91,10 @@ def outputs_of(
                 "The model's scores are not finite: its weights are damaged. Restore the bundle from a copy."
             )
         values = scores.numpy()
-        parts = np.split(values, np.cumsum(batch.lengths)[:-1]) if head.is_per_token else values
+        return np.split(values, np.cumsum(batch.lengths)[:-1]) if head.is_per_token else list(values)
+
+    batches = token_batches(order, [row.ids for row in rows], TOKENS_PER_BATCH[model.device.type])
+    for chosen, parts in zip(batches, spread(scored, batches), strict=True):
         for index, part in zip(chosen, parts, strict=True):
             wanted = rows[index].wanted
             result[index] = part if wanted is None else part[wanted]

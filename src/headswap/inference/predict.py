@@ -16,6 +16,7 @@ from headswap.bundle.bundle import Bundle
 from headswap.core.errors import InputError, counted
 from headswap.data.records import whole_text
 from headswap.inference.abstain import check_limit, with_abstentions
+from headswap.inference.average import averaged
 from headswap.inference.outputs import outputs_of
 from headswap.tasks.choose import task_of
 from headswap.tasks.predictions import Prediction
@@ -35,11 +36,13 @@ def predict_texts(
     max_length: int | None = None,
     precision: Precision = "fp32",
     abstain_below: float | None = None,
+    others: Sequence[Bundle] = (),
 ) -> list[Prediction]:
     """One prediction per input; the inputs are texts, pairs, sentences or questions, as the task reads them.
 
     A classifier does not answer texts whose highest probability is below `abstain_below`. With bf16 the change of
-    the outputs is measured on the first inputs and logged.
+    the outputs is measured on the first inputs and logged. The probabilities of a classifier are averaged with those of
+    `others`.
     """
     task = task_of(bundle)
     check_limit(bundle, abstain_below)
@@ -47,27 +50,43 @@ def predict_texts(
         raise InputError("predict takes a list of texts, not one string. Put it in a list: [text].")
     if max_length is not None:
         bundle = with_state(bundle, max_length=max_length)
-    return list(_predictions(bundle, task.inputs(texts, bundle), precision, abstain_below))
+    return list(_predictions(bundle, task.inputs(texts, bundle), precision, abstain_below, others))
 
 
 def predict_stream(
-    bundle: Bundle, inputs: Iterable[Any], *, precision: Precision = "fp32", abstain_below: float | None = None
+    bundle: Bundle,
+    inputs: Iterable[Any],
+    *,
+    precision: Precision = "fp32",
+    abstain_below: float | None = None,
+    others: Sequence[Bundle] = (),
 ) -> Iterator[Prediction]:
     """The same for inputs that may be read while they are scored; then the caller has checked that none is blank."""
     if isinstance(inputs, Sequence):
-        return iter(predict_texts(bundle, inputs, precision=precision, abstain_below=abstain_below))
+        found = predict_texts(bundle, inputs, precision=precision, abstain_below=abstain_below, others=others)
+        return iter(found)
     task = task_of(bundle)
     check_limit(bundle, abstain_below)
     examples = (example for given in inputs for example in task.inputs([given], bundle))
-    return _predictions(bundle, examples, precision, abstain_below)
+    return _predictions(bundle, examples, precision, abstain_below, others)
 
 
 def _predictions(
-    bundle: Bundle, examples: Iterable[Any], precision: Precision, abstain_below: float | None
+    bundle: Bundle, examples: Iterable[Any], precision: Precision, abstain_below: float | None, others: Sequence[Bundle]
 ) -> Iterator[Prediction]:
     task, summary, is_first = task_of(bundle), _Summary(), True
     half = torch.autocast(bundle.model.device.type, dtype=torch.bfloat16) if precision == "bf16" else None
     for chunk in _chunks(examples):
+        if others:
+            together = averaged([bundle, *others], chunk, autocast=half)
+            if half is not None and is_first:
+                full = averaged([bundle, *others], chunk[:NUM_COMPARED])
+                log_bf16_difference(together.outputs, full.outputs)
+            is_first = False
+            summary.add(together.encoded)
+            answers = task.predictions(together.outputs, together.encoded, together.bundle)
+            yield from with_abstentions(answers, abstain_below)
+            continue
         encoded = task.encode_inputs(chunk, bundle)
         outputs = outputs_of(bundle.model, encoded.rows, autocast=half)
         if half is not None and is_first:

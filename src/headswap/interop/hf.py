@@ -23,7 +23,10 @@ from transformers.modeling_outputs import (
 )
 
 from headswap.batches.batch import Batch
-from headswap.bundle.config_json import shape_of
+from headswap.bundle.config_json import shape_of, task_state_of
+from headswap.bundle.uses import uses_of
+from headswap.core.errors import InputError
+from headswap.core.files import read_json
 from headswap.model.text_model import TextModel
 from headswap.tokens.tokenizer import Tokenizer
 
@@ -130,6 +133,14 @@ class HeadswapForLanguageModelling(HeadswapModel, transformers.GenerationMixin):
 
     _is_stateful = True  # there is no cache that generation could reorder
 
+    def __init__(self, config: HeadswapConfig) -> None:
+        super().__init__(config)
+        if len(uses_of(self.text_model.shape, str(getattr(config, "objective", "causal")))) > 1:
+            raise InputError(
+                "This base generates and fills, with two attention directions, which one class of transformers cannot "
+                "express. Use headswap.load(...).generate and .fill, or AutoModel for its vectors."
+            )
+
     def forward(
         self,
         input_ids: Tensor,
@@ -149,19 +160,23 @@ class HeadswapForLanguageModelling(HeadswapModel, transformers.GenerationMixin):
 
 
 class HeadswapTokenizer(transformers.PreTrainedTokenizerFast):
-    """The tokenizer.json of a bundle, with the special tokens around a text that headswap adds."""
+    """The tokenizer.json of a bundle, with the special tokens around a text that headswap adds.
+
+    It returns segments if the base has them, and with `truncation=True` it cuts texts as headswap does.
+    """
 
     vocab_files_names: ClassVar[dict[str, str]] = {"tokenizer_file": "tokenizer.json"}
     model_input_names: ClassVar[list[str]] = ["input_ids", "attention_mask"]
 
     def __init__(self, tokenizer_file: str | None = None, **settings: Any) -> None:
-        own = Tokenizer.load(tokenizer_file or Path(settings["name_or_path"]) / "tokenizer.json")
+        file = Path(tokenizer_file or Path(settings["name_or_path"]) / "tokenizer.json")
+        own = Tokenizer.load(file)
         content = json.loads(own.serialised) | {"post_processor": own.frame.as_template(own.piece)}
         roles = {"bos": own.sos_id, "eos": own.eos_id, "pad": own.pad_id, "unk": own.unk_id, "mask": own.mask_id}
         names = {f"{role}_token": own.piece(id) for role, id in roles.items() if id is not None}
         made = tokenizers.Tokenizer.from_str(json.dumps(content, ensure_ascii=False))
         settings.pop("tokenizer_object", None)
-        super().__init__(tokenizer_object=made, **{**settings, **names})
+        super().__init__(tokenizer_object=made, **{**_inputs_of(file.parent / "config.json"), **settings, **names})
 
 
 def padded(rows: Tensor, is_real: Tensor, *, filling: float = 0.0) -> Tensor:
@@ -169,6 +184,21 @@ def padded(rows: Tensor, is_real: Tensor, *, filling: float = 0.0) -> Tensor:
     result = rows.new_full((*is_real.shape, *rows.shape[1:]), filling)
     result[is_real] = rows
     return result
+
+
+def _inputs_of(config: Path) -> dict[str, Any]:
+    """What a tokenizer must know of the model next to it: whether it has segments, and how much it reads."""
+    if not config.is_file():
+        return {}
+    values = read_json(config)
+    shape = shape_of(values, config)
+    longest = shape.base.max_position_embeddings
+    state = task_state_of(values, config, longest=longest)
+    segments = ["token_type_ids"] if shape.base.type_vocab_size >= 2 else []
+    return {
+        "model_input_names": ["input_ids", *segments, "attention_mask"],
+        "model_max_length": state.max_length or longest,
+    }
 
 
 def _json_values(config: HeadswapConfig) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def load_checkpoint(name: str, *, device: torch.device | str = "cpu", allow_down
     family = family_of(config)
     tensors = _named(_read_tensors(folder, config), family)
     shape = _shape(config, family)
-    tokenizer = read_tokenizer(folder, config)
+    tokenizer = read_tokenizer(folder, config, family)
     if tokenizer.vocab_size > shape.base.vocab_size:
         raise InputError(
             f"{folder}: tokenizer.json has ids up to {tokenizer.vocab_size - 1:,}, but the model knows only "

@@ -18,8 +18,10 @@ from headswap.bundle.config_json import label_entries
 from headswap.core.errors import InputError, counted
 from headswap.core.files import write_json
 from headswap.interop.config import ExportSettings
+from headswap.interop.export_card import use_with_transformers, write_card
 from headswap.interop.families.choose import FAMILIES
 from headswap.interop.families.family import CheckpointConfig, Family
+from headswap.interop.hf_in import NO_OBJECTIVE
 from headswap.interop.stock_head import scores_folded_in
 from headswap.interop.target import Exported, ExportTarget
 from headswap.interop.tokenizer_files import write_tokenizer
@@ -38,7 +40,7 @@ class HuggingFace(ExportTarget):
 
     files = (
         r"config\.json", r"generation_config\.json", r"model\.safetensors", r"tokenizer\.json",
-        r"tokenizer_config\.json",
+        r"tokenizer_config\.json", r"README\.md",
     )  # fmt: skip
     uses = ("weights",)
 
@@ -50,13 +52,28 @@ class HuggingFace(ExportTarget):
                 f"The model has LoRA adapters, which a stock class does not have. Merge them first: headswap merge "
                 f"{where} --out merged. Or export the adapters: --to peft."
             )
-        family = stock_family(bundle.model.shape)
-        write_checkpoint(bundle, family, folder, settings)
-        kind = auto_class(bundle.model.shape)
+        if bundle.reads_both_ways:
+            raise InputError(
+                "The base generates and fills: it predicts a masked token at the position before it, which no stock "
+                "class of transformers does. Fine-tune it and export the result, or export its vectors with --to "
+                "sentence-transformers."
+            )
+        with_head = has_head(bundle)
+        family = stock_family(bundle.model.shape, with_head=with_head)
+        write_checkpoint(bundle, family, folder, settings, with_head=with_head)
+        kind = auto_class(bundle.model.shape) if with_head else "AutoModel"
+        task = bundle.uses[0].pipeline_tag if with_head else "feature-extraction"
+        use = use_with_transformers(task, kind)
+        write_card(bundle, folder, library="transformers", use=use, pipeline_tag=task, with_head=with_head)
         return Exported(
             f"a {family.name} checkpoint. Load it with transformers: {kind}.from_pretrained(...)",
             {"model_type": family.model_types[0], "class": kind},
         )
+
+
+def has_head(bundle: Bundle) -> bool:
+    """Whether a model has a head; a public checkpoint without one is written without one."""
+    return bundle.model.shape.head != "lm" or bundle.objective != NO_OBJECTIVE
 
 
 def auto_class(shape: ModelShape) -> str:
@@ -152,6 +169,8 @@ def obstacles(family: Family, shape: ModelShape, *, with_head: bool = True) -> I
         yield f"pooling is {head.pooling}; {family.name} pools with --pooling {wanted.pooling}"
     if head.head_hidden != wanted.head_hidden:
         yield f"head_hidden is {head.head_hidden}; {family.name} has --head-hidden {wanted.head_hidden}"
+    if head.head_similarity != wanted.head_similarity:
+        yield f"head_similarity is {head.head_similarity}; {family.name} has --head-similarity {wanted.head_similarity}"
     if head.head_bias != wanted.head_bias:
         has, needed = ("has a bias", "--no-head-bias") if head.head_bias else ("has no bias", "--head-bias")
         yield f"its class layer {has}; {family.name} needs {needed}"

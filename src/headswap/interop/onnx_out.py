@@ -16,14 +16,18 @@ from typing import Any
 import torch
 
 from headswap.bundle.bundle import Bundle
+from headswap.bundle.card_data import with_figures
 from headswap.core.errors import MissingExtraError, RunError, SettingError
 from headswap.core.files import write_json
+from headswap.core.local_paths import shared_name
 from headswap.interop.config import ExportSettings
+from headswap.interop.export_card import write_card
 from headswap.interop.onnx_score import largest_difference, metric_of, metrics_with, rows_of_test
 from headswap.interop.padded_model import PaddedModel
 from headswap.interop.stock_head import scores_folded_in
 from headswap.interop.target import Exported, ExportTarget
 from headswap.interop.tokenizer_files import input_names, write_tokenizer
+from headswap.model.heads import TaskHead
 from headswap.model.text_model import TextModel, merged
 
 MODEL = "model.onnx"
@@ -36,7 +40,7 @@ OPSET = 20
 class Onnx(ExportTarget):
     """A graph with its weights, the tokenizer, and the labels."""
 
-    files = (r"model\.onnx", r"config\.json", r"tokenizer\.json", r"tokenizer_config\.json")
+    files = (r"model\.onnx", r"config\.json", r"tokenizer\.json", r"tokenizer_config\.json", r"README\.md")
     uses = ("quantize", "test", "max_drop")
 
     def write(self, bundle: Bundle, folder: Path, settings: ExportSettings) -> Exported:
@@ -53,8 +57,12 @@ class Onnx(ExportTarget):
         if settings.quantize is not None:
             quantize(folder / MODEL)
         if settings.test is not None:
-            facts |= _scores(bundle, model, folder, settings, names)
+            bundle, scores = _scores(bundle, model, folder, settings, names)
+            facts |= scores
         write_json(folder / "config.json", _config(bundle) | ids)
+        use = f"`{MODEL}` reads `{'`, `'.join(names)}` and returns `logits`; `config.json` has the labels."
+        measured = "on the exported model" if settings.test is not None else "before the export"
+        write_card(bundle, folder, library="onnx", use=use, measured=measured)
         size = (folder / MODEL).stat().st_size / 1e6
         scored = ""
         if "ours" in facts:
@@ -79,6 +87,8 @@ def exported_model(bundle: Bundle) -> TextModel:
     """The model on the CPU, without adapters, with temperature and scale of the targets in its last layer."""
     model = copy.deepcopy(merged(bundle.model) if bundle.model.shape.lora is not None else bundle.model).cpu().eval()
     model.head.load_state_dict({name: tensor.cpu() for name, tensor in scores_folded_in(bundle).items()})
+    if isinstance(model.head, TaskHead) and model.head.cosine_scale is not None:
+        model.head.cosine_scale /= bundle.task.temperature
     return model.requires_grad_(False)
 
 
@@ -112,19 +122,26 @@ def quantize(file: Path) -> None:
     rounded.replace(file)
 
 
-def _scores(bundle: Bundle, model: TextModel, folder: Path, settings: ExportSettings, names: list[str]) -> dict:
-    """The metric of the model and of the exported graph on the test set; a larger drop than allowed is an error."""
+def _scores(
+    bundle: Bundle, model: TextModel, folder: Path, settings: ExportSettings, names: list[str]
+) -> tuple[Bundle, dict[str, Any]]:
+    """The metric of model and graph on the test set, and the bundle with the figures of the graph.
+
+    A larger drop than allowed is an error.
+    """
     encoded = rows_of_test(bundle, str(settings.test))
     metric = metric_of(bundle)
     ours = metrics_with(bundle, encoded, model=model)[metric]
-    exported = metrics_with(bundle, encoded, file=folder / MODEL, names=names)[metric]
+    figures = metrics_with(bundle, encoded, file=folder / MODEL, names=names)
+    exported = figures[metric]
     drop = 100 * (ours - exported)
     if drop > settings.max_drop:
         raise RunError(
             f"The exported model is worse: {metric} on {settings.test} falls by {drop:.2f} points, from {ours:.4f} to "
             f"{exported:.4f}; at most {settings.max_drop:g} are allowed (--max-drop). Nothing was written."
         )
-    return {"metric": metric, "ours": ours, "exported": exported, "drop_in_points": drop}
+    scored = with_figures(bundle, figures, data=shared_name(str(settings.test)), examples=len(encoded))
+    return scored, {"metric": metric, "ours": ours, "exported": exported, "drop_in_points": drop}
 
 
 def _config(bundle: Bundle) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from headswap.bundle.config_json import label_entries
 from headswap.core.errors import InputError
 from headswap.core.files import read_json, write_json
 from headswap.interop.config import ExportSettings
+from headswap.interop.export_card import python_block, write_card
 from headswap.interop.families.family import Family
 from headswap.interop.hf_out import auto_class, stock_family, write_checkpoint
 from headswap.interop.stock_head import scores_folded_in
@@ -34,7 +35,7 @@ class Peft(ExportTarget):
     """Adapters that `PeftModel` loads onto the exported base."""
 
     files = (
-        r"adapter_config\.json", r"adapter_model\.safetensors", r"tokenizer\.json", r"tokenizer_config\.json",
+        r"README\.md", r"adapter_config\.json", r"adapter_model\.safetensors", r"tokenizer(_config)?\.json",
         r"base/(config|tokenizer|tokenizer_config)\.json", r"base/model\.safetensors",
     )  # fmt: skip
     uses = ("weights",)
@@ -74,8 +75,16 @@ class Peft(ExportTarget):
                 "inference_mode": True,
             },
         )
+        kind = auto_class(shape)
+        write_card(
+            bundle, folder, library="peft", tags=("lora",),
+            use=python_block(
+                "import peft", "import transformers", "", f'base = transformers.{kind}.from_pretrained("base")',
+                'model = peft.PeftModel.from_pretrained(base, ".")',
+            ),
+        )  # fmt: skip
         return Exported(
-            f"LoRA adapters of rank {shape.lora.rank} and the head. Load {auto_class(shape)} from its folder base, "
+            f"LoRA adapters of rank {shape.lora.rank} and the head. Load {kind} from its folder base, "
             "then PeftModel.from_pretrained(model, ...)",
             {"model_type": family.model_types[0], "rank": shape.lora.rank, "num_adapters": len(adapters) // 2},
         )

@@ -10,6 +10,7 @@ from headswap.bundle.bundle import Bundle
 from headswap.core.errors import InputError
 from headswap.core.files import write_json
 from headswap.interop.config import ExportSettings
+from headswap.interop.export_card import python_block, write_card
 from headswap.interop.hf_out import stock_family, write_checkpoint
 from headswap.interop.target import Exported, ExportTarget
 from headswap.model.shape import Pooling
@@ -30,7 +31,7 @@ class SentenceTransformers(ExportTarget):
 
     files = (
         r"config\.json", r"model\.safetensors", r"tokenizer\.json", r"tokenizer_config\.json", r"modules\.json",
-        r"sentence_bert_config\.json", r"1_Pooling/config\.json", r"2_Normalize/config\.json",
+        r"README\.md", r"sentence_bert_config\.json", r"1_Pooling/config\.json", r"2_Normalize/config\.json",
     )  # fmt: skip
     uses = ("weights", "pooling", "normalize")
 
@@ -59,6 +60,14 @@ class SentenceTransformers(ExportTarget):
         if settings.normalize:
             (folder / "2_Normalize").mkdir()
             write_json(folder / "2_Normalize" / "config.json", {})
+        write_card(
+            bundle, folder, library="sentence-transformers", pipeline_tag="sentence-similarity", with_head=False,
+            tags=("sentence-transformers", "feature-extraction"),
+            use=python_block(
+                "import sentence_transformers", "", 'model = sentence_transformers.SentenceTransformer(".")',
+                'print(model.encode(["your text"]))',
+            ),
+        )  # fmt: skip
         return Exported(
             f"a {family.name} checkpoint with {pooling} pooling. Load it with: SentenceTransformer(...)",
             {"model_type": family.model_types[0], "pooling": pooling, "normalize": settings.normalize},

@@ -9,10 +9,13 @@ from headswap.core.errors import InputError
 
 @torch.no_grad()
 def scores_folded_in(bundle: Bundle) -> dict[str, Tensor]:
-    """The head's tensors, with the temperature or the mean and spread of the targets computed into its last layer."""
+    """The head's tensors, with the temperature or the mean and spread of the targets computed into its last layer.
+
+    A cosine head stays as it is, since the length of its weights has no effect; no stock class has such a head.
+    """
     tensors = {name: tensor.detach().clone() for name, tensor in bundle.model.head.state_dict().items()}
     state = bundle.task
-    if bundle.model.shape.head == "lm":
+    if bundle.model.shape.head == "lm" or bundle.model.shape.classifier.head_similarity == "cosine":
         return tensors
     scale, shift = state.target_std / state.temperature, state.target_mean
     if scale != 1:

@@ -13,7 +13,7 @@ import tokenizers
 
 from headswap.core.errors import InputError
 from headswap.core.files import read_json
-from headswap.interop.families.family import CheckpointConfig
+from headswap.interop.families.family import CheckpointConfig, Family
 from headswap.tokens.frame import Frame
 from headswap.tokens.tokenizer import Tokenizer, parsed_tokenizer
 
@@ -29,7 +29,7 @@ ROLES = {
 without a padding token is complete."""
 
 
-def read_tokenizer(folder: Path, config: CheckpointConfig) -> Tokenizer:
+def read_tokenizer(folder: Path, config: CheckpointConfig, family: Family) -> Tokenizer:
     """The tokenizer in the folder of a checkpoint."""
     file = folder / "tokenizer.json"
     if not file.is_file():
@@ -42,7 +42,7 @@ def read_tokenizer(folder: Path, config: CheckpointConfig) -> Tokenizer:
     content = read_json(file)
     hf = parsed_tokenizer(json.dumps(content), str(file))
     before, between, after = _around(hf, file)
-    ids = _special_ids(folder, config, hf)
+    ids = _special_ids(folder, config, family, hf)
     roles = {role: next((ids[name] for name in names if name in ids), None) for role, names in ROLES.items()}
     if before:
         roles["sos"] = before[0]
@@ -79,9 +79,12 @@ def _around(hf: tokenizers.Tokenizer, file: Path) -> tuple[tuple[int, ...], ...]
     return before, between, after
 
 
-def _special_ids(folder: Path, config: CheckpointConfig, hf: tokenizers.Tokenizer) -> dict[str, int]:
-    """The ids of the special tokens by their names in transformers: of the tokenizer's files, else of config.json."""
-    names: dict[str, Any] = {}
+def _special_ids(folder: Path, config: CheckpointConfig, family: Family, hf: tokenizers.Tokenizer) -> dict[str, int]:
+    """The ids of the special tokens by their names in transformers.
+
+    They are those of the tokenizer's files, else the usual ones of the family, else those of config.json.
+    """
+    names: dict[str, Any] = dict(family.special_tokens)
     for file in ("special_tokens_map.json", "tokenizer_config.json"):
         if (folder / file).is_file():
             values = read_json(folder / file)

@@ -107,10 +107,17 @@ class Base(nn.Module):
         if shape.final_norm:
             self.final_norm = make_norm(shape)
 
-    def forward(self, ids_N: Tensor, layout: AttentionLayout, segments_N: Tensor | None = None) -> Tensor:
-        """The vectors after the last layer, N x D."""
+    def forward(
+        self,
+        ids_N: Tensor,
+        layout: AttentionLayout,
+        segments_N: Tensor | None = None,
+        *,
+        noise_ND: Tensor | None = None,
+    ) -> Tensor:
+        """The vectors after the last layer, N x D; `noise_ND` is added to the token embeddings."""
         length = self._table_length(layout.longest)
-        hidden_ND = self.embed(ids_N, layout.positions_N, segments_N, table_length=length)
+        hidden_ND = self.embed(ids_N, layout.positions_N, segments_N, table_length=length, noise_ND=noise_ND)
         rotary = None
         if self.shape.positions == "rotary":
             dtype = torch.float64 if hidden_ND.dtype == torch.float64 else torch.float32
@@ -136,10 +143,20 @@ class Base(nn.Module):
         limit = self.shape.max_position_embeddings
         return limit if limit <= LONGEST_TABLE else min(limit, max(LONGEST_TABLE, 1 << (longest - 1).bit_length()))
 
-    def embed(self, ids_N: Tensor, positions_N: Tensor, segments_N: Tensor | None, *, table_length: int) -> Tensor:
+    def embed(
+        self,
+        ids_N: Tensor,
+        positions_N: Tensor,
+        segments_N: Tensor | None,
+        *,
+        table_length: int,
+        noise_ND: Tensor | None = None,
+    ) -> Tensor:
         """The input of the first layer: the sum of token, position and segment embeddings."""
         shape = self.shape
         hidden_ND = self.embedding(ids_N)
+        if noise_ND is not None:
+            hidden_ND = hidden_ND + noise_ND
         if shape.embedding_scale:
             hidden_ND = hidden_ND * math.sqrt(shape.hidden_size)
         if shape.positions == "sinusoidal":

@@ -17,6 +17,9 @@ from headswap.model.base import activate, make_norm
 from headswap.model.pooling import pool
 from headswap.model.shape import BaseShape, HeadShape
 
+COSINE_SCALE = 16.0
+"""What cosines are multiplied by before the softmax. Saved models with a cosine head depend on it."""
+
 
 class Use(NamedTuple):
     """How a model is used, and how Hugging Face names such a model."""
@@ -76,6 +79,7 @@ class TaskHead(nn.Module):
         if head.head_hidden != "none":
             self.hidden = nn.Linear(read_dim, read_dim)
         self.output = nn.Linear(read_dim, num_labels, bias=head.head_bias)
+        self.cosine_scale = COSINE_SCALE if head.head_similarity == "cosine" else None
 
     @classmethod
     def num_vectors(cls, head: HeadShape) -> int:
@@ -103,7 +107,10 @@ class TaskHead(nn.Module):
             read = activate(self.hidden(read), self.hidden_activation)
         if self.training and self.dropout:
             read = F.dropout(read, self.dropout, training=True)
-        return self.output(read)
+        if self.cosine_scale is None:
+            return self.output(read)
+        directions_CP = F.normalize(self.output.weight, dim=-1)
+        return self.cosine_scale * F.linear(F.normalize(read, dim=-1), directions_CP, self.output.bias)
 
 
 class ClassificationHead(TaskHead):

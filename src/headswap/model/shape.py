@@ -20,6 +20,7 @@ Preset = Literal["lab", "small", "modern", "llama", "gpt2-small", "bert-base"]
 Direction = Literal["causal", "bidirectional"]
 HeadTransform = Literal["none", "relu", "gelu", "gelu_tanh"]
 HeadHidden = Literal["none", "tanh", "relu", "gelu"]
+HeadSimilarity = Literal["dot", "cosine"]
 Pooling = Literal["last", "mean", "first", "max", "mean+max", "weighted-mean"]
 FORMER_POOLINGS: dict[str, Pooling] = {"later": "weighted-mean"}
 
@@ -101,6 +102,9 @@ class HeadShape(Settings):
     """Whether the class layer has a bias."""
     head_dropout: Share = 0.1
     """Dropout on the input of the class layer."""
+    head_similarity: HeadSimilarity = "dot"
+    """How a classifier scores labels: dot (dot product of the text vector and the weights of the label), or cosine
+    (16 times their cosine; the lengths of both vectors do not count)."""
 
     @field_validator("pooling", mode="before")
     @classmethod
@@ -177,28 +181,28 @@ class ShapeChanges(Settings):
     positions: Positions | None = None
     """Position encoding: sinusoidal, learned or rotary. Default: that of the preset."""
     norm: Norm | None = None
-    """Layer norm before (pre) or after (post) each block. Default: as in the preset."""
+    """Layer norm before (pre) or after (post) each block. Default: that of the preset."""
     normalization: Normalization | None = None
-    """Kind of all norms: layer (LayerNorm) or rms (RMSNorm). Default: as in the preset."""
+    """Kind of all norms: layer (LayerNorm) or rms (RMSNorm). Default: that of the preset."""
     final_norm: bool | None = None
-    """Whether there is a layer norm after the last layer. Default: as in the preset."""
+    """Whether there is a layer norm after the last layer. Default: that of the preset."""
     activation: Activation | None = None
     """Activation of the feed-forward layers. Default: that of the preset."""
     embedding_norm: bool | None = None
-    """Whether there is a layer norm on the embeddings. Default: as in the preset."""
+    """Whether there is a layer norm on the embeddings. Default: that of the preset."""
     type_vocab_size: Annotated[int, Field(ge=0)] | None = None
     """Number of segment embeddings. Default: that of the preset."""
     tied_head: bool | None = None
-    """Whether the language modelling head shares the weights of the embedding. Default: as in the preset."""
+    """Whether the language modelling head shares the weights of the embedding. Default: that of the preset."""
     lm_head_transform: HeadTransform | None = None
     """A layer with this activation and a norm before the language modelling head, as in BERT: none, relu, gelu or
     gelu_tanh. Default: none."""
     dropout: Share | None = None
-    """Dropout on embeddings and residual branches. For attention see attention_dropout. Default: that of the preset.
-    For small, modern and llama it is 0; with the causal objective it is 0.1 above 4 epochs and 0.2 above 10 epochs (0.1
-    where --optimizer muon is the default)."""
+    """Dropout on embeddings and residual branches. For attention see attention_dropout. Default: that of the preset;
+    for small, modern and llama 0, with the causal objective 0.1 above 4 epochs and 0.2 above 10 epochs (0.1 where the
+    default of --optimizer is muon)."""
     attention_dropout: Share | None = None
-    """Dropout on attention weights. Default: 0 in the presets small, modern and llama, in other presets that of
+    """Dropout on attention weights. Default: 0 in the presets small, modern and llama; in other presets that of
     --dropout."""
 
     def laid_over(self, preset: Preset, *, vocab_size: int, max_length: int | None) -> BaseShape:

@@ -88,6 +88,16 @@ def swap_head(model: TextModel, shape: ModelShape, *, seed: int, source: str) ->
     return new, ledger
 
 
+def reshaped(model: TextModel, shape: ModelShape, *, seed: int) -> TextModel:
+    """A new model with all weights of `model`; new rows of the vocabulary and a new pair head are initialised."""
+    new, state = build_model(shape, seed=seed), model.state_dict()
+    with torch.no_grad():
+        for name, tensor in new.state_dict().items():
+            if name in state:
+                tensor[: len(state[name])] = state[name]
+    return new
+
+
 def scratch_ledger(model: TextModel) -> Ledger:
     """The ledger of a model in which every tensor is new."""
     rows = (LedgerRow(name, "new", tensor.numel(), checksum(tensor)) for name, tensor in model.state_dict().items())

@@ -1,7 +1,8 @@
 """A base with a head, and how such a model is built from a seed.
 
 `TextModel` is what is trained, saved and used. The objective chooses the attention direction; it is part of the model,
-since a model that was trained with causal attention must keep it.
+since a model that was trained with causal attention must keep it. A batch can have another direction, for a base that
+is trained in both.
 """
 
 from collections.abc import Iterator
@@ -70,9 +71,9 @@ class TextModel(nn.Module):
             raise SettingError(f"A sequence of {longest} tokens is longer than the base's limit of {limit}.")
         layout = SequenceLayout(
             batch.lengths, batch.lengths_B, num_tokens=batch.num_tokens, longest=longest,
-            causal=self.shape.direction == "causal",
+            causal=self.shape.direction == "causal" if batch.is_causal is None else batch.is_causal,
         )  # fmt: skip
-        return self.base(batch.ids_N, layout, batch.segments_N)
+        return self.base(batch.ids_N, layout, batch.segments_N, noise_ND=batch.noise_ND)
 
     def forward(self, batch: Batch) -> Tensor:
         """The head's scores: one row per sequence for classification, one row per token for other heads."""

@@ -62,6 +62,11 @@ def load_weights(model: TextModel, path: Path, *, device: torch.device | str) ->
         if name in state and state[name].shape != expected[name].shape
     ]
     raise_problems([*problems[:-1], f"{problems[-1]} Restore the file from a copy."] if problems else [])
+    assign_weights(model, state)
+
+
+def assign_weights(model: TextModel, state: dict[str, torch.Tensor]) -> None:
+    """Make tensors the weights of a model, without a copy; what is trained stays the same."""
     is_trainable = {name: tensor.requires_grad for name, tensor in model.named_parameters()}
     model.load_state_dict(state, assign=True)
     for name, tensor in model.named_parameters():

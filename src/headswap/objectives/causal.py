@@ -19,6 +19,7 @@ class CausalObjective(TokenObjective):
     sides: tuple[str, ...] = ()
     is_likelihood = True
     masks_tokens = False
+    predicts_next = True
 
     def __init__(self, tokenizer: Tokenizer, masking: MaskingSettings) -> None:
         del masking  # no token is masked

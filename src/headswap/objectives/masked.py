@@ -9,7 +9,7 @@ import numpy as np
 
 from headswap.batches.batch import Batch, joined_batch
 from headswap.batches.config import MaskingSettings
-from headswap.batches.masking import CorpusTokens, Masker
+from headswap.batches.masking import CorpusTokens, MaskedTokens, Masker
 from headswap.batches.windows import Layout, Pieces, Rows
 from headswap.core.random_streams import Draws
 from headswap.model.shape import Direction
@@ -24,10 +24,11 @@ class MaskedObjective(TokenObjective):
     direction: Direction = "bidirectional"
     is_likelihood = False
     masks_tokens = True
+    predicts_next = False
 
     def __init__(self, tokenizer: Tokenizer, masking: MaskingSettings) -> None:
         self.tokenizer, self.mask = tokenizer, Masker(tokenizer, masking)
-        self.with_words = masking.mask_unit != "token"
+        self.with_words = masking.mask_unit in ("word", "span")
         self.sides: tuple[str, ...] = ("word_starts",) if self.with_words else ()
 
     def rows(self, store: TokenStore, documents: np.ndarray, *, max_length: int, layout: Layout) -> Rows:
@@ -39,6 +40,17 @@ class MaskedObjective(TokenObjective):
 
     def make_batch(self, pieces: Pieces, draws: Draws) -> Batch:
         """The tokens of each piece, some of them masked; targets are the masked tokens."""
+        masked = self.masked_tokens(pieces, draws)
+        return joined_batch(
+            masked.ids,
+            pieces.lengths,
+            target_index=masked.target_index,
+            target_value=masked.target_value,
+            documents=pieces.documents,
+        )
+
+    def masked_tokens(self, pieces: Pieces, draws: Draws) -> MaskedTokens:
+        """The tokens of each piece after masking, and the masked tokens."""
         firsts = np.cumsum(pieces.lengths) - pieces.lengths
         tokens = CorpusTokens(
             ids=pieces.ids,
@@ -47,11 +59,4 @@ class MaskedObjective(TokenObjective):
             word_starts=pieces.word_starts,
             sequence_starts=firsts,
         )
-        masked = self.mask(tokens, draws)
-        return joined_batch(
-            masked.ids,
-            pieces.lengths,
-            target_index=masked.target_index,
-            target_value=masked.target_value,
-            documents=pieces.documents,
-        )
+        return self.mask(tokens, draws)

@@ -8,7 +8,7 @@ objectives of fine-tuning are in supervised.py.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 from torch import Tensor
@@ -71,8 +71,15 @@ class PretrainingObjective(Objective, Protocol):
     """Whether every token is predicted exactly once, so that the loss gives bits per byte."""
     masks_tokens: bool
     """Whether it reads the settings of masking and needs a tokenizer with `<mask>` and `<sep>`."""
+    predicts_next: bool
+    """Whether the vector of a token predicts the token after it, so that the base can generate text; otherwise it
+    predicts the token itself."""
 
     def __init__(self, tokenizer: Tokenizer, masking: MaskingSettings) -> None: ...
+
+    @classmethod
+    def masking_of(cls, masking: MaskingSettings) -> MaskingSettings:
+        """The settings of masking with the defaults of this objective."""
 
     def rows(self, store: TokenStore, documents: np.ndarray, *, max_length: int, layout: Layout) -> RowSource:
         """The rows of some documents."""
@@ -83,12 +90,31 @@ class PretrainingObjective(Objective, Protocol):
     def score_sums(self, model: TextModel, batch: Batch) -> Mapping[str, ScoreSums]:
         """The scores reported on held-out text, by name."""
 
+    def held_out_parts(self) -> "Mapping[str, Part]":
+        """What is scored on held-out text, by the prefix of its scores: itself, or each of its parts."""
+
+
+class Part(NamedTuple):
+    """A part of an objective, and its weight in the held-out loss."""
+
+    objective: PretrainingObjective
+    weight: float
+
 
 class TokenObjective:
     """What the objectives with one loss per predicted token share."""
 
     losses: tuple[str, ...] = ("loss",)
     num_segments = 0
+
+    @classmethod
+    def masking_of(cls, masking: MaskingSettings) -> MaskingSettings:
+        """Tokens are masked one by one unless another unit is given."""
+        return masking.with_defaults(mask_unit="token")
+
+    def held_out_parts(self) -> Mapping[str, Part]:
+        """The objective itself."""
+        return {"": Part(cast(PretrainingObjective, self), 1.0)}  # the classes derived from this one are objectives
 
     def loss_sum(self, model: TextModel, batch: Batch) -> Tensor:
         """Cross entropy summed over the tokens that have a target."""
@@ -103,7 +129,8 @@ def make_objective(name: str, tokenizer: Tokenizer, masking: MaskingSettings) ->
     """The pre-training objective of this name."""
     if name not in OBJECTIVES:
         raise InputError(f"The objective '{name}' is unknown. Known are {listed(OBJECTIVES)}.")
-    return OBJECTIVES.load(name)(tokenizer, masking)
+    kind = OBJECTIVES.load(name)
+    return kind(tokenizer, kind.masking_of(masking))
 
 
 def token_loss_sum(model: TextModel, hidden_ND: Tensor, batch: Batch) -> Tensor:

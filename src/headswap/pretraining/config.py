@@ -11,7 +11,7 @@ from headswap.data.config import ReadSettings
 from headswap.model.shape import ModelSettings, Share
 from headswap.registry import ObjectiveName
 from headswap.tokens.config import TokenizerSettings
-from headswap.training.config import Epochs, MachineSettings, OptimizerSettings, Positive, Seed, Steps
+from headswap.training.config import Epochs, OptimizerSettings, Positive, ProcessSettings, Seed, Steps
 
 
 class PretrainTraining(OptimizerSettings):
@@ -23,7 +23,8 @@ class PretrainTraining(OptimizerSettings):
     """Pre-training objective. causal: predict the next token. masked: predict masked tokens from the text on both
     sides. masked+nsp: masked, and predict whether the second of two segments follows the first in its document (next
     sentence prediction). masked+sop: masked, and predict whether two neighbouring segments are in their original order
-    (sentence order prediction)."""
+    (sentence order prediction). causal+masked: some steps are causal and the others masked, and both predict a token at
+    the position before it (GPT-BERT), so that the base can generate text and fill masks."""
     layout: Literal["packed", "documents"] = "packed"
     """How documents become sequences: packed concatenates the documents and cuts the result into windows of equal
     length; documents makes one sequence per document and truncates it at max_length."""
@@ -43,17 +44,17 @@ class PretrainTraining(OptimizerSettings):
     """Schedule after warm-up: linear or cosine decay to 0, or constant."""
     weight_decay: Annotated[float, Field(ge=0)] | None = None  # type: ignore[assignment]
     """Weight decay: each step shrinks the weights by learning rate x this value. Biases and norms are not decayed.
-    Default: 0.05; 2 where --optimizer muon is the default."""
+    Default: 0.05, or 2 where the default of --optimizer is muon."""
     adam_beta2: Share = 0.98
     """beta2 of AdamW: decay rate of the running mean of the squared gradient."""
     held_out_fraction: Annotated[float, Field(ge=0, le=0.5)] = 0.01
     """Fraction of the documents that is kept for the held-out loss and not trained on (at most about 50,000 tokens)."""
     eval_steps: Steps | None = None
-    """Compute the held-out loss every N steps; a causal base also generates a short sample. Default: ten times per
-    run."""
+    """Compute the held-out loss every N steps; a base that can generate text also generates a short sample. Default:
+    ten times per run."""
     learning_rate: Positive | None = None
-    """Peak learning rate. Default: 0.001 x sqrt(256 / width); twice that if --optimizer is muon by
-    default (see there)."""
+    """Peak learning rate. Default: 0.001 x sqrt(256 / width), or twice that where the default of --optimizer is
+    muon."""
     seed: Seed = 42
     """Seed of initialisation, data order, masking and dropout."""
 
@@ -82,7 +83,7 @@ class PretrainRecipe(Recipe):
     model: ModelSettings = ModelSettings()
     masking: MaskingSettings = MaskingSettings()
     training: PretrainTraining = PretrainTraining()
-    machine: MachineSettings = MachineSettings()
+    machine: ProcessSettings = ProcessSettings()
 
 
 class AdaptStart(Settings):
@@ -100,11 +101,13 @@ class AdaptTraining(PretrainTraining):
     """Settings of continued pre-training."""
 
     objective: ObjectiveName | None = None  # type: ignore[assignment]
-    """The objective of the base, which is also the default. Another objective is an error."""
+    """Pre-training objective, as in headswap pretrain. Default: that of the base. With another one the base is trained
+    for other predictions: a causal base can become a masked one, or one of both kinds. <mask> is added to the
+    vocabulary where it is missing."""
     max_length: Annotated[int, Field(ge=2, le=10**8)] | None = None
     """Maximum number of tokens per sequence. Default: the context length of the base."""
     learning_rate: Positive | None = None
-    """Peak learning rate. Default: half of the default for a new base of this width, 0.0005 x sqrt(256 / width)."""
+    """Peak learning rate. Default: 0.0005 x sqrt(256 / width), half of that for a new base."""
     num_train_epochs: Epochs | None = None
     """Number of passes over the new text. Default: as many as make about 50 million tokens, but at least 1 and at most
     30. Only one limit can be given: epochs, steps, tokens or minutes."""
@@ -125,4 +128,4 @@ class AdaptRecipe(Recipe):
     corpus: CorpusSettings = CorpusSettings()
     model: AdaptStart = AdaptStart()
     training: AdaptTraining = AdaptTraining()
-    machine: MachineSettings = MachineSettings()
+    machine: ProcessSettings = ProcessSettings()

@@ -26,11 +26,14 @@ class RowBatches:
     objective: PretrainingObjective
     batch_size: int
     seed: int
+    total_steps: int | None = None
+    """Length of the run, for masks that change during it; None in a speed test, which measures the first step."""
 
     def micro_batches(self, step: int, *, count: int) -> list[Batch]:
         """The rows of a step, split into at most `count` micro-batches."""
         rows = rows_of_step(step, num_rows=len(self.rows), batch_size=self.batch_size, seed=self.seed)
-        draws = Draws(self.seed, "mask", step)
+        progress = step / max(1, self.total_steps - 1) if self.total_steps else 0.0
+        draws = Draws(self.seed, "mask", step, progress=progress)
         parts = [part for part in np.array_split(rows, count) if len(part)]
         return [self.objective.make_batch(self.rows.pieces_of(part, draws), draws) for part in parts]
 
@@ -63,9 +66,9 @@ class CorpusParts:
         """Steps in which every training row is used once."""
         return steps_per_epoch(len(self.rows), self.batch_size)
 
-    def batches(self) -> RowBatches:
+    def batches(self, total_steps: int | None = None) -> RowBatches:
         """The batches of training rows."""
-        return RowBatches(self.rows, self.objective, self.batch_size, self.settings.seed)
+        return RowBatches(self.rows, self.objective, self.batch_size, self.settings.seed, total_steps)
 
     def rows_of(self, documents: np.ndarray, store: TokenStore | None = None) -> RowSource:
         """Rows of some documents of this corpus, or of another token store."""

@@ -142,7 +142,10 @@ class _Pretraining:
         limits = {"max_steps": training.max_steps, "num_train_epochs": training.num_train_epochs}
         given = self.recipe.changed(training=self.recipe.training.changed(**limits))
         self.recipe = resolve_pretraining(given, facts)
-        dropout = self.recipe.model.dropout if isinstance(self.recipe, PretrainRecipe) else None
+        dropout = None
+        if isinstance(self.recipe, PretrainRecipe):
+            self.recipe = self.recipe.changed(masking=self.start.masking)
+            dropout = self.recipe.model.dropout
         self.bundle = Bundle(
             with_dropout(self.start.model, dropout, seed=training.seed),
             self.tokenizer,
@@ -161,7 +164,9 @@ class _Pretraining:
         self.processes.from_first(self._begin)
         self._log_inputs()
         model = self.bundle.model
-        if pays_off(model, self.machine, tokens=self.num_tokens, minutes=self.recipe.training.max_minutes):
+        if not self.processes.is_sharded and pays_off(
+            model, self.machine, tokens=self.num_tokens, minutes=self.recipe.training.max_minutes
+        ):
             compile_layers(model, self.machine.device)
         reference_before = self._reference_loss()
         progress = run_steps(self._plan(), self.run)
@@ -176,7 +181,7 @@ class _Pretraining:
         return Plan(
             bundle=self.bundle,
             objective=self.objective,
-            source=self.parts.batches(),
+            source=self.parts.batches(steps),
             settings=training,
             machine=self.machine,
             processes=self.processes,
@@ -232,7 +237,7 @@ class _Pretraining:
         })  # fmt: skip
 
     def _evaluate(self, step: int) -> dict[str, Any]:
-        """Metrics on the held-out rows and, for a causal base, a sampled text."""
+        """Metrics on the held-out rows, which the processes share, and, for a base that generates text, a sample."""
         line: dict[str, Any] = {}
         if self.parts.held_out:
             metrics = held_out_metrics(
@@ -241,12 +246,13 @@ class _Pretraining:
                 self.parts.held_out,
                 num_bytes=self.held_out_bytes,
                 autocast=self.machine.scoring(),
+                spread=self.processes.map,
             )
             line = {f"eval_{name}": value for name, value in metrics.items()}
             self.plateau.check(metrics["loss"], step, self.total_steps, self.recipe.training.learning_rate)
-        if self.objective.direction == "causal":
+        if self.objective.predicts_next:
             settings = SamplingSettings(max_new_tokens=SAMPLE_TOKENS, temperature=0.8, top_k=50, seed=0)
-            line["sample"] = Generator(self.bundle).continue_text("", settings).text
+            line["sample"] = self.processes.from_first(lambda: Generator(self.bundle).continue_text("", settings).text)
         return line
 
     def _reference_loss(self) -> float | None:
@@ -307,7 +313,7 @@ class _Pretraining:
         )  # fmt: skip
         if isinstance(rows, PairRows) and rows.num_left_out:
             log.info("%s tokens are not used: a chunk of a single sentence forms no pair.", f"{rows.num_left_out:,}")
-        draws = Draws(training.seed, "mask", 0)
+        draws = Draws(training.seed, "mask", 0, progress=0.0)
         for line in shown_inputs(self.objective.make_batch(rows.pieces_of([0], draws), draws), self.tokenizer):
             log.info("Example sequence with its targets: %s", line)
         if self.processes.is_first:

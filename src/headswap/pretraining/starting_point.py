@@ -3,13 +3,13 @@
 import hashlib
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from headswap.batches.config import MaskingSettings
 from headswap.bundle.bundle import Bundle
 from headswap.core.errors import InputError, SettingError
-from headswap.model.swap import checksum
+from headswap.model.swap import checksum, reshaped
 from headswap.model.text_model import ModelShape, TextModel, build_model
 from headswap.objectives.objective import PretrainingObjective, make_objective
 from headswap.pretraining.config import AdaptRecipe, PretrainRecipe
@@ -62,15 +62,22 @@ def new_base(recipe: PretrainRecipe, sources: Sequence[str]) -> StartingPoint:
     """A base of a preset's shape for the vocabulary of the corpus."""
     name, masking = recipe.training.objective, recipe.masking
     kind = OBJECTIVES.load(name)
-    if not kind.masks_tokens and (given := masking.not_default(MaskingSettings.model_fields)):
+    # A saved recipe has the unit token for all objectives.
+    neutral = {"mask_unit": "token"}
+    given = [
+        one for one in masking.not_default(MaskingSettings.model_fields) if getattr(masking, one) != neutral.get(one)
+    ]
+    if given and not kind.masks_tokens:
         raise SettingError(
             f"{', '.join(given)}: no effect with the {name} objective, which masks no tokens. Use --objective masked."
         )
+    if "masked_share" in given and not (kind.masks_tokens and kind.predicts_next):
+        raise SettingError(f"masked_share: no effect with the {name} objective. Use --objective causal+masked.")
     if kind.num_segments and recipe.training.layout == "documents":
         raise SettingError(
             f"--layout documents cannot be used with --objective {name}, whose rows are pairs of segments. Remove it."
         )
-    found = _tokenizer(recipe, sources)
+    masking, found = kind.masking_of(masking), _tokenizer(recipe, sources)
     tokenizer = found.with_mask_and_sep() if kind.masks_tokens else found
     objective = make_objective(name, tokenizer, masking)
     store = cached_store(sources, recipe.corpus, found, side=objective.sides)
@@ -89,7 +96,7 @@ def new_base(recipe: PretrainRecipe, sources: Sequence[str]) -> StartingPoint:
 
 
 def existing_base(recipe: AdaptRecipe, sources: Sequence[str]) -> StartingPoint:
-    """A pre-trained base with its tokenizer, its objective and its head."""
+    """A pre-trained base with its tokenizer, its head, and its objective or the one that is given."""
     base = recipe.model.base
     assert base is not None
     bundle = Bundle.load(base, allow_download=recipe.machine.allow_download)
@@ -98,7 +105,7 @@ def existing_base(recipe: AdaptRecipe, sources: Sequence[str]) -> StartingPoint:
             f"{base} was fine-tuned: it has no language modelling head, which pre-training needs. Give the base that "
             "it was fine-tuned from."
         )
-    objective_name = bundle.objective
+    objective_name, known = bundle.objective, bundle.tokenizer
     if objective_name == "none":
         objective_name = "causal" if bundle.model.shape.direction == "causal" else "masked"
         log.warning(
@@ -107,23 +114,44 @@ def existing_base(recipe: AdaptRecipe, sources: Sequence[str]) -> StartingPoint:
         )
     wanted = recipe.training.objective
     if wanted is not None and wanted != objective_name:
-        raise SettingError(
-            f"--objective {wanted} cannot be used: {base} was pre-trained with {objective_name}. Remove it."
-        )
+        bundle, objective_name = _for_objective(bundle, wanted, seed=recipe.training.seed), wanted
     if OBJECTIVES.load(objective_name).masks_tokens and bundle.tokenizer.mask_id is None:
         raise InputError(f"The tokenizer of {base} has no mask token, which its objective {objective_name} needs.")
+    masking = OBJECTIVES.load(objective_name).masking_of(bundle.masking)
+    if masking.mlm_probability_start is not None:  # an adaptation continues from the last step of pre-training
+        masking = masking.changed(mlm_probability_start=masking.mlm_probability)
     length = recipe.training.max_length
     if length is not None and length > bundle.max_length:
         raise SettingError(
             f"max_length is {length}, but the base reads at most {bundle.max_length} tokens. Use a smaller value."
         )
-    objective = make_objective(objective_name, bundle.tokenizer, bundle.masking)
-    store = cached_store(sources, recipe.corpus, bundle.tokenizer, side=objective.sides)
+    objective = make_objective(objective_name, bundle.tokenizer, masking)
+    store = cached_store(sources, recipe.corpus, known, side=objective.sides)
     preset = str(bundle.card.get("preset", "not recorded"))
     return StartingPoint(
-        bundle.tokenizer, store, objective_name, objective, bundle.masking, bundle.model, preset, source=base,
+        bundle.tokenizer, store, objective_name, objective, masking, bundle.model, preset, source=base,
         tokens_trained=bundle.tokens_trained,
     )  # fmt: skip
+
+
+def _for_objective(bundle: Bundle, name: str, *, seed: int) -> Bundle:
+    """The base of a bundle for another objective: with its direction, its heads, and `<mask>` in the vocabulary."""
+    kind, old, tokenizer = OBJECTIVES.load(name), bundle.model.shape, bundle.tokenizer
+    if kind.num_segments > old.base.type_vocab_size:
+        raise SettingError(
+            f"--objective {name} needs {kind.num_segments} segment embeddings, and the base has "
+            f"{old.base.type_vocab_size}. Use --objective masked, or pre-train a new base with {name}."
+        )
+    if kind.masks_tokens and (tokenizer.mask_id is None or (kind.num_segments and tokenizer.sep_id is None)):
+        tokenizer = tokenizer.with_mask_and_sep()
+    shape = old.changed(
+        direction=kind.direction,
+        pair_head=kind.num_segments > 0,
+        base=old.base.changed(vocab_size=max(old.base.vocab_size, tokenizer.vocab_size)),
+    )
+    log.info("The base was pre-trained with the objective %s; from now on it is %s.", bundle.objective, name)
+    model = reshaped(bundle.model, shape, seed=seed)
+    return replace(bundle, model=model, tokenizer=tokenizer, masking=MaskingSettings(), objective=name)
 
 
 def _tokenizer(recipe: PretrainRecipe, sources: Sequence[str]) -> Tokenizer:

@@ -8,7 +8,8 @@ import copy
 import logging
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from headswap.core.settings import load_recipe
 from headswap.defaults import adaptation_epochs
@@ -20,7 +21,7 @@ from headswap.training.config import TrainingSettings
 from headswap.training.device import Machine
 from headswap.training.distributed import Processes
 from headswap.training.gradients import BatchSource, LossModule
-from headswap.training.loop import train
+from headswap.training.loop import StepRecord, train
 from headswap.training.optimizer import make_optimizer
 from headswap.training.run_folder import RunFolder
 
@@ -32,6 +33,29 @@ PROBE_SECONDS = 4.0
 WARM_UP = {"cpu": 2, "cuda": 20}
 """Steps that the probe does not count; on CUDA graphs are captured in some of them."""
 STEPS_BETWEEN_READS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class TimedSteps:
+    """How long some steps took."""
+
+    steps: int
+    tokens: int
+    seconds: float
+
+
+def time_steps(records: Iterator[StepRecord], machine: Machine) -> TimedSteps:
+    """Take steps for some seconds, after some that are not counted."""
+    for _ in range(WARM_UP[machine.device.type]):
+        next(records).loss.item()
+    start, steps, tokens = time.perf_counter(), 0, 0
+    while not steps or time.perf_counter() - start < PROBE_SECONDS:
+        for _ in range(STEPS_BETWEEN_READS):
+            record = next(records)
+            tokens += int(record.num_tokens)
+        record.loss.item()  # waits for the device after several steps, as a run does
+        steps += STEPS_BETWEEN_READS
+    return TimedSteps(steps, tokens, time.perf_counter() - start)
 
 
 def num_steps(
@@ -56,7 +80,7 @@ def num_steps(
         steps = processes.from_first(
             lambda: (
                 _saved_steps(recipe, minutes, run)
-                or _probed_steps(minutes, start, parts, settings=training, machine=machine, world=processes.world)
+                or probed_steps(minutes, start, parts, settings=training, machine=machine, processes=processes)
             )
         )
         if recipe.verb == "adapt":
@@ -85,18 +109,18 @@ def _saved_steps(recipe: PretrainRecipe | AdaptRecipe, minutes: float, run: RunF
     return int(saved.max_steps * minutes / saved.max_minutes)
 
 
-def _probed_steps(
+def probed_steps(
     minutes: float,
     start: StartingPoint,
     parts: CorpusParts,
     *,
     settings: PretrainTraining,
     machine: Machine,
-    world: int,
+    processes: Processes,
 ) -> int:
-    """Convert minutes to steps on a copy of the model."""
+    """Convert minutes to steps on a copy of the model. The copy is not sharded: it must fit on one device."""
     module = LossModule(copy.deepcopy(start.model).to(machine.device), start.objective)
-    if pays_off(start.model, machine, minutes=minutes):
+    if not processes.is_sharded and pays_off(start.model, machine, minutes=minutes):
         compile_layers(module.model, machine.device)
     return steps_in(
         minutes,
@@ -104,7 +128,7 @@ def _probed_steps(
         parts.batches(),
         settings=settings,
         machine=machine,
-        world=world,
+        world=processes.world,
         evaluation_tokens=parts.held_out.num_tokens if parts.held_out else 0,
         num_evaluations=lambda steps: 1 + num_evaluations(steps, parts),
     )
@@ -126,16 +150,8 @@ def steps_in(
         module, make_optimizer(module.model, settings), source, settings=settings, machine=machine,
         processes=Processes(), first_step=0, total_steps=1_000_000, may_capture=world == 1,
     )  # fmt: skip
-    for _ in range(WARM_UP[machine.device.type]):
-        next(records).loss.item()
-    start, steps, tokens = time.perf_counter(), 0, 0
-    while time.perf_counter() - start < PROBE_SECONDS:
-        for _ in range(STEPS_BETWEEN_READS):
-            record = next(records)
-            tokens += int(record.num_tokens)
-        record.loss.item()  # waits for the device after several steps, as a run does
-        steps += STEPS_BETWEEN_READS
-    per_step = (time.perf_counter() - start) / steps / world
+    timed = time_steps(records, machine)
+    steps, tokens, per_step = timed.steps, timed.tokens, timed.seconds / timed.steps / world
     evaluation = evaluation_tokens * per_step * steps / tokens * EVALUATION_COST * world
     planned = max(1, int(minutes * 60 / per_step))
     found = max(1, int((minutes * 60 - num_evaluations(planned) * evaluation) / per_step))

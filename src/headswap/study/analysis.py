@@ -106,10 +106,13 @@ def _external(study: StudyRuns) -> dict[str, ExternalArm]:
 
 
 def _public(study: StudyRuns) -> dict[str, str]:
-    """The arms that start from a public checkpoint."""
-    bases = {run.arm: str(run.result.get("base")) for run in study.runs}
-    bases |= {arm: base_of(arm).removeprefix(OF_BASE) for arm in bases if base_of(arm).startswith(OF_BASE)}
-    return {arm: base for arm, base in bases.items() if base.startswith(CHECKPOINT)}
+    """The arms that start from a public checkpoint. Linear and adapted arms have it only in their names."""
+    found = {}
+    for run in study.runs:
+        names = (str(run.result.get("base")), base_of(run.arm).removeprefix(OF_BASE))
+        if public := [name for name in names if name.startswith(CHECKPOINT)]:
+            found[run.arm] = public[0]
+    return found
 
 
 def _collapsed(study: StudyRuns) -> list[CollapsedRuns]:

@@ -1,7 +1,7 @@
 """Arms: the models that a study compares, as changes to one pre-training and one fine-tuning recipe.
 
 An arm is a name of the table below, an installed base, a bundle folder, or a recipe file. Its settings are looked up in
-the recipes of the training verbs, so an arm with an unknown setting is an error before anything is trained.
+the recipes of the trainings, so an arm with an unknown setting is an error before anything is trained.
 """
 
 import os
@@ -68,6 +68,7 @@ NAMED: dict[str, tuple[str, Mapping[str, Any], Mapping[str, Any]]] = {
     "gradual": ("base", {}, {"unfreeze": "gradual"}),
     "masked": ("base", {"objective": "masked"}, {}),
     "masked+nsp": ("base", {"objective": "masked+nsp"}, {}),
+    "causal+masked": ("base", {"objective": "causal+masked"}, {}),
     ADAPTED: (ADAPTED, {}, {}),
     LINEAR: (LINEAR, {}, {}),
     CONSISTENCY: (ADAPTED, {}, {}),
@@ -82,6 +83,7 @@ MEANING = {
     "gradual": "the pre-trained base, unfrozen layer by layer",
     "masked": "a base pre-trained with masked language modelling",
     "masked+nsp": "a base pre-trained with masked language modelling and next-sentence prediction",
+    "causal+masked": "a base pre-trained with causal and with masked language modelling, read in both directions",
     ADAPTED: f"the installed base {PREFIX}{OWN_BASE}, first trained on the corpus and the training texts, then all "
     "weights fine-tuned",
     LINEAR: "logistic regression on the vectors of the pre-trained base, fitted to all labels of the budget",
@@ -92,7 +94,7 @@ MEANING = {
 
 
 def read_arms(recipe: StudyRecipe) -> list[Arm]:
-    """The arms of a study, each checked against the recipes of the training verbs."""
+    """The arms of a study, each checked against the recipes of the trainings."""
     found = [_arm(name, allow_download=recipe.machine.allow_download) for name in recipe.study.arms or ()]
     _check_task(found, recipe.data)
     names = [arm.name for arm in found]

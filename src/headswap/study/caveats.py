@@ -6,6 +6,7 @@ from headswap.core.errors import counted
 from headswap.study.arms import SCRATCH, is_adapted, is_from_box
 from headswap.study.cell_quality import collapse_sentences
 from headswap.study.config import ALL
+from headswap.study.findings import enumerated
 from headswap.study.results import BaseResult, CollapsedRuns, ConsistencyRun, ExternalArm, SetOverlap, StudyResults
 
 SAME_TOKENS = 1.05
@@ -34,11 +35,10 @@ def caveats(results: StudyResults) -> list[str]:
     found += results.design_changes
     for arm, other in results.external.items():
         found += _external_sentences(arm, other, results)
-    for arm in results.arms:
-        sentences = [_existing_base(arm)] if is_from_box(arm) else []
-        sentences += [_public_checkpoint(arm, results.public[arm])] if arm in results.public else []
-        sentences += _other_size(arm, results.parameters)
-        found += [" ".join(sentences)] if sentences else []
+    found += _existing_base([arm for arm in results.arms if is_from_box(arm)])
+    for base in dict.fromkeys(results.public.values()):
+        found.append(_public_checkpoint([arm for arm in results.arms if results.public.get(arm) == base], base))
+    found += _other_sizes(results.arms, results.parameters)
     found += map(_collapsed_sentence, results.collapsed)
     found += collapse_sentences(results.cells)
     found += _turned_off(results.consistency)
@@ -73,12 +73,21 @@ def _least_first(item: tuple[tuple[str, ...], float]) -> float:
     return item[1]
 
 
-def _existing_base(arm: str) -> str:
-    return (
-        f"The arm '{arm}' starts from one base that was not pre-trained by this study. Its intervals leave out the "
-        "variation between pre-training runs, and its corpus could not be checked for overlap with this test set (the "
-        "card of the base describes the corpus)."
-    )
+def _existing_base(arms: Sequence[str]) -> list[str]:
+    """A sentence about all arms that start from an installed base."""
+    if not arms:
+        return []
+    return [
+        f"{_start(arms)} a base that was not pre-trained by this study. The intervals leave out the variation between "
+        "pre-training runs, and the corpus of the base could not be checked for overlap with this test set (its card "
+        "describes the corpus)."
+    ]
+
+
+def _start(arms: Sequence[str]) -> str:
+    """The beginning of a sentence: the arms start from something."""
+    names = enumerated([f"'{arm}'" for arm in arms])
+    return f"The arm {names} starts from" if len(arms) == 1 else f"The arms {names} start from"
 
 
 def _external_sentences(arm: str, other: ExternalArm, results: StudyResults) -> list[str]:
@@ -102,22 +111,25 @@ def _has_cell(results: StudyResults, arm: str, labels: int) -> bool:
     return any((cell.arm, cell.labels) == (arm, labels) for cell in results.cells)
 
 
-def _public_checkpoint(arm: str, base: str) -> str:
+def _public_checkpoint(arms: Sequence[str], base: str) -> str:
     return (
-        f"The arm '{arm}' starts from the public checkpoint {base}, which may have been trained on texts of this test "
-        "set: its training data could not be checked for overlap, so its scores may be too high. Its intervals leave "
-        "out the variation between pre-training runs."
+        f"{_start(arms)} the public checkpoint {base}, which may have been trained on texts of this test set: its "
+        "training data could not be checked for overlap, so the scores may be too high. The intervals leave out the "
+        "variation between pre-training runs."
     )
 
 
-def _other_size(arm: str, parameters: Mapping[str, int]) -> list[str]:
-    """A sentence if the model of an arm is larger or smaller than that of scratch."""
-    own, scratch = parameters.get(arm), parameters.get(SCRATCH)
-    if not own or not scratch or 0.95 < own / scratch < 1.05:
+def _other_sizes(arms: Sequence[str], parameters: Mapping[str, int]) -> list[str]:
+    """A sentence about the arms whose model is larger or smaller than that of scratch."""
+    scratch = parameters.get(SCRATCH)
+    sizes = {arm: size for arm in arms if (size := parameters.get(arm))}
+    others = [arm for arm, size in sizes.items() if scratch and not 0.95 < size / scratch < 1.05]
+    if not scratch or not others:
         return []
+    shown = enumerated([f"'{arm}' {_size(sizes[arm])}" for arm in others])
     return [
-        f"The arm '{arm}' has {_size(own)} parameters and scratch {_size(scratch)}, so their difference is not due to "
-        "pre-training alone."
+        f"The models differ in size: scratch has {_size(scratch)} parameters, {shown}. So differences between scratch "
+        "and these arms are not due to pre-training alone."
     ]
 
 

@@ -21,7 +21,7 @@ STYLE: dict[Any, Any] = {
     "svg.hashsalt": "headswap", "svg.fonttype": "none", "font.size": 10, "text.parse_math": False, "text.usetex": False,
 }  # fmt: skip
 MARKERS = ("o", "s", "^", "D", "x")
-MOST_NAMES_INSIDE = 6  # a longer legend is drawn to the right of the chart
+MOST_NAMES_INSIDE = 4  # a longer legend is drawn to the right of the chart
 LEGEND_WIDTH = 1.7  # inches
 NAME_WIDTH = 26  # characters per line of a legend: arms that are named by their settings have long names
 

@@ -141,7 +141,7 @@ def _gain_point(row: Comparison) -> Point:
 
 def _by_epoch(results: StudyResults) -> list[Chart]:
     """The validation scores and the loss per epoch at every budget: single seeds thin, their mean thick."""
-    charts = []
+    charts: list[Chart] = []
     for budget in results.budgets:
         for metric, (title, short) in EPOCH_TITLES.items():
             curves = [curve for curve in results.curves if (curve.labels, curve.measure) == (budget.labels, metric)]
@@ -149,6 +149,8 @@ def _by_epoch(results: StudyResults) -> list[Chart]:
             series = [line for curve in curves for line in _epoch_series(curve, title, colours[curve.arm])]
             heading = f"{budget.labels:,} labels: {title} per epoch"
             id = f"epochs-{budget.labels}-{short}"
+            if series and any(chart.id == id and chart.series for chart in charts):  # some arms held nothing out
+                id = f"{id}-training"
             charts.append(Chart(id, heading, "epoch (0: before the first step)", title, series))
     return charts
 

@@ -3,7 +3,7 @@
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from headswap.batches.config import MaskingSettings
 from headswap.core.settings import Recipe, Settings
@@ -34,19 +34,18 @@ class StudySettings(Settings):
     corpus_text_column: str = "text"
     """Name of the column with the texts, for a corpus of .jsonl, .csv, .tsv or .parquet files."""
     arms: tuple[str, ...] | None = None
-    """Arms: the models to compare, separated by commas. Default: the baselines of the task and scratch; lsa if there is
-    a corpus of texts and one label per text; pretrained if there is a corpus; adapted if the installed base can be
-    used. majority (the most frequent label), tfidf (TF-IDF + logistic regression), lsa (logistic regression on LSA
-    vectors of the corpus), nbsvm (Naive-Bayes features + logistic regression), scratch (random weights), pretrained
-    (the base, all weights fine-tuned), frozen (the base, only the new head is trained), lora (the base, LoRA adapters),
-    gradual (the base, unfrozen layer by layer), masked and masked+nsp (bases with these objectives), adapted (the
-    installed base box:reviews-en, first trained on the corpus and the training texts), adapted:BASE (another base,
-    adapted in the same way), linear (logistic regression on the vectors of the pre-trained base), linear:BASE (of
-    adapted or of another base), consistency (the base of adapted, or of pretrained if the installed base cannot be
-    used, fine-tuned with consistency training on the corpus and the training texts without labels), consistency:BASE
-    (another base), box (the installed base box:reviews-en), box:NAME (another installed base), hf:NAME or hf:FOLDER (a
-    public checkpoint), a bundle or run folder of a base, a recipe file, or NAME=FILE: the answers of another system,
-    such as an LLM, to the test rows (see --prepare-only)."""
+    """Arms: the models to compare, separated by commas. Baselines: majority (the most frequent label), tfidf (TF-IDF +
+    logistic regression), lsa (logistic regression on LSA vectors of the corpus), nbsvm (Naive-Bayes features + logistic
+    regression). Without pre-training: scratch (random weights). A base that the study pre-trains on the corpus:
+    pretrained (all weights are fine-tuned), frozen (only the new head is trained), lora (LoRA adapters), gradual
+    (layers are unfrozen one by one), masked, causal+masked and masked+nsp (bases with these objectives), linear
+    (logistic regression on the vectors of the base). Another base: box (the installed base box:reviews-en), box:NAME
+    (another installed base), hf:NAME or hf:FOLDER (a public checkpoint), or a bundle or run folder. A base that is
+    first trained on the corpus and the training texts: adapted (box:reviews-en) or adapted:BASE. Consistency training
+    on unlabelled texts: consistency (with the base of adapted; of pretrained if box:reviews-en cannot be used) or
+    consistency:BASE. Also linear:BASE, a recipe file, or NAME=FILE: the answers of another system, such as an LLM, to
+    the test rows (see --prepare-only). Default: the baselines of the task and scratch; lsa if there is a corpus of
+    texts and one label per text; pretrained if there is a corpus; adapted if box:reviews-en can be used."""
     budgets: tuple[str, ...] = ("100", "400", "1600", ALL)
     """Budgets: the numbers of labelled examples that a run may use, or all, separated by commas. From 200 on, 20 % of
     them (at most 2,000) are the validation set, except for the budget all with --validation."""
@@ -59,7 +58,7 @@ class StudySettings(Settings):
     trials: Annotated[int, Field(ge=1, le=MOST_TRIALS)] = 1
     """Number of learning rates that every trained arm tries in each run that has a validation set (from 200 labels on):
     its default times 1, 0.5, 2, 0.25 and 4. The best one on validation is scored on test. A study with N trials takes
-    up to N times as long. With 1, every arm has its defaults."""
+    up to N times as long. With 1, every arm has its default learning rate."""
     num_test: Annotated[int, Field(ge=2, le=10**8)] | None = None
     """Number of test examples that are scored: a fixed sample with the label shares of the whole set. Default: all."""
     max_length: Annotated[int, Field(ge=2, le=10**8)] | None = None
@@ -72,13 +71,22 @@ class StudySettings(Settings):
     """Metric by which the arms are compared; the first one of a task is its default: accuracy or macro_f1 (classify),
     micro_f1 or macro_f1 (multilabel), r2 or pearson (regress), f1 (tag), f1 or exact_match (span). It also selects the
     best epoch of every run and the regularisation of the baselines."""
-    on_leak: Literal["drop", "report", "stop"] = "drop"
+    on_overlap: Literal["drop", "report", "stop"] = "drop"
     """What to do with overlap, that is, texts of train, validation or corpus that also occur in the test set: drop
     (remove them; the test set is not changed), report (only count them), or stop. Texts of the validation set in train
     or corpus are treated in the same way."""
     keep: Literal["bundles", "results"] = "bundles"
     """What a finished fine-tuning run keeps: bundles (the model, the results and the predictions), or results (the
     results and predictions only)."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _former_name(cls, values: Any) -> Any:
+        """In older recipes `on_overlap` is called `on_leak`."""
+        if not isinstance(values, dict) or "on_leak" not in values:
+            return values
+        kept = {name: value for name, value in values.items() if name != "on_leak"}
+        return {"on_overlap": values["on_leak"], **kept}
 
     @field_validator("corpus", mode="before")
     @classmethod

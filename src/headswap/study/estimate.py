@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from headswap.baselines.text_space import MOST_CHARACTERS, MOST_DOCUMENTS
+from headswap.baselines.lsa_space import MOST_CHARACTERS, MOST_DOCUMENTS
 from headswap.core.checkpoints import checkpoint_folder, is_checkpoint
 from headswap.core.errors import counted
 from headswap.core.files import read_json
@@ -30,6 +30,9 @@ START_SECONDS = {"cpu": 1.0, "cuda": 4.0}
 """Reading rows, encoding and saving in a warm worker, before finished jobs correct the estimate."""
 OVERHEAD = {"cpu": 0.8e6, "cuda": 20e6}
 """Fixed cost of a step in parameters: the times of small models differ less than their sizes."""
+RDROP_COST, ADVERSARIAL_COST = 2.0, 7 / 3
+"""Cost of a step relative to one without: two passes, or two passes and a backward pass to the embeddings (a backward
+pass to all weights costs two forward passes, one to the embeddings alone costs one)."""
 BASELINE_SECONDS = 1.0
 LINEAR_SECONDS_PER_LABEL = 5e-3
 BYTES_PER_PARAMETER = 4
@@ -130,6 +133,8 @@ class Estimator:
             num_unlabelled = min(num_texts, recipe.consistency.unlabelled_batch_size or 3 * batch_size)
             cost_of_step += 2 * num_unlabelled / min(batch_size, num_train)
             scored += num_evaluations * min(num_texts, NUM_CHECKED)
+        cost_of_step *= RDROP_COST if training.rdrop_alpha else 1.0
+        cost_of_step *= ADVERSARIAL_COST if training.adversarial_epsilon else 1.0
         seconds = (
             steps * cost_of_step * probe["step_seconds"] + scored * probe["score_seconds"]
         ) * self._relative_cost(job)
@@ -179,8 +184,8 @@ class Preflight:
     def sentence(self) -> str:
         """The estimate as one sentence."""
         done = f", of which {self.num_done} done" if self.num_done else ""
-        memory = f", {_size(self.memory_bytes)} of memory" if self.memory_bytes else ""
-        disk = f", {_size(self.disk_bytes)} of disk" if self.disk_bytes else ""
+        memory = f", {size(self.memory_bytes)} of memory" if self.memory_bytes else ""
+        disk = f", {size(self.disk_bytes)} of disk" if self.disk_bytes else ""
         where, how = (
             (f" on {self.device}", "estimated from a short test run") if self.device else ("", "rough estimate")
         )
@@ -226,7 +231,8 @@ def minutes(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"
 
 
-def _size(num_bytes: int) -> str:
+def size(num_bytes: float) -> str:
+    """`1.3 GB`, `240 MB`."""
     return f"{num_bytes / 1e9:.1f} GB" if num_bytes >= 1e9 else f"{num_bytes / 1e6:.0f} MB"
 
 

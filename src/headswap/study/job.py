@@ -144,7 +144,7 @@ def _finetune(folder: Path, job: Mapping[str, Any]) -> None:
 
 def _baseline(folder: Path, job: Mapping[str, Any]) -> None:
     """Write the predictions of a baseline on the same rows, as a fine-tuning run does."""
-    from headswap.baselines.text_space import TextSpace
+    from headswap.baselines.lsa_space import TextSpace
     from headswap.data.records import pair_as_text
     from headswap.finetuning.config import FinetuneRecipe
     from headswap.finetuning.splits import read_splits
@@ -172,7 +172,7 @@ def _baseline(folder: Path, job: Mapping[str, Any]) -> None:
 
 def _space(folder: Path, job: Mapping[str, Any]) -> None:
     """Fit a space of texts on the corpus; it has no labels and no test texts."""
-    from headswap.baselines.text_space import TextSpace
+    from headswap.baselines.lsa_space import TextSpace
     from headswap.data.config import ReadSettings
     from headswap.data.documents import read_documents
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from headswap.baselines.text_space import ARRAYS, TextSpace
+from headswap.baselines.lsa_space import ARRAYS, TextSpace
 from headswap.bundle.bundle import CARD, WEIGHTS
 from headswap.core.errors import HeadswapError, InputError
 from headswap.core.files import parse_json, read_json
@@ -159,7 +159,7 @@ def _check_finished(kind: str, folder: Path, test: Path | None) -> None:
 
 
 def _check_unfinished(kind: str, folder: Path) -> None:
-    """Check the files that an unfinished job needs to resume; the training verbs check checkpoints and metrics."""
+    """Check the files that an unfinished job needs to resume; the trainings check checkpoints and metrics."""
     if kind not in RECIPES:
         return
     if (folder / "recipe.toml").exists():

@@ -4,7 +4,7 @@ import shlex
 from pathlib import Path
 
 from headswap import __version__
-from headswap.baselines.text_space import DIMENSIONS, MOST_DOCUMENTS
+from headswap.baselines.lsa_space import DIMENSIONS, MOST_DOCUMENTS
 from headswap.core.files import read_json
 from headswap.core.local_paths import local_path
 from headswap.core.settings import load_recipe
@@ -12,6 +12,7 @@ from headswap.finetuning.config import FinetuneRecipe
 from headswap.finetuning.consistency import MOST_TEXTS
 from headswap.study.arms import LINEAR as LINEAR_ARM
 from headswap.study.arms import OF_CONSISTENCY, OF_LINEAR, is_adapted
+from headswap.study.findings import enumerated
 from headswap.study.folder import RECIPE
 from headswap.study.groups import test_groups
 from headswap.study.row_files import CORPUS, TEXTS
@@ -100,7 +101,7 @@ def methods(study: StudyRuns) -> list[str]:
             f"The test {study.unit}s belong to {int(groups.max()) + 1:,} {what}s. Intervals and tests are over seeds "
             f"and {what}s, because the {study.unit}s of one {what} are not independent."
         )
-    found[:0] = tuning_sentences(study)
+    found[:0] = [*tuning_sentences(study), *_without_held_out_labels(study)]
     if rates := _learning_rates(study):
         found.insert(0, f"Learning rates (given or default): {'; '.join(rates)}.")
     if linear := [arm for arm in study.arms if arm == LINEAR_ARM or arm.startswith(OF_LINEAR)]:
@@ -114,7 +115,7 @@ def methods(study: StudyRuns) -> list[str]:
         corpus = ", ".join(Path(source).name or source for source in settings.corpus) or "none"
         documents = f" ({rows['corpus']:,} documents)" if "corpus" in rows else ""
         sizes = ", ".join(f"{rows[name]:,} {name}" for name in ("train", "validation", "test") if name in rows)
-        on_overlap = f"{ON_OVERLAP[settings.on_leak]} (--on-leak {settings.on_leak})"
+        on_overlap = f"{ON_OVERLAP[settings.on_overlap]} (--on-overlap {settings.on_overlap})"
         found.insert(0, f"Corpus: {corpus}{documents}. Labelled data: {sizes}. Overlap: {on_overlap}.")
     return found
 
@@ -141,6 +142,21 @@ def _consistency(study: StudyRuns, arms: list[str]) -> str:
         f"{which} {num_texts:,} texts of the corpus and the training set, the same at all seeds and budgets, also "
         "those whose labels the budget leaves out. A run leaves out the texts that it is validated on."
     )
+
+
+def _without_held_out_labels(study: StudyRuns) -> list[str]:
+    """Which arms were trained on all labels of budgets at which other arms held some out."""
+    sizes = {(run.arm, run.labels): run.result.get("num_validation") for run in study.runs}
+    held_out = {labels for (_, labels), size in sizes.items() if size}
+    found: dict[str, list[str]] = {}
+    for (arm, labels), size in sorted(sizes.items()):
+        if size == 0 and labels in held_out:
+            found.setdefault(arm, []).append(f"{labels:,}")
+    return [
+        f"{arm} held no labels out at {enumerated(budgets)} labels: it was trained on all of them, and its last epoch "
+        "is used."
+        for arm, budgets in found.items()
+    ]
 
 
 def _learning_rates(study: StudyRuns) -> list[str]:

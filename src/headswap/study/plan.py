@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from headswap.baselines.linear import METRIC as DEFAULT_METRIC
-from headswap.baselines.text_space import VERSION as SPACE_VERSION
+from headswap.baselines.lsa_space import VERSION as SPACE_VERSION
 from headswap.core.errors import SettingError, counted
 from headswap.core.installed_bases import PREFIX, is_boxed
 from headswap.core.local_paths import CHECKPOINT
@@ -278,13 +278,15 @@ class _Planner:
         }
         sections = _merged(sections, arm.pretrain)
         recipe = load_recipe(PretrainRecipe, None, sections)
-        if OBJECTIVES.load(recipe.training.objective).masks_tokens:
+        objective = OBJECTIVES.load(recipe.training.objective)
+        if objective.masks_tokens:
             own = sections.get("masking", {})
             sections["masking"] = self.recipe.masking.model_dump(mode="json", exclude_unset=True) | own
             recipe = load_recipe(PretrainRecipe, None, sections)
         recipe.training.check()
         tokenizer = self._tokenizer_content(tokenizer_id)
-        content = [recipe_content(recipe), self.prepared.digests["corpus"], self._reading(), tokenizer]
+        resolved = recipe.changed(masking=objective.masking_of(recipe.masking))
+        content = [recipe_content(resolved), self.prepared.digests["corpus"], self._reading(), tokenizer]
         content.append(values_behind_pretraining())
         needs = (tokenizer_id,) if tokenizer_id else ()
         name = "base" if recipe.training.objective == "causal" else f"base-{recipe.training.objective}"

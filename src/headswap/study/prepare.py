@@ -25,6 +25,7 @@ from headswap.data.groups import check_group_column, check_groups, rows_of_share
 from headswap.data.labelled_overlap import overlap_of_examples, shared_text_notes
 from headswap.data.overlap import Overlap, overlap_sentence, passages_sentence
 from headswap.data.records import Labelled, texts_of
+from headswap.data.remote_files import is_remote
 from headswap.data.stratify import stratified_subset
 from headswap.finetuning.splits import own_test
 from headswap.study.config import ALL, StudyRecipe
@@ -177,7 +178,7 @@ def _key(recipe: StudyRecipe) -> str:
     at_default = {name for name, default in added.items() if getattr(data, name) == default}
     labelled_settings = data.model_dump(exclude={"hold_out_from", *at_default})
     settings = [labelled_settings, *(getattr(study, name) for name in ("corpus", "documents", "corpus_text_column"))]
-    parts = [VERSION, content, stores, settings, study.num_test, study.on_leak]
+    parts = [VERSION, content, stores, settings, study.num_test, study.on_overlap]
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=list).encode()).hexdigest()
 
 
@@ -216,12 +217,12 @@ class _Preparation:
             if found.passages:
                 log.info(passages_sentence(found))
         sentences = [overlap_sentence(found) for found in harmful] + self._shared_groups(sets, drop)
-        if sentences and self.recipe.study.on_leak == "stop":
+        if sentences and self.recipe.study.on_overlap == "stop":
             raise InputError(
-                f"{' '.join(sentences)} Nothing was trained (--on-leak stop). Remove these texts, or use --on-leak "
-                "drop."
+                f"{' '.join(sentences)} Nothing was trained (--on-overlap stop). Remove these texts, or use "
+                "--on-overlap drop."
             )
-        if self.recipe.study.on_leak != "drop":
+        if self.recipe.study.on_overlap != "drop":
             drop = {name: set() for name in drop}
         self._keep_store(drop)
         kept = {
@@ -302,12 +303,12 @@ class _Preparation:
             drop[first].update(rows_of_shared_groups(sets[first], sets[second]))
             found.append(f"{sentence}.")
             log.warning(found[-1])
-            removed = f", and their texts were removed from {first}" if self.recipe.study.on_leak == "drop" else ""
+            removed = f", and their texts were removed from {first}" if self.recipe.study.on_overlap == "drop" else ""
             self.notes.append(f"{sentence}{removed}.")
-        if self.recipe.study.on_leak == "drop" and len(drop["train"]) == len(sets["train"]):
+        if self.recipe.study.on_overlap == "drop" and len(drop["train"]) == len(sets["train"]):
             raise InputError(
-                f"{' '.join(found)} No training text is left. Give a training set with other groups, or use --on-leak "
-                "report."
+                f"{' '.join(found)} No training text is left. Give a training set with other groups, or use "
+                "--on-overlap report."
             )
         return found
 
@@ -353,7 +354,7 @@ class _Preparation:
             raise InputError(
                 "Every document of the corpus repeats or contains a text of test or validation, so nothing is left of "
                 "it. Give other text, split it into smaller documents (--documents paragraph or line), or use "
-                "--on-leak report."
+                "--on-overlap report."
             )
         copy = rows_file(self.folder, CORPUS)
         write_rows(copy, self._kept_documents(drop))
@@ -377,4 +378,5 @@ def _absolute(sources: Sequence[str]) -> tuple[str, ...]:
 
 
 def _is_path(source: str) -> bool:
-    return Path(os.path.expanduser(source)).exists() or any(sign in source for sign in "*?[")
+    is_there = Path(os.path.expanduser(source)).exists() or any(sign in source for sign in "*?[")
+    return is_there and not is_remote(source)

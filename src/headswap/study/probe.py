@@ -14,9 +14,9 @@ from headswap.bundle.bundle import Bundle
 from headswap.bundle.task_state import TaskState
 from headswap.core.settings import load_recipe
 from headswap.finetuning.config import FinetuneRecipe
-from headswap.finetuning.finetune import for_task
 from headswap.finetuning.splits import LabelledSplits
 from headswap.finetuning.starting_point import StartingPoint
+from headswap.finetuning.task_settings import for_task
 from headswap.inference.outputs import outputs_of
 from headswap.tasks.choose import named_task
 from headswap.training.device import Machine

@@ -8,6 +8,7 @@ import logging
 import shutil
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,9 @@ from headswap.study.arms import ADAPTED, LINEAR, Arm, read_arms
 from headswap.study.config import StudyAdapt, StudyPretrain, StudyRecipe
 from headswap.study.default_arms import with_default_arms
 from headswap.study.estimate import Estimator, Preflight, estimate_study
-from headswap.study.executor import Executor, Outcome, Watcher
+from headswap.study.executor import Executor, Outcome, Watcher, cores
 from headswap.study.executors.backend import Backend
+from headswap.study.executors.choose import make_backend
 from headswap.study.folder import locked_folder
 from headswap.study.initialize import initialize
 from headswap.study.plan import BASE_KINDS, Job, Plan
@@ -56,9 +58,10 @@ def run_study(
     overwrite: bool = False,
     watcher: Watcher | None = None,
     on_preflight: Callable[[Preflight], None] = lambda preflight: None,
+    executor: str = "local",
     backend: Backend | None = None,
 ) -> Study:
-    """Run a study, or resume it. A back end runs the jobs; by default workers of this machine do."""
+    """Run a study, or resume it. A back end runs the jobs: the given one, or the one that `executor` names."""
     started = time.monotonic()
     if jobs < 1 or (max_minutes is not None and max_minutes <= 0):
         raise SettingError("jobs must be at least 1 and max_minutes above 0.")
@@ -71,13 +74,17 @@ def run_study(
     recipe = with_default_arms(recipe)
     arms = read_arms(recipe)
     if recipe.study.trials == 1 and any(arm.start not in ("answers", "baseline", LINEAR) for arm in arms):
-        log.info("Every trained arm has its default settings; --trials 3 lets each try three learning rates.")
+        log.info(
+            "Every trained arm has its default learning rate; headswap study --trials 3 lets each try three of them."
+        )
     if recipe.machine.device == "cuda":  # checked once here, not in every job
         from headswap.training.device import device_of
 
         device_of(recipe.machine.device)
     recipe = _with_limits(recipe, arms, max_minutes)
-    with locked_folder(out) as lock:
+    device = recipe.machine.device
+    backend = backend or make_backend(executor, parallel=jobs, cores=cores(), device=device)
+    with closing(backend), locked_folder(out) as lock:
         prepared, plan = initialize(recipe, arms, out, lock, overwrite=overwrite)
         import_answers(plan)
         every = list(plan.jobs.values())
@@ -85,15 +92,15 @@ def run_study(
         estimator = Estimator(None, prepared, adapted=_adapted_bases(every), shapes=_shapes(every))
         with Executor(
             out, estimator, parallel=jobs, threads=threads, keep=keep, watcher=watcher or Watcher(),
-            device=recipe.machine.device, backend=backend,
-        ) as executor:  # fmt: skip
-            estimator.probe = _probe(every, executor, out)
+            backend=backend,
+        ) as runner:  # fmt: skip
+            estimator.probe = _probe(every, runner, out)
             deadline = None if max_minutes is None else started + max_minutes * 60
-            by_stages = executor.runs_by_stages(every, deadline=deadline)
+            by_stages = runner.runs_by_stages(every, deadline=deadline)
             preflight = estimate_study(every, estimator, parallel=jobs, keep=keep, by_stages=by_stages)
             on_preflight(preflight)
             _check_disk_space(out, preflight)
-            outcome = executor.run(every, deadline=deadline)
+            outcome = runner.run(every, deadline=deadline)
     return Study(out, recipe, plan, prepared, preflight, outcome)
 
 

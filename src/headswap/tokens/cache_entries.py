@@ -15,18 +15,19 @@ from headswap.core.errors import InputError, SettingError, listed
 from headswap.core.files import read_json
 from headswap.core.ownership import Layout, entries, foreign_in, is_unfinished, remove_own
 from headswap.data.content_hash import MEMORY_FILE, cache_folder
-from headswap.data.documents import STDIN_FILE
+from headswap.data.documents import REMOTE_FOLDER, STDIN_FILE
 from headswap.tokens.store import LAYOUT as STORE
 from headswap.tokens.store import META_FILE
 from headswap.tokens.tokenizer import Tokenizer
 
-Kind = Literal["store", "tokenizer", "stdin", "baselines", "inputs"]
+Kind = Literal["store", "tokenizer", "stdin", "baselines", "inputs", "remote"]
 FOLDERS: dict[str, Kind] = {
     "stores": "store",
     "tokenizers": "tokenizer",
     "stdin": "stdin",
     "baselines": "baselines",
     "inputs": "inputs",
+    REMOTE_FOLDER: "remote",
 }
 KEY = "[0-9a-f]{16}"
 NAMES = {
@@ -35,6 +36,7 @@ NAMES = {
     "stdin": r"[0-9a-f]{64}\.txt",
     "baselines": r"[0-9a-f]{32}\.json",
     "inputs": r"[0-9a-f]{32}\.jsonl",
+    REMOTE_FOLDER: KEY,
 }
 BUILDING = ".building-"
 MADE_BY_TEMPFILE = rf"{re.escape(BUILDING)}[a-z0-9_]{{8}}"
@@ -45,6 +47,7 @@ LAYOUT = Layout(
         *(rf"tokenizers/{place}/tokenizer\.json" for place in (KEY, f"{MADE_BY_TEMPFILE}/{KEY}")),
         *(f"stdin/{name}" for name in (NAMES["stdin"], STDIN_FILE)),
         *(f"{kind}/{NAMES[kind]}" for kind in ("baselines", "inputs")),
+        f"{REMOTE_FOLDER}/{KEY}/.+",
     )
 )
 ABANDONED_SECONDS = 3600
@@ -131,7 +134,12 @@ def remove_damaged(folder: Path, root: Path) -> None:
 
 def summary_of(path: Path, kind: Kind) -> str:
     """A short description of an entry."""
-    files = {"stdin": "standard input", "baselines": "baselines of one labelled set", "inputs": "rows given in Python"}
+    files = {
+        "stdin": "standard input",
+        "baselines": "baselines of one labelled set",
+        "inputs": "rows given in Python",
+        "remote": "copy of a file at an address",
+    }
     if kind in files:
         return files[kind]
     try:

@@ -2,15 +2,14 @@
 
 A folder of flat arrays (`ids`, document `offsets`, `byte_counts`, optional side arrays with one entry per token), a
 `store.json` that describes them, and a copy of the tokenizer. Opening a store reads nothing into memory, so it is fast
-for a corpus of any size. store_writer.py encodes and appends, cache.py finds the store of a corpus, batches/windows.py
-makes rows.
+for a corpus of any size. A store of many shards is a folder of stores, which are read as one (sharded_store.py builds
+it). store_writer.py encodes and appends, cache.py finds the store of a corpus, batches/windows.py makes rows.
 """
 
 import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -21,11 +20,14 @@ from headswap.core.errors import InputError, did_you_mean, listed, raise_problem
 from headswap.core.files import atomic_folder, has_entry, read_json, sha256_of_file, write_json
 from headswap.core.ownership import Layout
 from headswap.data.records import Document
+from headswap.tokens.joined_array import JoinedArray
 from headswap.tokens.lab_tokenizer import MODEL_FILE
-from headswap.tokens.store_writer import OFFSET_TYPE, StoreWriter, encoded_batches, file_name, id_type
+from headswap.tokens.store_writer import OFFSET_TYPE, file_name, id_type, write_arrays
 from headswap.tokens.tokenizer import Tokenizer
 
 FORMAT_VERSION = 1
+SHARDED_VERSION = 2
+"""The format of a folder of shards, each of which is a store of the first format."""
 META_FILE = "store.json"
 SIDE_ARRAYS = ("word_starts", "sentence_starts")
 """Available side arrays: uint8, 1 where a token begins a word or a sentence."""
@@ -37,6 +39,8 @@ LAYOUT = Layout(
     files=tuple(map(re.escape, (META_FILE, "tokenizer.json", MODEL_FILE, *map(file_name, (*ARRAYS, *SIDE_ARRAYS))))),
     is_ours=lambda folder: has_entry(folder / META_FILE, "headswap_store"),
 )
+PIECE = 1 << 22  # entries that are hashed at a time
+SHARD = r"shard-[0-9]{5,}"
 NEEDED_COUNTS = ("vocab_size", "num_documents", "num_tokens", "num_bytes")
 NEEDED_META = (*NEEDED_COUNTS, "fingerprint", "arrays")
 
@@ -61,6 +65,8 @@ class TokenStore:
     def open(cls, folder: Path) -> Self:
         """Memory-map a store that `build_store` wrote. Sizes are checked here, contents by `verify`."""
         meta = _read_meta(folder)
+        if "shards" in meta:
+            return cls.from_shards(folder, meta)
         try:
             arrays = {name: _map(folder, name, entry) for name, entry in meta["arrays"].items()}
         except (AttributeError, KeyError, TypeError, ValueError) as problem:
@@ -71,6 +77,34 @@ class TokenStore:
             byte_counts=arrays.pop("byte_counts"),
             fingerprint=meta["fingerprint"],
             sides=arrays,
+            meta=meta,
+            folder=folder,
+        )
+        store._check_sizes()
+        return store
+
+    @classmethod
+    def from_shards(cls, folder: Path, meta: Mapping[str, Any]) -> Self:
+        """The shards as one store: ids and side arrays stay on disk, 16 bytes per document are read into memory."""
+        try:
+            if not all(re.fullmatch(SHARD, name) for name in meta["shards"]):
+                raise ValueError("a name is not that of a shard")
+            shards = [cls.open(folder / name) for name in meta["shards"]]
+            types = {name: np.dtype(entry["dtype"]) for name, entry in meta["arrays"].items()}
+            sides = {
+                name: JoinedArray([shard.sides[name] for shard in shards], types[name])
+                for name in types.keys() - ARRAYS
+            }
+        except (AttributeError, KeyError, TypeError, ValueError) as problem:
+            raise _damaged(folder, f"{META_FILE} does not describe its shards ({problem})") from None
+        starts = np.cumsum([0, *(shard.num_tokens for shard in shards)])
+        offsets = [shard.offsets[1:] + start for shard, start in zip(shards, starts, strict=False)]
+        store = cls(
+            ids=JoinedArray([shard.ids for shard in shards], types["ids"]),  # type: ignore[arg-type]
+            offsets=np.concatenate([np.zeros(1, OFFSET_TYPE), *offsets]),
+            byte_counts=np.concatenate([np.zeros(0, OFFSET_TYPE), *(shard.byte_counts for shard in shards)]),
+            fingerprint=meta["fingerprint"],
+            sides=sides,  # type: ignore[arg-type]
             meta=meta,
             folder=folder,
         )
@@ -145,9 +179,10 @@ class TokenStore:
         assert self.folder is not None, "a store in memory has no checksums"
         problems = []
         for name, entry in self.meta["arrays"].items():
-            if sha256_of_file(self.folder / file_name(name)) != entry["sha256"]:
+            if self._content_hash(name) != entry["sha256"]:
+                where = f"The array {name} of {self.folder}" if "shards" in self.meta else self.folder / file_name(name)
                 problems.append(
-                    f"{self.folder / file_name(name)} is damaged: its SHA-256 differs from the recorded one. "
+                    f"{where} is damaged: its SHA-256 differs from the recorded one. "
                     "Restore it from a copy, or build the store again with: headswap store"
                 )
         if (np.diff(self.offsets) < 0).any():
@@ -157,12 +192,31 @@ class TokenStore:
         raise_problems(problems)
         self.tokenizer()
 
+    def _content_hash(self, name: str) -> str:
+        """The SHA-256 of an array; that of many shards is that of the same documents in one shard."""
+        assert self.folder is not None
+        if "shards" not in self.meta:
+            return sha256_of_file(self.folder / file_name(name))
+        return sha256_of_array(self.array(name))
+
+    def array(self, name: str) -> Any:
+        """An array by its name."""
+        return self.sides[name] if name in self.sides else getattr(self, name)
+
     def _check_sizes(self) -> None:
         meta, counts = self.meta, (self.num_documents, self.num_tokens, len(self.byte_counts))
         expected = (meta["num_documents"], meta["num_tokens"], meta["num_documents"])
         sides_fit = all(len(side) == self.num_tokens for side in self.sides.values())
         if counts != expected or not sides_fit or self.offsets[0] != 0 or self.offsets[-1] != self.num_tokens:
             raise _damaged(self.folder, f"its arrays do not match {META_FILE}")
+
+
+def sha256_of_array(array: Any) -> str:
+    """The SHA-256 of the content of an array, read in pieces."""
+    digest = hashlib.sha256()
+    for start in range(0, len(array), PIECE):
+        digest.update(np.ascontiguousarray(array[start : start + PIECE]).tobytes())
+    return digest.hexdigest()
 
 
 def is_store(path: str | Path) -> bool:
@@ -182,17 +236,19 @@ def build_store(
     """Encode the documents into the store `folder`, which is created atomically and replaces an existing store."""
     check_side(side)
     with atomic_folder(folder, LAYOUT) as temporary:
-        with ExitStack() as stack:
-            writer = StoreWriter(temporary, tokenizer, side, stack)
-            for batch in encoded_batches(documents, tokenizer, side):
-                writer.add(batch)
-        if not writer.num_tokens:
-            what = "the tokenizer makes no tokens of it" if writer.num_documents else "it contains no documents"
-            raise InputError(f"The corpus cannot be stored: {what}.")
+        written = write_arrays(documents, tokenizer, temporary, side)
+        check_filled(written)
         tokenizer.save(temporary / "tokenizer.json")
         meta = {"headswap_store": FORMAT_VERSION, "corpus_hash": corpus_hash, "options": dict(options or {})}
-        write_json(temporary / META_FILE, meta | writer.meta())
+        write_json(temporary / META_FILE, meta | written)
     return TokenStore.open(folder)
+
+
+def check_filled(meta: Mapping[str, Any]) -> None:
+    """Raise if a store has no tokens."""
+    if not meta["num_tokens"]:
+        what = "the tokenizer makes no tokens of it" if meta["num_documents"] else "it contains no documents"
+        raise InputError(f"The corpus cannot be stored: {what}.")
 
 
 def check_side(names: Sequence[str]) -> None:
@@ -207,10 +263,11 @@ def _read_meta(folder: Path) -> dict[str, Any]:
     if not is_store(folder):
         raise InputError(f"{folder} is not a token store: there is no {META_FILE} in it.")
     meta = read_json(folder / META_FILE)
-    if not isinstance(meta, dict) or meta.get("headswap_store") != FORMAT_VERSION:
+    if not isinstance(meta, dict) or meta.get("headswap_store") not in (FORMAT_VERSION, SHARDED_VERSION):
         found = meta.get("headswap_store") if isinstance(meta, dict) else None
         raise InputError(
-            f"{folder} is a token store of format {found}, and this headswap reads format {FORMAT_VERSION}. "
+            f"{folder} is a token store of format {found}, and this headswap reads formats "
+            f"{FORMAT_VERSION} and {SHARDED_VERSION}. "
             "Build it again with: headswap store"
         )
     if missing := [name for name in NEEDED_META if name not in meta]:

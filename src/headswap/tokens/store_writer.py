@@ -94,6 +94,17 @@ class _GrowingArray:
         return {"dtype": self.dtype.str, "length": self.length, "sha256": self.digest.hexdigest()}
 
 
+def write_arrays(
+    documents: Iterable[Document], tokenizer: Tokenizer, folder: Path, side: Sequence[str]
+) -> dict[str, Any]:
+    """Encode the documents into arrays in `folder`; return their description."""
+    with ExitStack() as stack:
+        writer = StoreWriter(folder, tokenizer, side, stack)
+        for batch in encoded_batches(documents, tokenizer, side):
+            writer.add(batch)
+    return writer.meta()
+
+
 def encoded_batches(documents: Iterable[Document], tokenizer: Tokenizer, side: Sequence[str]) -> Iterator[EncodedBatch]:
     """All documents encoded, batch by batch. Reading ahead in a thread gained nothing on 2 cores."""
     for batch in _batches(documents):

@@ -4,7 +4,8 @@ Each checkpoint is a folder, `checkpoints/step-00001000`, with a manifest of che
 name, flushed and renamed; the link `last` points to the newest one. No random-number state is saved: every draw is a
 function of (seed, step). The weights with the best validation score are saved as `checkpoints/best-00000800`; the
 checkpoint's state names that step, and the checkpoint is incomplete without it. An incomplete or damaged checkpoint is
-reported and skipped.
+reported and skipped. A run with `--parallel fsdp` writes one file of weights and optimizer state per process instead of
+a bundle (sharded_checkpoint.py).
 """
 
 import logging
@@ -25,14 +26,15 @@ from headswap.core.files import atomic_folder, discard_folder, flush_folder, rea
 from headswap.core.manifest import manifest_problems, write_manifest
 from headswap.core.ownership import Layout, unique
 from headswap.model.text_model import TextModel
-from headswap.model.weights import load_weights
+from headswap.model.weights import assign_weights, load_weights
 from headswap.training.optimizer import load_optimizer_tensors, optimizer_tensors
 from headswap.training.parameter_groups import Optimizer
 
 log = logging.getLogger("headswap")
 OPTIMIZER, STATE = "optimizer.safetensors", "state.json"
 SECONDS_BETWEEN_SAVES = 60.0
-LAYOUT = Layout(files=(*BUNDLE.files, *map(re.escape, (OPTIMIZER, STATE))))
+SHARD = r"shard-\d+-model-\d+-of-\d+\.safetensors"
+LAYOUT = Layout(files=(*BUNDLE.files, *map(re.escape, (OPTIMIZER, STATE)), SHARD))
 
 
 @dataclass
@@ -76,24 +78,39 @@ def is_save_due(step: int, save_every: int | None, evaluate_every: int, seconds_
 
 def save_checkpoint(folder: Path, bundle: Bundle, optimizer: Optimizer, progress: Progress, *, keep: int) -> Path:
     """Write `step-N`, point `last` to it, verify it, and then remove old checkpoints until `keep` are left."""
-    target = folder / f"step-{progress.step:08d}"
+    target = step_folder(folder, progress)
     with atomic_folder(target, LAYOUT) as temporary:
         bundle.write_into(temporary)
         save_file(optimizer_tensors(bundle.model, optimizer), temporary / OPTIMIZER)
-        write_json(temporary / STATE, asdict(progress))
-        write_manifest(temporary)
+        seal(temporary, progress)
+    publish(target, progress, keep=keep)
+    return target
+
+
+def step_folder(folder: Path, progress: Progress) -> Path:
+    """The folder of the checkpoint of the current step."""
+    return folder / f"step-{progress.step:08d}"
+
+
+def seal(folder: Path, progress: Progress) -> None:
+    """Write the counters, and the manifest as the last file."""
+    write_json(folder / STATE, asdict(progress))
+    write_manifest(folder)
+
+
+def publish(target: Path, progress: Progress, *, keep: int) -> None:
+    """Point `last` to a new checkpoint, verify it, and then remove old checkpoints until `keep` are left."""
     point_at(target)
     if problems := problems_of(target):
         log.warning("The new checkpoint is damaged, so no older one is removed: %s", problems[0])
-        return target
-    others = [path for path in find_checkpoints(folder) if path != target]
+        return
+    others = [path for path in find_checkpoints(target.parent) if path != target]
     # A checkpoint of a later step is damaged: it was skipped when this run was resumed.
     complete = [path for path in others if step_of(path) < progress.step and not problems_of(path, contents=False)]
     kept = complete[len(complete) - (keep - 1) :] if keep > 1 else []
     for old in others:
         if old not in kept:
             discard_folder(old)
-    return target
 
 
 def save_best(folder: Path, bundle: Bundle, weights: dict[str, Tensor], progress: Progress) -> None:
@@ -165,10 +182,22 @@ def resume_from(
     """Load a checkpoint into the model and return (optimizer, progress); without a checkpoint both are new."""
     if checkpoint is None:
         return make_optimizer(), Progress()
-    load_weights_in_place(model, checkpoint)
+    if is_sharded(checkpoint):
+        from headswap.training.sharded_checkpoint import read_whole
+
+        tensors = read_whole(checkpoint)
+        assign_weights(model, {name: tensors.pop(name).to(model.device) for name in list(model.state_dict())})
+    else:
+        load_weights_in_place(model, checkpoint)
+        tensors = load_file(checkpoint / OPTIMIZER)
     optimizer = make_optimizer()
-    load_optimizer_tensors(model, optimizer, load_file(checkpoint / OPTIMIZER))
+    load_optimizer_tensors(model, optimizer, tensors)
     return optimizer, Progress(**read_json(checkpoint / STATE))
+
+
+def is_sharded(checkpoint: Path) -> bool:
+    """Whether a checkpoint was written by a run with `--parallel fsdp`."""
+    return any(re.fullmatch(SHARD, path.name) for path in checkpoint.iterdir())
 
 
 def load_weights_in_place(model: TextModel, bundle: Path) -> None:

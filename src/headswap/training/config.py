@@ -17,6 +17,7 @@ MOST_THREADS = 1024  # PyTorch crashes with many thousand
 DeviceName = Literal["auto", "cpu", "cuda"]
 FastName = Literal["auto", "off"]
 PrecisionName = Literal["auto", "fp32", "bf16"]
+ParallelName = Literal["ddp", "fsdp"]
 
 
 class MachineSettings(Settings):
@@ -33,11 +34,20 @@ class MachineSettings(Settings):
     """Use only deterministic CUDA kernels, so that a repeated run gives bit-identical results. Training is slower. CPU
     runs are always deterministic."""
     fast: FastName = "auto"
-    """auto uses fast kernels and, on GPUs, CUDA graphs and torch.compile where they save time, and logs which; off uses
-    none of them. The results of the two differ only by rounding and, on a GPU, by the random dropout masks."""
+    """auto uses fast kernels and, on GPUs, CUDA graphs and torch.compile where they save time; the log names those that
+    are used. off uses none of them. The results differ only by rounding and, on a GPU, by the random dropout masks."""
     allow_download: bool = False
-    """Download a public checkpoint (hf:NAME) that is not in the cache of the Hugging Face Hub. Without it nothing is
-    downloaded but data sets (hf:)."""
+    """Download a public checkpoint (hf:NAME) that is not in the cache of the Hugging Face Hub. Without it only data
+    sets (hf:NAME) are downloaded."""
+
+
+class ProcessSettings(MachineSettings):
+    """The machine of a training run, which may have several processes."""
+
+    parallel: ParallelName = "ddp"
+    """How the processes of torchrun share a model. ddp: each process has all weights and the whole optimizer state.
+    fsdp: each process has a part of weights, gradients and optimizer state, for models that do not fit on one GPU.
+    Results differ only by rounding."""
 
 
 class TrainingSettings(Settings):
@@ -51,8 +61,8 @@ class TrainingSettings(Settings):
     """Number of micro-batches into which each process splits its part of a batch. More micro-batches need less memory;
     results differ only by rounding and by the random dropout masks."""
     learning_rate: Positive | None = None
-    """Peak learning rate. Default for width 256: 0.0001; 0.0006 if the base was pre-trained on fewer than 3 tokens per
-    parameter; 0.0003 from scratch. Other widths have other defaults; recipe.toml of the run has the value."""
+    """Peak learning rate. Default: for width 256 it is 0.0001, or 0.0006 if the base was pre-trained on fewer than 3
+    tokens per parameter, or 0.0003 from scratch; for other widths see recipe.toml of the run."""
     lr_scheduler_type: Literal["linear", "cosine", "constant"] = "linear"
     """Schedule after warm-up: linear or cosine decay to 0, or constant."""
     warmup_steps: Annotated[float, Field(ge=0, le=1e12)] = 0.06

@@ -40,8 +40,8 @@ TOLERANCE = 0.05
 """Largest relative distance of losses and of gradients between a bf16 step that is replayed and one in eager mode."""
 
 
-Shapes = tuple[torch.Size, ...]
-"""Shapes of all tensors of a batch; one graph is captured per value."""
+Shapes = tuple[bool | torch.Size | None, ...]
+"""Attention direction and shapes of all tensors of a batch; one graph is captured per value."""
 
 
 class Sizes(NamedTuple):
@@ -159,7 +159,7 @@ class CapturedSteps:
 
         None if the caller has to compute the step eagerly.
         """
-        shapes = tuple(tensor.shape for tensor in _tensors(padded))
+        shapes = (padded.is_causal, *(tensor.shape for tensor in _tensors(padded)))
         weights_K = torch.tensor([1.0 / divisor for divisor in divisors])
         if self.is_enabled and shapes not in self.graphs:
             self._capture_if_due(padded, weights_K, shapes)
@@ -268,4 +268,5 @@ def _batch(tensors: Sequence[Tensor], like: Batch) -> Batch:
         counts_T=rest.pop(0) if like.counts_T is not None else None,
         views_2P=rest.pop(0) if like.views_2P is not None else None,
         view_weights_P=rest.pop(0) if like.view_weights_P is not None else None,
+        is_causal=like.is_causal,
     )  # fmt: skip

@@ -6,7 +6,7 @@ others wait for it.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
@@ -15,7 +15,10 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from headswap.training.config import ParallelName
+
 T = TypeVar("T")
+R = TypeVar("R")
 TIMEOUT = timedelta(hours=12)
 """The other processes wait while rank 0 tokenises; with PyTorch's default of 30 minutes a large corpus fails."""
 
@@ -26,6 +29,8 @@ class Processes:
 
     rank: int = 0
     world: int = 1
+    is_sharded: bool = False
+    """Whether each process has only a part of the weights (FSDP)."""
 
     @property
     def is_first(self) -> bool:
@@ -62,6 +67,27 @@ class Processes:
         self.from_first(lambda: made.append(make()))
         return made[0] if self.is_first else make()
 
+    def map(self, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        """`work` of each item, in their order: process r does the items r, r + world, ..., and all get every result.
+
+        An exception in one process is raised in all of them.
+        """
+        if self.world == 1:
+            return [work(item) for item in items]
+        own: list[R] | BaseException
+        try:
+            own = [work(item) for item in items[self.rank :: self.world]]
+        except Exception as problem:
+            own = problem
+        parts: list[list[R] | BaseException] = [[]] * self.world
+        dist.all_gather_object(parts, own)
+        found: list[list[R]] = []
+        for part in (own, *parts):
+            if isinstance(part, BaseException):
+                raise part
+            found.append(part)
+        return [found[1 + place % self.world][place // self.world] for place in range(len(items))]
+
     def wrap(self, module: nn.Module) -> nn.Module:
         """The module under DDP: gradients are averaged over processes in the backward pass.
 
@@ -74,16 +100,19 @@ class Processes:
         return nn.parallel.DistributedDataParallel(module, process_group=dist.new_group(timeout=TIMEOUT))
 
 
-def start_processes(device: torch.device) -> Processes:
-    """Join the process group of torchrun; a single process if there is none."""
-    world = int(os.environ.get("WORLD_SIZE", "1"))
-    if world == 1:
+def start_processes(device: torch.device, parallel: ParallelName = "ddp") -> Processes:
+    """Join the process group of torchrun; a single process if there is none. FSDP needs a group even for one."""
+    world, is_sharded = int(os.environ.get("WORLD_SIZE", "1")), parallel == "fsdp"
+    if world == 1 and not is_sharded:
         return Processes()
     if not dist.is_initialized():
         # gloo in addition to nccl: objects are sent between hosts while the GPUs train
         backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
-        dist.init_process_group(backend, timeout=TIMEOUT)
-    return Processes(dist.get_rank(), world)
+        if world == 1:
+            dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
+        else:
+            dist.init_process_group(backend, timeout=TIMEOUT)
+    return Processes(dist.get_rank(), world, is_sharded)
 
 
 def stop_processes() -> None:

@@ -1,4 +1,5 @@
 """How the losses and gradients of one step are computed: in eager mode, under DDP, or by replaying a CUDA graph.
+sharded.py does the same with FSDP.
 
 Each strategy has the same signature: it takes the micro-batches of this process, leaves the gradients in `.grad`, and
 returns the summed losses. Seeds of dropout are a function of (seed, step, micro-batch), so a resumed run
@@ -54,6 +55,8 @@ class Share:
     num_targets_K: Tensor
     divisors: list[int]
     """Number of targets per loss over all micro-batches and processes, at least 1."""
+    num_passes: int = 1
+    """The largest number of micro-batches of any process."""
 
     @property
     def documents(self) -> tuple[int, ...]:
@@ -69,7 +72,7 @@ def own_share(everything: Sequence[Batch], processes: Processes) -> Share:
     counts = [(batch.num_tokens, *batch.target_counts) for _, batch in mine if any(batch.target_counts)]
     totals = processes.sum(torch.tensor(counts or [[0] * (1 + num_losses)]).sum(0))
     divisors = [max(1, number) for number in totals[1:].tolist()]  # masking may choose no token of a few short rows
-    return Share(mine, totals[0], totals[1:], divisors)
+    return Share(mine, totals[0], totals[1:], divisors, num_passes=-(-len(everything) // processes.world))
 
 
 class Gradients(Protocol):
@@ -78,9 +81,22 @@ class Gradients(Protocol):
     def __call__(self, step: int, share: Share) -> Tensor:
         """The losses summed over this process's targets; the gradients of their means are in `.grad`."""
 
+    def clip(self, max_norm: float) -> Tensor:
+        """Scale the gradients to at most this norm; returns the norm before."""
+
+
+class WholeGradients:
+    """Gradients of whole parameters: every process has all of them."""
+
+    module: nn.Module
+
+    def clip(self, max_norm: float) -> Tensor:
+        """As PyTorch does."""
+        return nn.utils.clip_grad_norm_(list(self.module.parameters()), max_norm)
+
 
 @dataclass
-class EagerGradients:
+class EagerGradients(WholeGradients):
     """One process, eager mode. Layers that are frozen until a later step cost no backward pass."""
 
     module: LossModule
@@ -100,7 +116,7 @@ class EagerGradients:
 
 
 @dataclass
-class ParallelGradients:
+class ParallelGradients(WholeGradients):
     """Several processes: DDP sums the gradients in the backward pass of the last micro-batch."""
 
     module: nn.Module
@@ -124,7 +140,7 @@ class ParallelGradients:
 
 
 @dataclass
-class CapturedGradients:
+class CapturedGradients(WholeGradients):
     """One process on CUDA, one micro-batch per step: a captured graph is replayed where there is one for its size."""
 
     module: LossModule
@@ -164,6 +180,11 @@ def make_gradients(
     may_capture: bool = True,
 ) -> Gradients:
     """The strategy that fits the machine, the number of processes and the model."""
+    if processes.is_sharded:
+        from headswap.training.sharded import ShardedGradients, ShardedModule
+
+        assert isinstance(module, ShardedModule)
+        return ShardedGradients(module, machine, processes, settings.seed)
     if processes.world > 1:
         return ParallelGradients(module, machine, processes, settings.seed)
     num_micro = settings.gradient_accumulation_steps

@@ -12,7 +12,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from headswap.training.config import TrainingSettings
 from headswap.training.device import Machine
@@ -58,7 +58,6 @@ def train(
     may_capture: bool = True,
 ) -> Generator[StepRecord]:
     """Steps `first_step` up to `total_steps`, one record each; `num_skipped` steps were skipped before."""
-    parameters = [tensor for tensor in module.parameters() if tensor.requires_grad]
     skipped = torch.full((), float(num_skipped), device=machine.device)
     num_micro = settings.gradient_accumulation_steps * processes.world
     gradients = make_gradients(module, optimizer, settings, machine, processes, may_capture=may_capture)
@@ -70,7 +69,7 @@ def train(
         losses_K = torch.stack([part / divisor for part, divisor in zip(loss_sums_K, share.divisors, strict=True)])
         loss = losses_K.sum()
         drop_frozen_gradients(optimizer, step)
-        grad_norm = nn.utils.clip_grad_norm_(parameters, settings.max_grad_norm or float("inf"))
+        grad_norm = gradients.clip(settings.max_grad_norm or float("inf"))
         # inf * 0 and nan * 0 are nan, so this is true exactly when loss or norm is not finite.
         is_skipped = ((grad_norm + loss) * 0 != 0).to(skipped.dtype)
         skipped = skipped + is_skipped

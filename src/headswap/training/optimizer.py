@@ -39,7 +39,14 @@ def make_optimizer(
     model: nn.Module, settings: TrainingSettings, rates: Mapping[str, GroupRate] | None = None
 ) -> Optimizer:
     """One optimizer over all trainable parameters; without `rates` they all have the run's learning rate."""
-    parameters = {name: tensor for name, tensor in model.named_parameters() if tensor.requires_grad}
+    trainable = {name: tensor for name, tensor in model.named_parameters() if tensor.requires_grad}
+    return optimizer_of(trainable, settings, rates)
+
+
+def optimizer_of(
+    parameters: Mapping[str, Tensor], settings: TrainingSettings, rates: Mapping[str, GroupRate] | None = None
+) -> Optimizer:
+    """One optimizer over tensors by the names of their parameters; the tensors may be shards of them."""
     rate_of = {name: rates[name] if rates else GroupRate() for name in parameters}
     if not isinstance(settings, OptimizerSettings) or settings.optimizer != "muon":
         return _adamw(parameters, rate_of, settings)

@@ -36,11 +36,13 @@ FILES = {
     "model.base",
     "tokenizer.tokenizer",
     "consistency.unlabelled",
+    "consistency.teachers",
 }
 """Settings that are paths; `data.json` has the checksums of what was read from them."""
 ROUNDING = {
     "machine.device": "rounding",
     "machine.deterministic": "rounding",
+    "machine.parallel": "rounding",
     "machine.fast": "rounding and the dropout drawn",
     "training.gradient_accumulation_steps": "rounding and the dropout drawn",
 }
@@ -151,6 +153,9 @@ def _limit_objection(name: str, before: dict[str, Any], now: dict[str, Any], fol
         return f" (the {schedule} schedule depends on it, so the steps done so far would have been different)"
     if 0 < warmup < 1:
         return " (warmup_steps is a fraction of it, so the steps done so far would have been different)"
+    first, last = before.get("masking.mlm_probability_start"), before.get("masking.mlm_probability")
+    if first not in (None, last):
+        return " (the share of masked tokens depends on it, so the steps done so far would have been different)"
     if name == "training.max_steps" and "training.metric_for_best_model" in before and _has_reached(folder, int(old)):
         return f" (step {old} was evaluated because the run ended there, and its weights may have been selected)"
     return None

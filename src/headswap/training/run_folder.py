@@ -84,7 +84,7 @@ class RunFolder:
         file = self.path / "result.json"
         content = read_json(file)
         if not isinstance(content, dict) or "verb" not in content:
-            raise InputError(f"{file} is damaged: it has no verb. Restore it from a copy, or use --overwrite.")
+            raise InputError(f"{file} is damaged: it has no key `verb`. Restore it from a copy, or use --overwrite.")
         return content
 
     def metrics(self) -> list[dict[str, Any]]:

@@ -1,6 +1,6 @@
-"""The runner: the steps that all training verbs share, and everything between optimizer steps.
+"""The runner: the steps that all trainings share, and everything between optimizer steps.
 
-`run_training` sets up the machine, the processes and the run folder, in one order for all verbs. `run_steps` runs the
+`run_training` sets up the machine, the processes and the run folder, in one order for all of them. `run_steps` runs the
 loop: it reads the loop's records a few steps late, writes `metrics.jsonl`, evaluates, keeps the best weights, saves
 checkpoints, and stops on request, after `patience` evaluations without improvement, or on non-finite numbers.
 """
@@ -27,20 +27,18 @@ from headswap.training.checkpoint import (
     is_save_due,
     newest_complete,
     point_at,
-    resume_from,
     save_best,
-    save_checkpoint,
 )
-from headswap.training.config import MachineSettings, TrainingSettings
+from headswap.training.config import ProcessSettings, TrainingSettings
 from headswap.training.device import Machine
 from headswap.training.distributed import Processes, start_processes, stop_processes
 from headswap.training.failures import broken_evaluation, broken_numbers, explained, listed_documents, what_broke
-from headswap.training.gradients import BatchSource, LossModule
+from headswap.training.gradients import BatchSource
 from headswap.training.late_records import Late, late_record
 from headswap.training.loop import StepRecord, train
 from headswap.training.observer import Observer
-from headswap.training.optimizer import make_optimizer
 from headswap.training.parameter_groups import GroupRate
+from headswap.training.placement import place
 from headswap.training.run_folder import RunFolder, open_run
 from headswap.training.tracker import check_trackers, tracking
 
@@ -68,6 +66,7 @@ class Plan:
     total_steps: int
     steps_per_epoch: int
     evaluate: Callable[[int], dict[str, Any]]
+    """Metrics after a step; called on every process, with the whole model."""
     evaluate_every: int
     save_every: int | None
     score: Callable[[dict[str, Any]], list[float]] | None = None
@@ -103,14 +102,14 @@ class TrainingRecipe(Protocol):
     """The part of a recipe that the runner reads."""
 
     @property
-    def machine(self) -> MachineSettings: ...
+    def machine(self) -> ProcessSettings: ...
 
     @property
     def training(self) -> TrainingSettings: ...
 
 
 class HowToRun(TypedDict, total=False):
-    """Arguments that every training verb passes to `run_training`."""
+    """Arguments that every training passes to `run_training`."""
 
     overwrite: bool
     resume: bool
@@ -129,10 +128,10 @@ def run_training(
     observer: Observer | None = None,
     report_to: Sequence[str] = (),
 ) -> RunFolder:
-    """Run a training verb and return its folder. If a finished run is resumed, only its inputs are compared."""
+    """Run a training and return its folder. If a finished run is resumed, only its inputs are compared."""
     check_trackers(report_to)
     machine = Machine(recipe.machine)
-    processes = start_processes(machine.device)
+    processes = start_processes(machine.device, recipe.machine.parallel)
     try:
         inputs = [name for name in reads if name]
         run = processes.from_first(lambda: open_run(out, recipe, overwrite=overwrite, resume=resume, reads=inputs))
@@ -164,11 +163,10 @@ class _Steps:
     def __init__(self, plan: Plan, run: RunFolder) -> None:
         self.plan, self.run_folder = plan, run
         self.folder = run.path / "checkpoints"
-        self.model = plan.bundle.model.to(plan.machine.device)
+        self.model = plan.bundle.model
         checkpoint = plan.processes.from_first(lambda: newest_complete(self.folder))
-        self.optimizer, self.progress = resume_from(
-            checkpoint, self.model, lambda: make_optimizer(self.model, plan.settings, plan.rates)
-        )
+        self.placement = place(plan.bundle, plan.objective, plan.machine, plan.processes, plan.settings)
+        self.optimizer, self.progress = self.placement.resume(checkpoint, plan.settings, plan.rates)
         if checkpoint is not None and plan.processes.is_first:
             point_at(checkpoint)
         if plan.after_evaluation is not None:
@@ -210,12 +208,13 @@ class _Steps:
                         f"Stopped at step {progress.step} of {plan.total_steps}; all steps are saved. "
                         "Resume with the same command and --resume."
                     )
+        self.placement.finish()
         return progress
 
     def _records(self) -> Generator[StepRecord]:
         plan, progress = self.plan, self.progress
         return train(
-            LossModule(self.model, plan.objective),
+            self.placement.module,
             self.optimizer,
             plan.source,
             settings=plan.settings,
@@ -274,8 +273,13 @@ class _Steps:
             self.run_folder.append_metrics(line)
 
     def _evaluate(self) -> None:
+        with self.placement.whole():
+            self._evaluate_whole()
+
+    def _evaluate_whole(self) -> None:
         plan, progress = self.plan, self.progress
-        metrics = plan.processes.from_first(lambda: plan.evaluate(progress.step))
+        metrics = plan.evaluate(progress.step)  # all processes share the work
+        metrics = plan.processes.from_first(lambda: metrics)
         if broken := [name for name, value in metrics.items() if isinstance(value, float) and not math.isfinite(value)]:
             raise RunError(broken_evaluation(broken[0], progress.step, self.run_folder.path))
         line = {
@@ -298,7 +302,8 @@ class _Steps:
         if progress.best_score is None or score > progress.best_score:
             progress.best_score, progress.best_step = score, progress.step
             progress.evaluations_without_gain = 0
-            self.best = {name: tensor.detach().cpu().clone() for name, tensor in self.model.state_dict().items()}
+            if self.plan.processes.is_first:
+                self.best = {name: tensor.detach().cpu().clone() for name, tensor in self.model.state_dict().items()}
         else:
             progress.evaluations_without_gain += 1
             patience = self.plan.patience
@@ -307,13 +312,14 @@ class _Steps:
     def _save(self) -> None:
         self.progress.seconds = self._seconds()
         self.last_save = time.perf_counter()
-        if self.plan.processes.is_first:
+        is_first = self.plan.processes.is_first
+        if is_first:
             self.run_folder.flush_metrics()  # before the checkpoint, so that no line before it can be lost
             if self.best is not None:
                 save_best(self.folder, self.plan.bundle, self.best, self.progress)
                 self.best = None
-            keep = self.plan.settings.save_total_limit
-            save_checkpoint(self.folder, self.plan.bundle, self.optimizer, self.progress, keep=keep)
+        self.placement.save(self.folder, self.optimizer, self.progress, keep=self.plan.settings.save_total_limit)
+        if is_first:
             drop_other_bests(self.folder, self.progress)
 
     def _record_skipped(self, record: StepRecord) -> None:

@@ -31,8 +31,7 @@ class Filler:
     """Fills masks with a masked language model."""
 
     def __init__(self, bundle: Bundle) -> None:
-        shape = bundle.model.shape
-        if shape.head != "lm" or shape.direction != "bidirectional":
+        if "fill" not in {use.verb for use in bundle.uses}:
             raise InputError(
                 f"{bundle.path or 'This bundle'} is {bundle.what}; only a masked language model can fill. "
                 f"Use headswap {bundle.verb}."
@@ -43,6 +42,8 @@ class Filler:
                 "headswap adapt."
             )
         self.model, self.tokenizer, self.max_length = bundle.model, bundle.tokenizer, bundle.max_length
+        self.shift = int(bundle.predicts_next)
+        """A token is predicted by the vector so many positions before it."""
 
     @torch.no_grad()
     def fill(self, text: str, *, top_k: int = 5) -> Filled:
@@ -54,11 +55,14 @@ class Filler:
         at = [index for index, id in enumerate(ids) if id == tokenizer.mask_id]
         if not at:
             raise InputError('There is no <mask> in the text. Write one where a word is missing: "a <mask> film".')
+        if at[0] < self.shift:
+            raise InputError("The text begins with <mask>, and this model needs a token before it. Put a word first.")
         if len(ids) > self.max_length:
             raise InputError(f"The text has {len(ids)} tokens; the model's limit is {self.max_length}. Shorten it.")
         self.model.eval()
         batch = flat_batch([np.array(ids)]).to(self.model.device)
-        logits_MV = self.model.token_logits(self.model.hidden(batch)[at]).float()
+        predicting = [index - self.shift for index in at]
+        logits_MV = self.model.token_logits(self.model.hidden(batch)[predicting]).float()
         logits_MV[:, sorted(tokenizer.special_ids)] = float("-inf")
         top = torch.softmax(logits_MV, dim=1).topk(min(top_k, logits_MV.shape[1]), dim=1)
         masks = tuple(

@@ -41,8 +41,7 @@ class Generator:
     """Continues texts with a causal language model."""
 
     def __init__(self, bundle: Bundle) -> None:
-        shape = bundle.model.shape
-        if shape.head != "lm" or shape.direction != "causal":
+        if "generate" not in {use.verb for use in bundle.uses}:
             raise InputError(
                 f"{bundle.path or 'This bundle'} is {bundle.what}; only a causal language model can generate. "
                 f"Use headswap {bundle.verb}."

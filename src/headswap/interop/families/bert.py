@@ -11,6 +11,10 @@ from headswap.interop.families.family import CheckpointConfig, Entry, Family, ac
 from headswap.model.shape import BaseShape, HeadShape, HeadTransform
 from headswap.model.text_model import ModelShape
 
+BERT_TOKENS = {
+    "cls_token": "[CLS]", "sep_token": "[SEP]", "pad_token": "[PAD]", "unk_token": "[UNK]", "mask_token": "[MASK]",
+}  # fmt: skip
+
 
 class Bert(Family):
     """BERT, and checkpoints of its shape such as MiniLM."""
@@ -30,6 +34,7 @@ class Bert(Family):
         "cls.predictions.decoder.bias": "cls.predictions.bias",
     }
     unused_positions = 0
+    special_tokens: ClassVar[Mapping[str, str]] = BERT_TOKENS
 
     def base_shape(self, config: CheckpointConfig) -> BaseShape:
         """The shape that a config.json describes."""
@@ -153,6 +158,10 @@ class Roberta(Bert):
     }
     unused_positions = 2
     """Their positions begin after the id of the padding token, which is 1."""
+    special_tokens: ClassVar[Mapping[str, str]] = {
+        "bos_token": "<s>", "cls_token": "<s>", "eos_token": "</s>", "sep_token": "</s>", "pad_token": "<pad>",
+        "unk_token": "<unk>", "mask_token": "<mask>",
+    }  # fmt: skip
 
     def base_shape(self, config: CheckpointConfig) -> BaseShape:
         """The shape that a config.json describes."""

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
+from headswap.interop.families.bert import BERT_TOKENS
 from headswap.interop.families.family import CheckpointConfig, Entry, Family, as_transform, both
 from headswap.model.shape import BaseShape, HeadShape
 from headswap.model.text_model import ModelShape
@@ -20,6 +21,7 @@ class DistilBert(Family):
         "Model": "none", "ForMaskedLM": "lm", "ForSequenceClassification": "classify", "ForTokenClassification": "tag",
         "ForQuestionAnswering": "span",
     }  # fmt: skip
+    special_tokens = BERT_TOKENS
     duplicates: ClassVar[Mapping[str, str]] = {"vocab_projector.weight": "distilbert.embeddings.word_embeddings.weight"}
 
     def base_shape(self, config: CheckpointConfig) -> BaseShape:

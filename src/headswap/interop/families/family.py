@@ -83,6 +83,8 @@ class Family(ABC):
     """Names under which a tensor is stored a second time if the head is tied, and the first name."""
     prefixes: ClassVar[Mapping[str, str]] = {}
     """The prefix in stock classes that have another one, by kind of head."""
+    special_tokens: ClassVar[Mapping[str, str]] = {}
+    """The usual special tokens, by their names in transformers. Old checkpoints do not name them in any file."""
 
     @abstractmethod
     def base_shape(self, config: "CheckpointConfig") -> BaseShape:

@@ -22,6 +22,9 @@ class Gpt2(Family):
         "ForQuestionAnswering": "span",
     }  # fmt: skip
     ignored = (r"transformer\.h\.\d+\.attn\.(bias|masked_bias)",)
+    special_tokens: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("bos_token", "eos_token", "unk_token"), "<|endoftext|>"
+    )
     duplicates: ClassVar[Mapping[str, str]] = {"lm_head.weight": "transformer.wte.weight"}
 
     def base_shape(self, config: CheckpointConfig) -> BaseShape:

@@ -25,6 +25,8 @@ class Llama(Family):
     duplicates: ClassVar[Mapping[str, str]] = {"lm_head.weight": "model.embed_tokens.weight"}
     prefixes: ClassVar[Mapping[str, str]] = {"span": "transformer."}
     tied_by_default = False
+    default_eps: ClassVar[float] = 1e-6
+    """`rms_norm_eps` where config.json has none."""
 
     def base_shape(self, config: CheckpointConfig) -> BaseShape:
         """The shape that a config.json describes."""
@@ -32,6 +34,11 @@ class Llama(Family):
         config.must_be("attention_bias", False)
         config.must_be("mlp_bias", False)
         config.must_be("sliding_window", None)
+        if config.get("model_type") == "mistral" and "sliding_window" not in config.values:
+            raise InputError(
+                f"{config.origin} has no entry sliding_window. transformers uses 4096 then, and headswap can only read "
+                "checkpoints without a sliding window (null)."
+            )
         heads, width = config.number("num_attention_heads"), config.number("hidden_size")
         if (found := config.get("head_dim")) is not None and found * heads != width:
             raise InputError(
@@ -51,7 +58,7 @@ class Llama(Family):
             normalization="rms",
             activation="swiglu",
             bias=False,
-            layer_norm_eps=config.get("rms_norm_eps", 1e-6),
+            layer_norm_eps=config.get("rms_norm_eps", self.default_eps),
             tied_head=config.get("tie_word_embeddings", self.tied_by_default),
             attention_dropout=config.get("attention_dropout", 0.0),
         )
@@ -134,6 +141,7 @@ class EuroBert(Llama):
     name = "EuroBERT"
     model_types = ("eurobert",)
     direction = "bidirectional"
+    default_eps = 1e-5
     classes = ("EuroBert",)
     endings: ClassVar[Mapping[str, str]] = {
         "Model": "none", "ForMaskedLM": "lm", "ForSequenceClassification": "classify", "ForTokenClassification": "tag",
@@ -152,8 +160,14 @@ class EuroBert(Llama):
         """The classifier scores the mean, or the first token, after a layer with gelu."""
         if kind != "classify":
             return HeadShape(head_dropout=0.0)
-        config.must_be("classifier_pooling", "mean", "bos")
-        pooling = "first" if config.get("classifier_pooling") == "bos" else "mean"
+        # An empty config asks for the head that is written. A config.json without the entry means "late".
+        found = config.get("classifier_pooling", "late" if config.values else "mean")
+        if found not in ("mean", "bos"):
+            raise InputError(
+                f"{config.origin}: classifier_pooling is {found!r}; headswap can only read checkpoints with 'mean' or "
+                "'bos'."
+            )
+        pooling = "first" if found == "bos" else "mean"
         return HeadShape(pooling=pooling, head_hidden="gelu", head_dropout=0.0)
 
     def config_entries(self, shape: ModelShape) -> dict[str, Any]:

@@ -35,7 +35,7 @@ class Handle(Protocol):
 
 
 class Backend(Protocol):
-    """Runs jobs. Jobs end when the process that called `start` ends, for whatever reason."""
+    """Runs jobs. Jobs end when the process that called `start` ends, for whatever reason, except those of Slurm."""
 
     def start(self, request: Request) -> Handle:
         """Start a job and return at once; its log is emptied first."""

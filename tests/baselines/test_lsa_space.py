@@ -9,8 +9,8 @@ import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 from threadpoolctl import threadpool_limits
 
-from headswap.baselines import text_space
-from headswap.baselines.text_space import ARRAYS, TextSpace, sample_texts
+from headswap.baselines import lsa_space
+from headswap.baselines.lsa_space import ARRAYS, TextSpace, sample_texts
 from headswap.core.errors import InputError
 from headswap.core.manifest import write_manifest
 
@@ -25,7 +25,7 @@ def corpus(count: int = 60, seed: int = 0) -> list[str]:
 
 
 def test_the_directions_are_those_of_the_exact_svd(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_space, "DIMENSIONS", 3)
+    monkeypatch.setattr(lsa_space, "DIMENSIONS", 3)
     space, facts = TextSpace.fit(corpus())
     features = TfidfVectorizer(sublinear_tf=True, token_pattern=r"\w+").fit_transform(corpus())
     exact = np.linalg.svd(features.toarray())[2][:3]
@@ -55,8 +55,8 @@ def test_a_text_without_a_known_word_is_the_zero_vector() -> None:
 def test_a_large_corpus_is_sampled_in_one_pass_and_reported(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(text_space, "MOST_DOCUMENTS", 50)
-    monkeypatch.setattr(text_space, "MOST_CHARACTERS", 8)
+    monkeypatch.setattr(lsa_space, "MOST_DOCUMENTS", 50)
+    monkeypatch.setattr(lsa_space, "MOST_CHARACTERS", 8)
     caplog.set_level(logging.INFO, logger="headswap")
 
     def stream() -> Iterator[str]:
@@ -74,7 +74,7 @@ def test_a_large_corpus_is_sampled_in_one_pass_and_reported(
 
 
 def test_the_number_of_words_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_space, "MOST_WORDS", 5)
+    monkeypatch.setattr(lsa_space, "MOST_WORDS", 5)
     space, facts = TextSpace.fit(corpus())
     assert (len(space.words), facts["num_words"], facts["dimensions"]) == (5, 5, 5)
     assert "all" in space.words, "the most frequent ones"

@@ -11,7 +11,7 @@ from headswap.cli.flags import TrainingFlags
 from headswap.training.run_folder import RunFolder
 
 
-def run_verb(
+def run_training_command(
     train: Callable[..., RunFolder], out: Path, flags: TrainingFlags, sections: Mapping[str, Any]
 ) -> tuple[RunFolder | None, Console]:
     """Train; returns the run (None in all but the first process of torchrun) and the console for messages."""

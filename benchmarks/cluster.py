@@ -1,0 +1,259 @@
+"""Many small jobs on a Ray cluster whose machines are killed, and a corpus in shards: speed, memory, nothing lost.
+
+    python benchmarks/cluster.py jobs --count 1000 --machines 3 --kills 10
+    python benchmarks/cluster.py corpus --mb 200 --shard-mb 10
+
+`jobs` starts a cluster of several node processes on this machine, runs a study of one cheap baseline with many seeds on
+it, and kills machines at random while it runs. It prints how many jobs were done, how often a job was started again,
+and the seconds per job beside those of the local executor. `corpus` generates text, and builds its token store with
+headswap (one store, shards, shards without near repeats, shards on Ray) and its ids with `datasets.map`, each in a
+process of its own. It prints MB of text per second and the peak memory, for a quarter of the text and for all of it.
+"""
+
+import argparse
+import json
+import logging
+import os
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+VOCABULARY, WORDS_PER_TEXT = 50_000, 150
+SHARE_EQUAL, SHARE_NEAR = 0.05, 0.05
+WAYS = ("store", "shards", "shards-near", "shards-ray", "datasets")
+
+
+def main() -> None:
+    """Run the part that the command line names."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parts = parser.add_subparsers(dest="part", required=True)
+    jobs = parts.add_parser("jobs")
+    jobs.add_argument("--count", type=int, default=1000)
+    jobs.add_argument("--machines", type=int, default=3)
+    jobs.add_argument("--kills", type=int, default=10)
+    corpus = parts.add_parser("corpus")
+    corpus.add_argument("--mb", type=int, default=200)
+    corpus.add_argument("--shard-mb", type=float, default=10)
+    corpus.add_argument("--ways", nargs="*", default=list(WAYS))
+    one = parts.add_parser("one")
+    one.add_argument("way")
+    one.add_argument("folder", type=Path)
+    one.add_argument("num_files", type=int)
+    one.add_argument("shard_mb", type=float)
+    given = parser.parse_args()
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    if given.part == "jobs":
+        print(json.dumps(run_jobs(given.count, given.machines, given.kills), indent=2))
+    elif given.part == "corpus":
+        for line in run_corpus(given.mb, given.shard_mb, given.ways):
+            print(json.dumps(line), flush=True)
+    else:
+        print(json.dumps(measure(given.way, given.folder, given.num_files, given.shard_mb)))
+
+
+def run_jobs(count: int, num_machines: int, num_kills: int) -> dict[str, Any]:
+    """The same jobs on a cluster whose machines are killed, and in local workers."""
+    from ray.cluster_utils import Cluster
+
+    from headswap.study.executors.local import LocalWorkers
+    from headswap.study.executors.ray_workers import RayWorkers
+
+    losses: list[str] = []
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: losses.append(record.msg) if "was lost" in record.msg else None  # type: ignore[method-assign]
+    logging.getLogger("headswap").addHandler(handler)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        os.environ["HEADSWAP_CACHE"] = str(folder / "cache")
+        sections = _write_labelled(folder, count)
+        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+        machines = [cluster.add_node(num_cpus=1) for _ in range(num_machines)]
+        backend = RayWorkers(cluster.address, parallel=num_machines, cores=1, device="cpu")
+        killer = _Killer(cluster, machines, count, num_kills)
+        on_ray = _run_all(folder / "ray", sections, num_machines, backend, killer)
+        cluster.shutdown()
+        local = _run_all(folder / "local", sections, num_machines, LocalWorkers(num_machines), None)
+        same = _num_equal(folder / "ray", folder / "local")
+    return {
+        "jobs": count, "machines": num_machines, "killed": killer.num_killed, "started_again": len(losses),
+        "ray": on_ray, "local": local, "equal_predictions": same,
+    }  # fmt: skip
+
+
+def _write_labelled(folder: Path, count: int) -> dict[str, Any]:
+    """A small labelled set, and a study of the majority baseline with one job per seed."""
+    draw = random.Random(0)
+    for name, size in (("train", 400), ("test", 200)):
+        rows = [{"text": f"{name} text {number} {draw.random()}", "label": draw.choice("ab")} for number in range(size)]
+        (folder / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    return {
+        "study": {"arms": ("majority",), "budgets": ("40",), "seeds": count, "on_overlap": "report"},
+        "data": {"train": str(folder / "train.jsonl"), "test": str(folder / "test.jsonl")},
+        "machine": {"device": "cpu", "threads": 1},
+    }
+
+
+class _Killer:
+    """A watcher that kills a machine at random moments and adds a new one."""
+
+    def __init__(self, cluster: Any, machines: list[Any], count: int, num_kills: int) -> None:
+        self.cluster, self.machines = cluster, machines
+        self.draw = random.Random(1)
+        self.moments = sorted(self.draw.sample(range(count // 20, count - count // 20), num_kills))
+        self.num_ended = self.num_killed = 0
+
+    def on_start(self, job: Any) -> None:
+        """Nothing to do."""
+
+    def on_end(self, job: Any, *, seconds: float, problem: str | None) -> None:
+        """Count the jobs that have ended."""
+        self.num_ended += 1
+
+    def on_wait(self, running: list[Any]) -> None:
+        """Kill a machine that may run a job."""
+        if running and self.moments and self.num_ended >= self.moments[0]:
+            self.moments.pop(0)
+            machine = self.machines.pop(self.draw.randrange(len(self.machines)))
+            self.cluster.remove_node(machine, allow_graceful=False)
+            self.machines.append(self.cluster.add_node(num_cpus=1))
+            self.num_killed += 1
+
+
+def _run_all(out: Path, sections: dict[str, Any], parallel: int, backend: Any, watcher: Any) -> dict[str, Any]:
+    from headswap.study.run import run_study
+
+    prepared: list[float] = []
+    study = run_study(
+        out=out, sections=sections, jobs=parallel, backend=backend, watcher=watcher,
+        on_preflight=lambda _: prepared.append(time.perf_counter()),
+    )  # fmt: skip
+    seconds = time.perf_counter() - prepared[0]
+    num_done = len(study.outcome.done)
+    return {
+        "done": num_done, "failed": len(study.outcome.failed), "seconds": round(seconds, 1),
+        "seconds_per_job": round(seconds / max(1, num_done), 4),
+    }  # fmt: skip
+
+
+def _num_equal(one: Path, other: Path) -> int:
+    """How many jobs have the same predictions in both studies."""
+    names = [file.relative_to(one) for file in one.glob("runs/*/predictions.npz")]
+    return sum(
+        all(np.array_equal(np.load(one / name)[key], np.load(other / name)[key]) for key in np.load(one / name).files)
+        for name in names
+    )
+
+
+def run_corpus(num_mb: int, shard_mb: float, ways: list[str]) -> Any:
+    """One line per way and size; the first line describes the text."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        num_files, num_bytes = _write_texts(folder / "texts", num_mb)
+        yield {"files": num_files, "MB": round(num_bytes / 1e6, 1), "cores": os.cpu_count()}
+        from headswap.data.config import ReadSettings
+        from headswap.data.documents import read_documents
+        from headswap.tokens.config import TokenizerSettings
+        from headswap.tokens.train_tokenizer import train_tokenizer
+
+        documents = read_documents([str(folder / "texts" / "part-0000.txt")], ReadSettings(documents="line"))
+        train_tokenizer(documents, TokenizerSettings(vocab_size=8000)).save(folder / "tokenizer.json")
+        for way in ways:
+            for count in (max(1, num_files // 4), num_files):
+                command = [sys.executable, __file__, "one", way, str(folder), str(count), str(shard_mb)]
+                limits = {"RAYON_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "HF_DATASETS_OFFLINE": "1"}
+                limits |= {"HF_HOME": str(folder / "hf"), "TOKENIZERS_PARALLELISM": "false"}
+                done = subprocess.run(command, capture_output=True, text=True, env=os.environ | limits)
+                if done.returncode:
+                    raise SystemExit(done.stderr)
+                yield json.loads(done.stdout.splitlines()[-1])
+
+
+def _write_texts(folder: Path, num_mb: int) -> tuple[int, int]:
+    """Files of about 5 MB with one text per line; some lines repeat an earlier one, equally or nearly."""
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
+    words = np.array(["".join(rng.choice(letters, size)) for size in rng.integers(2, 11, VOCABULARY)])
+    kept: list[str] = []
+    num_files = num_bytes = 0
+    while num_bytes < num_mb * 1e6:
+        lines = []
+        for _ in range(5_000):
+            drawn = rng.random()
+            if kept and drawn < SHARE_EQUAL:
+                text = kept[int(rng.integers(len(kept)))]
+            elif kept and drawn < SHARE_EQUAL + SHARE_NEAR:
+                text = f"{kept[int(rng.integers(len(kept)))]} {words[int(rng.integers(VOCABULARY))]}"
+            else:
+                text = " ".join(words[np.minimum(rng.zipf(1.3, WORDS_PER_TEXT), VOCABULARY) - 1])
+                if len(kept) < 10_000:
+                    kept.append(text)
+            lines.append(text)
+        content = "\n".join(lines) + "\n"
+        (folder / f"part-{num_files:04d}.txt").write_text(content, encoding="utf-8")
+        num_files, num_bytes = num_files + 1, num_bytes + len(content)
+    return num_files, num_bytes
+
+
+def measure(way: str, folder: Path, num_files: int, shard_mb: float) -> dict[str, Any]:
+    """Build the ids of some files in one way, in this process."""
+    files = [str(file) for file in sorted((folder / "texts").iterdir())[:num_files]]
+    out = folder / f"{way}-{num_files}"
+    from headswap.tokens.tokenizer import Tokenizer
+
+    tokenizer = Tokenizer.load(folder / "tokenizer.json")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    start = time.perf_counter()
+    found = _datasets(files, folder) if way == "datasets" else _headswap(way, files, tokenizer, out, shard_mb)
+    seconds = time.perf_counter() - start
+    own, children = (resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    num_mb = sum(Path(file).stat().st_size for file in files) / 1e6
+    return {
+        "way": way, "MB": round(num_mb, 1), "seconds": round(seconds, 1), "MB_per_second": round(num_mb / seconds, 2),
+        "peak_MB": round(max(own, children if way != "datasets" else 0) / 1024), "before_MB": round(before / 1024),
+        **found,
+    }  # fmt: skip
+
+
+def _headswap(way: str, files: list[str], tokenizer: Any, out: Path, shard_mb: float) -> dict[str, Any]:
+    from headswap.data.config import ReadSettings
+    from headswap.data.documents import read_documents
+    from headswap.tokens.sharded_store import build_sharded_store
+    from headswap.tokens.store import build_store
+
+    settings = ReadSettings(documents="line")
+    if way == "store":
+        store = build_store(read_documents(files, settings), tokenizer, out)
+    else:
+        store = build_sharded_store(
+            files, settings, tokenizer, out, shard_bytes=int(shard_mb * 1e6),
+            duplicates="near" if way == "shards-near" else "keep", executor="ray" if way == "shards-ray" else "local",
+        )  # fmt: skip
+    shards = {"shards": len(store.meta["shards"]), "dropped": store.meta["num_dropped"]} if way != "store" else {}
+    return {"tokens": store.num_tokens, "ids": store.meta["arrays"]["ids"]["sha256"][:12], **shards}
+
+
+def _datasets(files: list[str], folder: Path) -> dict[str, Any]:
+    """The same ids by `datasets.map` in one process, with the same package for tokenizing."""
+    import datasets
+    import tokenizers
+
+    fast = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    rows = datasets.load_dataset("text", data_files=files, split="train")
+
+    def encode(batch: dict[str, list[str]]) -> dict[str, Any]:
+        return {"ids": [one.ids for one in fast.encode_batch(batch["text"], add_special_tokens=False)]}
+
+    encoded = rows.map(encode, batched=True, batch_size=1000, remove_columns=["text"])
+    return {"tokens": sum(len(ids) for batch in encoded.iter(1000) for ids in batch["ids"])}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,154 @@
+"""`headswap estimate`."""
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Group, Parameter
+
+from headswap.cli.flags import Model, Output, OutputFlags, switch
+from headswap.model.shape import PRESET_VOCAB_SIZES, ModelSettings
+from headswap.training.config import ParallelName
+
+OfModel = Parameter(group=Group("Model"))
+OfTraining = Parameter(group=Group("Training"))
+OfMachine = Parameter(group=Group("Machine"))
+
+if TYPE_CHECKING:
+    from headswap.pretraining.measured_step import MeasuredStep
+    from headswap.pretraining.run_cost import RunCost
+
+
+def estimate(
+    *,
+    tokens: Annotated[float, OfTraining],
+    epochs: Annotated[float, OfTraining] = 1.0,
+    batch_size: Annotated[int, OfTraining] = 32,
+    gradient_accumulation_steps: Annotated[int, OfTraining] = 1,
+    objective: Annotated[Literal["causal", "masked"], OfTraining] = "causal",
+    gpus: Annotated[int, OfMachine] = 1,
+    parallel: Annotated[ParallelName, OfMachine] = "ddp",
+    gpu: Annotated[str, OfMachine] = "h200",
+    tflops: Annotated[float | None, OfMachine] = None,
+    bandwidth: Annotated[float | None, OfMachine] = None,
+    precision: Annotated[Literal["bf16", "fp32"], OfMachine] = "bf16",
+    measure: Annotated[
+        bool, switch("Train on random tokens for a few seconds on this machine, and use the measured speed."), OfMachine
+    ] = False,
+    vocab_size: Annotated[int | None, OfModel] = None,
+    max_length: Annotated[int | None, OfModel] = None,
+    model: Annotated[ModelSettings | None, Model] = None,
+    flags: Annotated[OutputFlags, Output] = OutputFlags(),
+) -> None:
+    """Estimate the time, memory and disk of a pre-training run.
+
+    Nothing is trained or written, except for a few seconds of steps with --measure. What is not measured on this
+    machine is marked as a formula or a projection.
+
+    Example: headswap estimate --preset gpt2-small --tokens 2e9 --gpus 8 --parallel fsdp
+
+    Parameters
+    ----------
+    tokens
+        Number of training tokens, repetitions counted, for example 2e9.
+    epochs
+        How often the corpus is read; the token store has TOKENS / EPOCHS tokens.
+    batch_size
+        Number of sequences per optimizer step, over all GPUs together.
+    gradient_accumulation_steps
+        Number of micro-batches into which each GPU splits its part of a batch.
+    objective
+        Pre-training objective: causal, or masked (15 % of the tokens are predicted).
+    gpus
+        Number of GPUs.
+    parallel
+        How GPUs share a model: ddp (each has all weights) or fsdp (each has a part).
+    gpu
+        GPU type, from the table of measured GPUs.
+    tflops
+        Operations per second / 1e12 that a GPU reaches in training, instead of the table.
+    bandwidth
+        GB per second that each GPU can send. Default: unlimited, so that communication costs no time.
+    precision
+        Number format of matrix multiplications.
+    vocab_size
+        Vocabulary size. [default: that of the preset]
+    max_length
+        Maximum number of tokens per sequence. [default: that of the preset]
+    """
+    from headswap.cli.display import print_json
+    from headswap.core.errors import SettingError
+    from headswap.pretraining.run_cost import PROJECTION, RunPlan, Speed, estimate_run, known_device
+
+    for name, value in (
+        ("tokens", tokens), ("epochs", epochs), ("batch-size", batch_size), ("gpus", gpus), ("tflops", tflops),
+        ("gradient-accumulation-steps", gradient_accumulation_steps), ("bandwidth", bandwidth),
+        ("vocab-size", vocab_size), ("max-length", max_length),
+    ):  # fmt: skip
+        if value is not None and value <= 0:
+            raise SettingError(f"--{name} {value:g} is not allowed: it should be above 0.")
+    if measure and tflops is not None:
+        raise SettingError("--measure and --tflops are both given. Use one of them.")
+    settings = model or ModelSettings()
+    base = settings.shape(vocab_size=vocab_size or PRESET_VOCAB_SIZES[settings.preset], max_length=max_length)
+    plan = RunPlan(
+        tokens=tokens, epochs=epochs, gpus=gpus, parallel=parallel, batch_size=batch_size, objective=objective,
+        accumulation=gradient_accumulation_steps, precision=precision,
+    )  # fmt: skip
+    measured: MeasuredStep | None = None
+    if measure:
+        from dataclasses import replace
+
+        from headswap.pretraining.measured_step import measure_step
+        from headswap.training.config import MachineSettings
+        from headswap.training.device import Machine
+
+        machine = Machine(MachineSettings(precision=precision))
+        plan = replace(plan, device="cuda" if machine.device.type == "cuda" else "cpu")
+        measured = measure_step(base, plan, machine)
+        speed = measured.speed
+    elif tflops is not None:
+        speed = Speed(tflops, f"{PROJECTION} from --tflops")
+    else:
+        device = known_device(gpu)
+        speed = Speed(
+            device.at_width(base.hidden_size), f"{PROJECTION} from {device.name}, measured on {device.date} in bf16"
+        )
+        if precision != "bf16":
+            raise SettingError("The table of measured GPUs is for bf16. Give --tflops for fp32, or use --measure.")
+    cost = estimate_run(base, plan, speed, bandwidth=None if bandwidth is None else bandwidth * 1e9)
+    found = cost.as_json() | ({"measured": _measured(measured)} if measured else {})
+    if flags.json:
+        print_json(found)
+    else:
+        _print(cost, measured, title=f"{settings.preset}, {tokens:,.0f} tokens, {gpus} GPUs, {parallel}")
+
+
+def _measured(measured: "MeasuredStep") -> dict[str, Any]:
+    return {
+        "device": measured.device,
+        "step_seconds": measured.step_seconds,
+        "tokens_per_second": measured.timed.tokens / measured.timed.seconds,
+        "peak_memory_bytes": measured.peak_memory_bytes,
+    }
+
+
+def _print(cost: "RunCost", measured: "MeasuredStep | None", *, title: str) -> None:
+    from headswap.cli.display import print_table
+    from headswap.study.estimate import minutes, size
+
+    found, labels = cost.as_json(), cost.labels
+    rows = [
+        ("parameters", f"{cost.parameters:,}", labels["parameters"]),
+        ("operations per token", f"{cost.flops_per_token / 1e6:,.1f} MFLOP", labels["flops_per_token"]),
+        ("steps", f"{cost.steps:,}", "formula"),
+        ("time", minutes(cost.seconds), labels["seconds"]),
+        ("tokens per second", f"{cost.tokens_per_second:,.0f}", labels["tokens_per_second"]),
+        ("speed of one GPU", f"{cost.speed.teraflops:,.3g} TFLOP/s", cost.speed.source),
+        ("memory per GPU", size(found["memory_per_gpu_total"]), labels["memory_per_gpu"]),
+        *((f"  {name}", size(value), "") for name, value in cost.memory_per_gpu.items()),
+        ("disk", size(found["disk_total"]), labels["disk"]),
+        *((f"  {name}", size(value), "") for name, value in cost.disk.items()),
+        ("sent by each GPU per step", size(cost.sent_bytes_per_step), "formula"),
+    ]
+    if measured is not None and measured.peak_memory_bytes is not None:
+        rows.append(("memory of the measured steps", size(measured.peak_memory_bytes), f"measured, {measured.device}"))
+    print_table(title, ("quantity", "value", "how it is known"), rows)

@@ -1,0 +1,66 @@
+"""README.md of an exported folder: metadata for the Hugging Face Hub, the test figures, and how the model is loaded."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from headswap.bundle.bundle import Bundle
+from headswap.bundle.card import MEMORISED, result_lines
+from headswap.bundle.card_data import card_data, front_matter
+from headswap.bundle.untrusted import CARD
+
+PIPELINES = {
+    "feature-extraction": '"your text"',
+    "text-classification": '"your text"',
+    "token-classification": '"your text"',
+    "text-generation": '"your prompt"',
+    "fill-mask": 'f"a {answer.tokenizer.mask_token} text"',
+}
+"""Pipelines of transformers 5 with the argument of an example; question answering has none there."""
+
+
+def write_card(
+    bundle: Bundle,
+    folder: Path,
+    *,
+    library: str,
+    use: str,
+    tags: Sequence[str] = (),
+    pipeline_tag: str | None = None,
+    with_head: bool = True,
+    measured: str = "before the export",
+) -> None:
+    """Write the card; `use` is Markdown. A card without the head has no figures, which are those of the head."""
+    tags = ("headswap", *tags)
+    data: dict[str, Any] = card_data(bundle, library=library, pipeline_tag=pipeline_tag, tags=tags, with_head=with_head)
+    what = bundle.what.partition(" ")[2] if with_head else "text embedder"
+    lines = [*front_matter(data), f"# A {what} for {library}", "", "Exported with headswap.", "", use]
+    figures = result_lines(bundle) if with_head else []
+    if figures:
+        lines += [*figures, "", f"The figures were measured {measured}."]
+    if bundle.model.shape.head == "lm" and with_head:
+        lines += ["", "## Limits", "", MEMORISED]
+    (folder / CARD).write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def python_block(*lines: str) -> str:
+    """Code of a card."""
+    return "\n".join(("```python", *lines, "```"))
+
+
+def use_with_transformers(pipeline_tag: str, auto_class: str) -> str:
+    """Code that loads a checkpoint in this folder."""
+    if pipeline_tag in PIPELINES:
+        return python_block(
+            "import transformers",
+            "",
+            f'answer = transformers.pipeline("{pipeline_tag}", ".")',
+            f"print(answer({PIPELINES[pipeline_tag]}))",
+        )
+    return python_block(
+        "import transformers",
+        "",
+        f'model = transformers.{auto_class}.from_pretrained(".")',
+        'tokenizer = transformers.AutoTokenizer.from_pretrained(".")',
+        'print(model(**tokenizer("your question", "a context", return_tensors="pt")))',
+    )

@@ -1,0 +1,255 @@
+"""Building a token store of many shards, by tasks that can run on several machines.
+
+The files of a corpus are divided into shards of about the same size in the order of their names. Every shard is built
+by one task, and a task whose output exists is not run again. All tasks write into the folder of the store, so it must
+be on a disk that all machines share. `store.json` is written last. The arrays of the shards, end to end, are those of
+one store of the whole corpus, whatever the size of the shards and wherever the tasks run.
+"""
+
+import json
+import logging
+import re
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from headswap.core.errors import SettingError, counted
+from headswap.core.files import atomic_folder, has_entry, read_json, remove_folder, write_json
+from headswap.core.outputs import EXISTS
+from headswap.core.ownership import Layout, check_replaceable
+from headswap.core.task_pool import TaskPool
+from headswap.data.config import ReadSettings
+from headswap.data.documents import KNOWN_EXTENSIONS, find_files, read_documents
+from headswap.data.records import Document
+from headswap.data.remote_files import RemoteFile, fetch, is_remote, list_remote
+from headswap.data.shard_duplicates import (
+    Duplicates,
+    find_in_part,
+    has_fingerprints,
+    has_found,
+    repeated_rows,
+    write_fingerprints,
+)
+from headswap.tokens.store import (
+    FORMAT_VERSION,
+    META_FILE,
+    SHARD,
+    SHARDED_VERSION,
+    TokenStore,
+    check_filled,
+    check_side,
+    is_store,
+    sha256_of_array,
+)
+from headswap.tokens.store import LAYOUT as STORE
+from headswap.tokens.store_writer import write_arrays
+from headswap.tokens.tokenizer import Tokenizer
+
+log = logging.getLogger("headswap")
+PLAN_FILE, WORK, TOKENIZER = "plan.json", "work", "tokenizer.json"
+LAYOUT = Layout(
+    files=(*STORE.files, re.escape(PLAN_FILE), f"{WORK}/.+", *(f"{SHARD}/{name}" for name in STORE.files)),
+    is_ours=lambda folder: has_entry(folder / META_FILE, "headswap_store") or has_entry(folder / PLAN_FILE, "shards"),
+)
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """One file of the corpus, on a disk or at an address."""
+
+    place: str
+    size: int
+    version: str
+    """Changes when the file changes."""
+
+
+def build_sharded_store(
+    sources: Sequence[str],
+    settings: ReadSettings,
+    tokenizer: Tokenizer,
+    out: Path,
+    *,
+    shard_bytes: int,
+    duplicates: Duplicates = "keep",
+    side: Sequence[str] = (),
+    executor: str = "local",
+    overwrite: bool = False,
+) -> TokenStore:
+    """Build the store of a corpus in shards of about `shard_bytes` bytes of files, or finish one that was begun."""
+    check_side(side)
+    shards = plan_shards(list_sources(sources), shard_bytes)
+    plan = {
+        "shards": [[asdict(file) for file in files] for files in shards],
+        "read": settings.model_dump(mode="json", include=set(ReadSettings.model_fields)),
+        "side": sorted(side),
+        "duplicates": duplicates,
+        "fingerprint": tokenizer.fingerprint,
+    }
+    out = out.absolute()
+    if _begin(out, plan, tokenizer, overwrite=overwrite):
+        _run_tasks(out, len(shards), duplicates, executor)
+        _complete(out, plan, tokenizer)
+    return TokenStore.open(out)
+
+
+def list_sources(sources: Sequence[str]) -> list[SourceFile]:
+    """The files of a corpus in order, each once."""
+    found: dict[str, SourceFile] = {}
+    for source in sources:
+        if is_remote(source):
+            files = [SourceFile(**vars_of(file)) for file in list_remote(source, KNOWN_EXTENSIONS)]
+        else:
+            paths = [path.resolve() for path in find_files([source])]
+            files = [SourceFile(str(path), path.stat().st_size, str(path.stat().st_mtime_ns)) for path in paths]
+        for file in files:
+            found.setdefault(file.place, file)
+    return list(found.values())
+
+
+def vars_of(file: RemoteFile) -> dict[str, Any]:
+    """The fields of a remote file under the names of a source file."""
+    return {"place": file.address, "size": file.size, "version": file.version}
+
+
+def plan_shards(files: Sequence[SourceFile], shard_bytes: int) -> list[list[SourceFile]]:
+    """Consecutive files, divided where a shard would become larger; a larger file is a shard alone."""
+    shards: list[list[SourceFile]] = []
+    size = 0
+    for file in files:
+        if not shards or size + file.size > shard_bytes:
+            shards.append([])
+            size = 0
+        shards[-1].append(file)
+        size += file.size
+    return shards
+
+
+def _begin(out: Path, plan: dict[str, Any], tokenizer: Tokenizer, *, overwrite: bool) -> bool:
+    """Prepare the folder; False if it holds the finished store of the same plan."""
+    is_same = has_entry(out / PLAN_FILE, "shards") and read_json(out / PLAN_FILE) == json.loads(json.dumps(plan))
+    if is_same and not overwrite:
+        if is_store(out):
+            log.info("%s is complete.", out)
+        else:
+            log.info("%s was begun with the same files and settings; only what is missing is done.", out)
+        return not is_store(out)
+    if out.exists() and any(out.iterdir()):
+        if not overwrite:
+            raise SettingError(f"--out {out} {EXISTS}")
+        check_replaceable(out, LAYOUT)
+        remove_folder(out)
+    (out / WORK).mkdir(parents=True)
+    tokenizer.save(out / TOKENIZER)
+    write_json(out / PLAN_FILE, plan)
+    return True
+
+
+def _run_tasks(out: Path, num_shards: int, duplicates: Duplicates, executor: str) -> None:
+    folder = str(out)
+    with TaskPool(executor) as pool:
+        if duplicates != "keep":
+            near = duplicates == "near"
+            missing = [n for n in range(num_shards) if not has_fingerprints(out / WORK, n, near=near)]
+            _run(pool, fingerprint_shard, folder, missing, "shard fingerprinted")
+            missing = [n for n in range(num_shards) if not has_found(out / WORK, n)]
+            _run(pool, compare_part, folder, missing, "part searched for duplicates")
+        _run(
+            pool, encode_shard, folder, [n for n in range(num_shards) if not is_store(_shard(out, n))], "shard encoded"
+        )
+
+
+def _run(pool: TaskPool, function: Any, folder: str, numbers: list[int], what: str) -> None:
+    num_done = 0
+
+    def on_done() -> None:
+        nonlocal num_done
+        num_done += 1
+        log.info("%s of %s: %s.", f"{num_done:,}", f"{len(numbers):,}", what)
+
+    pool.run(function, [(folder, number) for number in numbers], on_done)
+
+
+def fingerprint_shard(folder: str, number: int) -> None:
+    """Task: the fingerprints of the documents of a shard."""
+    plan = read_json(Path(folder) / PLAN_FILE)
+    with tempfile.TemporaryDirectory() as place:
+        texts = (document.text for document in _documents(plan, number, Path(place)))
+        near = plan["duplicates"] == "near"
+        write_fingerprints(texts, Path(folder) / WORK, number, num_parts=len(plan["shards"]), near=near)
+
+
+def compare_part(folder: str, number: int) -> None:
+    """Task: the documents that repeat an earlier one, by one part of the fingerprints of all shards."""
+    plan = read_json(Path(folder) / PLAN_FILE)
+    near = plan["duplicates"] == "near"
+    find_in_part(Path(folder) / WORK, number, num_shards=len(plan["shards"]), near=near)
+
+
+def encode_shard(folder: str, number: int) -> None:
+    """Task: the store of one shard, without repeated documents."""
+    plan, out = read_json(Path(folder) / PLAN_FILE), Path(folder)
+    dropped: set[int] = set()
+    if plan["duplicates"] != "keep":
+        dropped = set(repeated_rows(out / WORK, number, num_parts=len(plan["shards"])).tolist())
+    tokenizer = Tokenizer.load(out / TOKENIZER)
+    with tempfile.TemporaryDirectory() as place, atomic_folder(_shard(out, number), STORE) as temporary:
+        documents = _documents(plan, number, Path(place))
+        kept = (document for row, document in enumerate(documents) if row not in dropped)
+        written = write_arrays(kept, tokenizer, temporary, plan["side"])
+        meta = {"headswap_store": FORMAT_VERSION, "corpus_hash": "", "options": {}, "num_dropped": len(dropped)}
+        write_json(temporary / META_FILE, meta | written)
+
+
+def _documents(plan: dict[str, Any], number: int, place: Path) -> Iterator[Document]:
+    """The documents of a shard; files at addresses are copied one at a time."""
+    settings = ReadSettings(**plan["read"])
+    for file in plan["shards"][number]:
+        if is_remote(file["place"]):
+            copy = fetch(RemoteFile(file["place"], file["size"], file["version"]), place)
+            yield from read_documents([str(copy)], settings)
+            remove_folder(copy.parent)
+        else:
+            yield from read_documents([file["place"]], settings)
+
+
+def _shard(out: Path, number: int) -> Path:
+    return out / f"shard-{number:05d}"
+
+
+def _complete(out: Path, plan: dict[str, Any], tokenizer: Tokenizer) -> None:
+    """Write `store.json` with the checksums of the joined arrays, and remove the fingerprints."""
+    names = [_shard(out, number).name for number in range(len(plan["shards"]))]
+    metas = [read_json(out / name / META_FILE) for name in names]
+    counts = {name: sum(meta[name] for meta in metas) for name in ("num_documents", "num_tokens", "num_bytes")}
+    check_filled(counts)
+    extra = 1 - len(metas)  # each shard has an offset more than documents
+    arrays = {
+        name: {
+            "dtype": entry["dtype"],
+            "length": sum(meta["arrays"][name]["length"] for meta in metas) + (extra if name == "offsets" else 0),
+            "sha256": "",
+        }
+        for name, entry in metas[0]["arrays"].items()
+    }
+    meta = {
+        "headswap_store": SHARDED_VERSION,
+        "corpus_hash": "",
+        "options": {"read": plan["read"], "side": plan["side"], "duplicates": plan["duplicates"]},
+        "shards": names,
+        "num_dropped": sum(meta["num_dropped"] for meta in metas),
+        **counts,
+        "vocab_size": tokenizer.vocab_size,
+        "fingerprint": tokenizer.fingerprint,
+        "kind": tokenizer.kind,
+        "arrays": arrays,
+    }
+    joined = TokenStore.from_shards(out, meta)
+    for name, entry in arrays.items():
+        entry["sha256"] = sha256_of_array(joined.array(name))
+    write_json(out / META_FILE, meta)
+    remove_folder(out / WORK)
+    if meta["num_dropped"]:
+        total = counts["num_documents"] + meta["num_dropped"]
+        log.info("Dropped %s of %s as repeats.", f"{meta['num_dropped']:,}", counted(total, "document"))

@@ -1,0 +1,95 @@
+"""Files at addresses, with the file system of fsspec in memory; tests/ecosystem/test_s3.py has a server."""
+
+import gzip
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+
+from headswap.core.errors import InputError, MissingExtraError, SettingError
+from headswap.data.config import ReadSettings
+from headswap.data.documents import read_documents
+from headswap.data.remote_files import fetch, is_remote, list_remote
+from headswap.tokens.cache_entries import clear_cache, list_cache
+from headswap.tokens.sharded_store import build_sharded_store
+from headswap.tokens.store import build_store
+from headswap.tokens.tokenizer import Tokenizer
+
+LINES = ReadSettings(documents="line")
+
+
+@pytest.fixture
+def memory() -> Iterator[Any]:
+    files = fsspec.filesystem("memory")
+    files.pipe("/reviews/b.txt", b"a bad film\n")
+    files.pipe("/reviews/a.txt.gz", gzip.compress(b"a fine film\nanother one\n"))
+    files.pipe("/reviews/notes.pdf", b"not text")
+    files.pipe("/reviews/.hidden/c.txt", b"hidden\n")
+    yield files
+    files.rm("/", recursive=True)
+
+
+def texts_of(*sources: str) -> list[str]:
+    return [document.text for document in read_documents(sources, LINES)]
+
+
+def test_what_is_an_address() -> None:
+    assert is_remote("s3://bucket/a.txt")
+    assert is_remote("memory://a")
+    assert not any(map(is_remote, ("a.txt", "/a/b", "hf:name/of", "C:\\a", "movies/train")))
+
+
+def test_a_file_a_pattern_and_a_folder_are_read_like_local_ones(memory: Any) -> None:
+    assert texts_of("memory://reviews/b.txt") == ["a bad film"]
+    assert texts_of("memory://reviews/*.gz") == ["a fine film", "another one"]
+    assert texts_of("memory://reviews") == ["a fine film", "another one", "a bad film"]
+
+
+def test_a_copy_is_kept_until_the_file_changes(memory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (file,) = list_remote("memory://reviews/b.txt")
+    copy = fetch(file, tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(type(memory), "get_file", lambda *_: pytest.fail("it was fetched again"))
+        assert fetch(file, tmp_path) == copy
+    memory.pipe("/reviews/b.txt", b"a good film\n")
+    (changed,) = list_remote("memory://reviews/b.txt")
+    assert fetch(changed, tmp_path).read_text() == "a good film\n"
+    with pytest.raises(InputError, match="changed while it was fetched"):
+        fetch(file, tmp_path / "other")
+
+
+def test_the_copies_are_entries_of_the_cache(memory: Any, tmp_path: Path) -> None:
+    texts_of("memory://reviews")
+    entries = list_cache()
+    assert [entry.kind for entry in entries] == ["remote", "remote"]
+    assert entries[0].summary == "copy of a file at an address"
+    assert clear_cache().foreign == ()
+    assert list_cache() == []
+
+
+def test_shards_of_remote_files_have_the_bits_of_local_ones(memory: Any, tokenizer: Tokenizer, tmp_path: Path) -> None:
+    whole = build_store(read_documents(["memory://reviews"], LINES), tokenizer, tmp_path / "whole")
+    clear_cache()
+    store = build_sharded_store(
+        ["memory://reviews"], LINES, tokenizer, tmp_path / "shards", shard_bytes=1, duplicates="near"
+    )
+    assert len(store.meta["shards"]) == 2
+    assert store.meta["arrays"] == whole.meta["arrays"]
+    assert list_cache() == [], "the files of a shard are copied to a temporary folder"
+
+
+def test_what_cannot_be_read_is_a_sentence(memory: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match="There is no file at memory://reviews/none"):
+        texts_of("memory://reviews/none*")
+    with pytest.raises(SettingError, match="nowhere://a cannot be read: Protocol not known"):
+        texts_of("nowhere://a")
+    with monkeypatch.context() as patch:
+        patch.setattr(type(memory), "isfile", lambda *_: (_ for _ in ()).throw(PermissionError("access denied")))
+        with pytest.raises(InputError, match=r"memory://reviews cannot be read \(access denied\)"):
+            texts_of("memory://reviews")
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    with pytest.raises(MissingExtraError, match=r"headswap\[remote\]"):
+        texts_of("memory://reviews")
