@@ -5,6 +5,7 @@ from headswap.study.job_id import recipe_content
 
 NEWER = (
     "token_dropout", "head_epochs", "head_init", "head_similarity", "unlabelled", "unseen_labels", "answer_offsets",
+    "parallel",
 )  # fmt: skip
 
 

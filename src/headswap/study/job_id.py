@@ -33,6 +33,7 @@ ADDED = {
     "masking.masked_share": None,
     "data.hold_out_from": FEWEST_FOR_CHOOSING,
     "data.unseen_labels": "error",
+    "machine.parallel": "ddp",
     "data.answer_offsets": "exact",
     **{f"consistency.{name}": value for name, value in ConsistencySettings().model_dump(mode="json").items()},
 }
