@@ -3,7 +3,10 @@
 from headswap.finetuning.config import AdaptationSettings, ConsistencySettings, FinetuneRecipe, FinetuneTraining
 from headswap.study.job_id import recipe_content
 
-NEWER = ("token_dropout", "head_epochs", "head_init", "head_similarity", "unlabelled")
+NEWER = (
+    "token_dropout", "head_epochs", "head_init", "head_similarity", "unlabelled", "unseen_labels", "answer_offsets",
+    "parallel",
+)  # fmt: skip
 
 
 def test_settings_of_newer_versions_are_part_of_an_id_only_where_they_are_set() -> None:

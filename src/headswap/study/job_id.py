@@ -32,6 +32,9 @@ ADDED = {
     "masking.mlm_probability_start": None,
     "masking.masked_share": None,
     "data.hold_out_from": FEWEST_FOR_CHOOSING,
+    "data.unseen_labels": "error",
+    "machine.parallel": "ddp",
+    "data.answer_offsets": "exact",
     **{f"consistency.{name}": value for name, value in ConsistencySettings().model_dump(mode="json").items()},
 }
 """Settings that earlier versions did not have. At these values they are not part of an id, so that jobs of earlier

@@ -174,9 +174,9 @@ def _key(recipe: StudyRecipe) -> str:
     stores = {name: store_digest(name) for name in sources if is_store(name)}
     content = corpus_hash([name for name in sources if name not in stores], labelled=labelled)
     # A setting that earlier versions did not have is left out at its default, so that their rows are found again.
-    labelled_settings = data.model_dump(
-        exclude={"hold_out_from", *(["group_column"] if data.group_column is None else [])}
-    )
+    added = {"group_column": None, "unseen_labels": "error", "answer_offsets": "exact"}
+    at_default = {name for name, default in added.items() if getattr(data, name) == default}
+    labelled_settings = data.model_dump(exclude={"hold_out_from", *at_default})
     settings = [labelled_settings, *(getattr(study, name) for name in ("corpus", "documents", "corpus_text_column"))]
     parts = [VERSION, content, stores, settings, study.num_test, study.on_overlap]
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=list).encode()).hexdigest()
