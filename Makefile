@@ -8,7 +8,7 @@ DEV := .venv/installed-dev
 BENCH := .venv/installed-bench
 ECOSYSTEM := .venv-ecosystem/installed
 
-.PHONY: demo test test-all test-ecosystem fresh-environments golden torture bench bench-gpu bench-page check format dist clean
+.PHONY: demo test test-all test-ecosystem test-slurm fresh-environments golden torture bench bench-gpu bench-page check format dist clean
 
 demo: $(DEMO)
 	$(BIN)/headswap demo --out runs/demo --overwrite
@@ -23,7 +23,11 @@ test-all: test
 
 # Other libraries read what headswap writes, and the reverse. They are installed in .venv-ecosystem, torch first.
 test-ecosystem: $(ECOSYSTEM)
-	.venv-ecosystem/bin/python -m pytest tests/ecosystem tests/interop/test_onnx_out.py -m 'slow or not slow' --no-skips
+	.venv-ecosystem/bin/python -m pytest tests/ecosystem tests/interop/test_onnx_out.py -m 'slow or not slow' --no-skips --ignore tests/ecosystem/test_slurm.py
+
+# A study on a real Slurm cluster, which this machine must belong to.
+test-slurm: $(ECOSYSTEM)
+	.venv-ecosystem/bin/python -m pytest tests/ecosystem/test_slurm.py -m 'slow or not slow' --no-skips
 
 # One exported classifier in four new virtual environments, several minutes; writes its result into docs/interop.md.
 fresh-environments: $(ECOSYSTEM)

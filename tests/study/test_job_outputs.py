@@ -72,7 +72,7 @@ class Here:
 
 def study_again(out: Path, files: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Run the study a second time; return the names of the jobs that it ran."""
-    monkeypatch.setattr("headswap.study.executor.LocalWorkers", Here)
+    monkeypatch.setattr("headswap.study.executors.choose.LocalWorkers", Here)
     started: list[str] = []
 
     class Names(Watcher):

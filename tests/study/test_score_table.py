@@ -109,6 +109,15 @@ def test_the_best_baseline_is_chosen_by_cross_validation_not_by_test() -> None:
     assert analyse(runs).baselines == {100: "majority"}
 
 
+def test_a_constant_baseline_without_a_score_is_not_the_best_one() -> None:
+    scores = [0.7, 0.71, 0.72]
+    study = synthetic_study({(arm, 100): scores for arm in ("majority", "tfidf", "lsa", "scratch", "pretrained")})
+    for run in study.runs:
+        if run.arm in ("tfidf", "lsa"):
+            run.result["cross_validation"] = {"tfidf": 0.8, "lsa": 0.6}[run.arm]
+    assert ScoreTable(study).baselines == {100: "tfidf"}
+
+
 def test_with_three_bases_the_test_is_over_means_per_base() -> None:
     gains = [0.10, 0.10, 0.02, 0.02, 0.06, 0.06]
     cells = {("scratch", 400): [0.7] * 6, ("pretrained", 400): [0.7 + gain for gain in gains]}

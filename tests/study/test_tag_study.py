@@ -142,13 +142,12 @@ def test_unseen_labels_are_for_tags_only(tmp_path: Path) -> None:
         planned(tmp_path / "out", sections)
 
 
-def test_the_default_arms_leave_out_a_causal_base(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_default_arms_are_the_baselines_scratch_and_the_bases(tmp_path: Path) -> None:
     sections = tag_sections(tmp_path, arms=None)
     sections["data"].pop("task")
-    caplog.set_level("INFO", logger="headswap")
     recipe = with_default_arms(load_recipe(StudyRecipe, None, sections))
-    assert (recipe.data.task, recipe.study.arms) == ("tag", ("majority", "linear-tagger", "scratch", "pretrained"))
-    assert "The arm adapted is left out: box:reviews-en is causal" in caplog.text
+    arms = ("majority", "linear-tagger", "scratch", "pretrained", "adapted")
+    assert (recipe.data.task, recipe.study.arms) == ("tag", arms)
 
 
 def test_plain_tags_are_counted_word_by_word(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from headswap.core.files import read_json
 from headswap.core.installed_bases import CONFIG, OWN_BASE, PREFIX, checked_base
 from headswap.study.arms import ADAPTED, CONSISTENCY, OF_CONSISTENCY, SCRATCH, baselines_of, default_baselines
 from headswap.study.config import StudyRecipe
-from headswap.tasks.choose import DEFAULT_TASK, chosen_task, named_task
+from headswap.tasks.choose import DEFAULT_TASK, chosen_task
 from headswap.tokens.store import is_store
 
 log = logging.getLogger("headswap")
@@ -28,7 +28,7 @@ def with_default_arms(recipe: StudyRecipe) -> StudyRecipe:
     arms += [*(["lsa"] if study.corpus and not stores and has_space else []), SCRATCH]
     if study.corpus:
         arms.append("pretrained")
-    why_not = _why_not_adapted(recipe) or _reads_one_way(recipe)
+    why_not = _why_not_adapted(recipe)
     if why_not is None:
         arms.append(ADAPTED)
     log.info("Arms: %s (--arms selects others).", ", ".join(arms))
@@ -86,11 +86,3 @@ def _why_not_adapted(recipe: StudyRecipe) -> str | None:
     if too_long := [length for length in wanted if length is not None and length > longest]:
         return f"max_length is {too_long[0]}, and {base} reads at most {longest} tokens."
     return None
-
-
-def _reads_one_way(recipe: StudyRecipe) -> str | None:
-    """Why the installed base does not fit a task that predicts every token; None if it fits."""
-    base = f"{PREFIX}{OWN_BASE}"
-    if not named_task(recipe.data.task).is_per_token or read_json(checked_base(base) / CONFIG)["direction"] != "causal":
-        return None
-    return f"{base} is causal, so the prediction for a word would not use the text after it. --arms adds it."

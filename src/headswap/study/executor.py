@@ -19,7 +19,7 @@ from typing import Self
 from headswap.core.stop_requests import stop_requests
 from headswap.study.estimate import Estimator
 from headswap.study.executors.backend import Backend, Handle, Request
-from headswap.study.executors.local import LocalWorkers, visible_gpus
+from headswap.study.executors.choose import LOCAL, make_backend
 from headswap.study.plan import BASE_KINDS, Job
 
 log = logging.getLogger("headswap")
@@ -79,7 +79,7 @@ class Executor:
         self.keep, self.watcher = keep, watcher
         self.deadline: float | None = None
         self.was_stopped = False
-        self.backend = backend or LocalWorkers(parallel, gpus=visible_gpus(device) if parallel > 1 else [])
+        self.backend = backend or make_backend(LOCAL, parallel=parallel, cores=cores(), device=device)
         self._num_open = 0
         self.checked_freshly: set[str] = set()
         """Jobs whose bundle is read back in a fresh process: the first fine-tuning of each arm."""

@@ -67,7 +67,10 @@ class ScoreTable:
         """The best baseline per budget."""
 
     def _best_baselines(self) -> dict[int, str]:
-        """Chosen by the mean cross-validation score on the budget's labels; without scores, the last one listed."""
+        """Chosen by the mean cross-validation score on the budget's labels; without scores, the last one listed.
+
+        A constant baseline without a score, such as the mean where correlations are compared, is left out.
+        """
         found = {}
         for labels in self.budgets:
             means: dict[str, float | None] = {}
@@ -78,6 +81,9 @@ class ScoreTable:
                     means[name] = float(np.mean(known)) if len(known) == len(runs) else None
             if all(is_constant(name, self.study.task) for name in means):
                 continue
+            means = {
+                name: mean for name, mean in means.items() if mean is not None or not is_constant(name, self.study.task)
+            }
             complete = {name: mean for name, mean in means.items() if mean is not None}
             found[labels] = max(complete, key=complete.__getitem__) if len(complete) == len(means) else list(means)[-1]
         return found

@@ -4,7 +4,8 @@ from headswap.core.errors import SettingError
 from headswap.study.executors.backend import Backend
 from headswap.study.executors.local import LocalWorkers, visible_gpus
 
-NAMES = ("local", "ray", "ray:ADDRESS", "slurm", "slurm:PARTITION")
+LOCAL = "local"
+NAMES = (LOCAL, "ray", "ray:ADDRESS", "slurm", "slurm:PARTITION")
 
 
 def make_backend(name: str, *, parallel: int, cores: int, device: str = "auto") -> Backend:
@@ -13,7 +14,7 @@ def make_backend(name: str, *, parallel: int, cores: int, device: str = "auto") 
     `cores` is the number of CPU cores of this machine that jobs may use.
     """
     kind, _, place = name.partition(":")
-    if kind == "local" and not place:
+    if kind == LOCAL and not place:
         return LocalWorkers(parallel, gpus=visible_gpus(device) if parallel > 1 else [])
     if kind == "ray":
         from headswap.study.executors.ray_workers import RayWorkers
