@@ -115,7 +115,7 @@ def test_a_constant_baseline_without_a_score_is_not_the_best_one() -> None:
     for run in study.runs:
         if run.arm in ("tfidf", "lsa"):
             run.result["cross_validation"] = {"tfidf": 0.8, "lsa": 0.6}[run.arm]
-    assert ScoreTable(study).baselines == {100: "tfidf"}
+    assert analyse(study).baselines == {100: "tfidf"}
 
 
 def test_with_three_bases_the_test_is_over_means_per_base() -> None:
