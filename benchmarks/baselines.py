@@ -37,7 +37,8 @@ from headswap.metrics.classification import log_loss
 from headswap.study.arms import read_arms
 from headswap.study.config import StudyRecipe
 from headswap.study.job import run_job
-from headswap.study.plan import Plan, make_plan
+from headswap.study.plan import make_plan
+from headswap.study.planned_jobs import Plan
 from headswap.study.prepare import prepare
 from headswap.tokens.lab_tokenizer import SPACE
 

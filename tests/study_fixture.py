@@ -15,7 +15,8 @@ from headswap.study.design import default_primary
 from headswap.study.executor import Watcher
 from headswap.study.folder import PLAN, RECIPE
 from headswap.study.job import JOBS
-from headswap.study.plan import Job, Plan, make_plan
+from headswap.study.plan import make_plan
+from headswap.study.planned_jobs import Job, Plan
 from headswap.study.prepare import Prepared, prepare
 from headswap.study.runs import PretrainedBase, ScoredRun, StudyRuns
 from tiny import sentences, write_labelled

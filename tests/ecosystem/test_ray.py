@@ -16,7 +16,7 @@ pytest.importorskip("ray", reason="needs ray: make test-ecosystem")
 from headswap.study.estimate import Estimator
 from headswap.study.executor import Executor
 from headswap.study.executors.ray_workers import RayWorkers
-from headswap.study.plan import Job
+from headswap.study.planned_jobs import Job
 from headswap.study.run import run_study
 from study_fixture import RecordingWatcher, planned, sections_of
 

@@ -15,7 +15,7 @@ from headswap.study.config import StudyRecipe
 from headswap.study.estimate import Estimator
 from headswap.study.findings import describe_arm
 from headswap.study.job import run_job
-from headswap.study.plan import Plan
+from headswap.study.planned_jobs import Plan
 from headswap.study.report import write_report
 from headswap.study.runs import read_study
 from headswap.tokens.tokenizer import Tokenizer

@@ -9,7 +9,7 @@ from headswap.cli.study_display import _cell
 from headswap.study.analysis import analyse
 from headswap.study.caveats import caveats
 from headswap.study.cell_quality import count_collapsed
-from headswap.study.plan import Plan
+from headswap.study.planned_jobs import Plan
 from headswap.study.report import write_report
 from study_fixture import planned, sections_of, synthetic_study
 

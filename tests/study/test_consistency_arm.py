@@ -19,7 +19,7 @@ from headswap.study.default_arms import with_default_arms
 from headswap.study.estimate import Estimator
 from headswap.study.findings import describe_arm
 from headswap.study.job import run_job
-from headswap.study.plan import Job, Plan
+from headswap.study.planned_jobs import Job, Plan
 from headswap.study.report import write_report
 from headswap.study.runs import read_study
 from headswap.study.unlabelled_sample import FILE

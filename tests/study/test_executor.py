@@ -12,7 +12,7 @@ import pytest
 from headswap.study.estimate import Estimator, estimate_study
 from headswap.study.executor import Executor, Outcome, Watcher, cores
 from headswap.study.executors.local import thread_limits
-from headswap.study.plan import Job
+from headswap.study.planned_jobs import Job
 from study_fixture import (
     RecordingWatcher,
     planned,

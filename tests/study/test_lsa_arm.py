@@ -18,7 +18,7 @@ from headswap.study.default_arms import with_default_arms
 from headswap.study.estimate import Estimator
 from headswap.study.job import run_job
 from headswap.study.methods import methods
-from headswap.study.plan import Job, Plan
+from headswap.study.planned_jobs import Job, Plan
 from headswap.study.runs import read_study
 from headswap.tokens.store import META_FILE
 from study_fixture import done_here, planned, sections_of, synthetic_study

@@ -11,7 +11,8 @@ from headswap.core.settings import load_recipe
 from headswap.data.config import ReadSettings
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.finetuning.splits import read_splits
-from headswap.study.plan import Plan, usable_budgets
+from headswap.study.plan import usable_budgets
+from headswap.study.planned_jobs import Plan
 from headswap.tokens.cache import cached_tokenizer
 from headswap.tokens.config import TokenizerSettings
 from study_fixture import (

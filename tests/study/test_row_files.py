@@ -14,7 +14,7 @@ from headswap.data.records import Document
 from headswap.study.config import StudyRecipe
 from headswap.study.estimate import Estimator
 from headswap.study.executor import Executor
-from headswap.study.plan import Job, Plan
+from headswap.study.planned_jobs import Job, Plan
 from headswap.study.prepare import prepare
 from headswap.study.row_files import rows_digest
 from headswap.study.run import run_study

@@ -12,7 +12,7 @@ from headswap.finetuning.config import FinetuneRecipe
 from headswap.study import trials
 from headswap.study.config import MOST_TRIALS
 from headswap.study.job import JOBS
-from headswap.study.plan import Plan
+from headswap.study.planned_jobs import Plan
 from headswap.study.report import write_report
 from headswap.study.runs import read_study
 from headswap.study.trials import trial_factors

@@ -21,7 +21,7 @@ from headswap.study.executors import local
 from headswap.study.executors.backend import Request
 from headswap.study.executors.clean_state import CleanState
 from headswap.study.executors.local import LocalWorkers, thread_limits, visible_gpus
-from headswap.study.plan import Job
+from headswap.study.planned_jobs import Job
 from study_fixture import RecordingWatcher, planned, sections_of
 
 

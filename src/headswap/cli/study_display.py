@@ -15,7 +15,7 @@ from headswap.study.charts import METRIC_NAMES, mean_curve
 from headswap.study.estimate import Preflight
 from headswap.study.executor import Watcher
 from headswap.study.findings import seconds as readable_seconds
-from headswap.study.plan import Job
+from headswap.study.planned_jobs import Job
 from headswap.study.results import UNIT, Budget
 
 SECONDS_BETWEEN_UPDATES = 1.0

@@ -27,7 +27,7 @@ from headswap.study.row_files import GROUP
 from headswap.tasks.text_task import PAIR
 
 if TYPE_CHECKING:
-    from headswap.study.plan import Plan
+    from headswap.study.planned_jobs import Plan
 
 log = logging.getLogger("headswap")
 VERSION = 1

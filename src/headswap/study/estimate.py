@@ -22,7 +22,7 @@ from headswap.finetuning.consistency import MOST_TEXTS, NUM_CHECKED
 from headswap.finetuning.splits import num_for_choosing
 from headswap.pretraining.config import AdaptRecipe, PretrainRecipe
 from headswap.study.arms import baselines_of
-from headswap.study.plan import Job
+from headswap.study.planned_jobs import Job
 from headswap.study.prepare import Prepared
 from headswap.study.row_files import CORPUS, ROLES, TEXTS
 

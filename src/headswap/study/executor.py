@@ -20,7 +20,7 @@ from headswap.core.stop_requests import stop_requests
 from headswap.study.estimate import Estimator
 from headswap.study.executors.backend import Backend, Handle, Request
 from headswap.study.executors.choose import LOCAL, make_backend
-from headswap.study.plan import BASE_KINDS, Job
+from headswap.study.planned_jobs import BASE_KINDS, Job
 
 log = logging.getLogger("headswap")
 POLL_SECONDS = 0.1

@@ -34,7 +34,8 @@ from headswap.study.folder import (
     holds_study,
     replacement,
 )
-from headswap.study.plan import Job, Plan, make_plan, usable_budgets
+from headswap.study.plan import make_plan, usable_budgets
+from headswap.study.planned_jobs import Job, Plan
 from headswap.study.prepare import Prepared, find_prepared, prepare, rows_file
 from headswap.tasks.choose import named_task
 

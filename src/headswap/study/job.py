@@ -22,7 +22,7 @@ from headswap.core.files import discard_folder, remove_folder, write_json
 from headswap.core.settings import load_recipe
 from headswap.study.damage_records import write_record
 from headswap.study.job_outputs import write_checksums
-from headswap.study.plan import Job
+from headswap.study.planned_jobs import Job
 from headswap.study.row_files import check_inputs
 
 log = logging.getLogger("headswap")

@@ -27,7 +27,7 @@ from headswap.study.executors.backend import Backend
 from headswap.study.executors.choose import make_backend
 from headswap.study.folder import locked_folder
 from headswap.study.initialize import initialize
-from headswap.study.plan import BASE_KINDS, Job, Plan
+from headswap.study.planned_jobs import BASE_KINDS, Job, Plan
 from headswap.study.prepare import Prepared
 
 log = logging.getLogger("headswap")
