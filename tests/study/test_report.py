@@ -169,6 +169,7 @@ def test_label_worths_of_many_arms_are_a_table(tmp_path: Path) -> None:
     write_report(runs, tmp_path)
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
     assert "- Pre-training at 100 labels: the label worth is 4" in text
+    assert "at 400 labels: the label worth" not in text, "no larger budget was tried, so nothing follows"
     assert "The arm 'lora' at" not in text
     (line,) = [line for line in text.splitlines() if line.startswith("| lora, in labels of scratch | 4 (")]
     assert "; pays off above 0.2 s per label) | over 1" in line

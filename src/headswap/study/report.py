@@ -210,7 +210,7 @@ def _without_scores(results: StudyResults) -> list[str]:
 def _worth_sentences(results: StudyResults) -> list[str]:
     arms = findings.arms_in_sentences(results)
     return [
-        *(findings.worth_sentence(row) for row in results.label_worth if row.arm in arms),
+        *(findings.worth_sentence(row) for row in results.label_worth if row.arm in arms and row.largest > 1),
         *(findings.break_even_sentence(row) for row in results.break_even if row.arm in arms),
         *(findings.catch_up_sentence(row) for row in results.catch_up if row.arm in arms),
     ]
