@@ -33,6 +33,12 @@ def test_a_pair_overlaps_only_with_both_texts() -> None:
     assert note.startswith("3 pairs of the 3 in train have a text that is also in a pair of the test set.")
 
 
+def test_a_pair_with_its_texts_in_the_other_order_is_the_same_pair() -> None:
+    first, second = "is it safe to swim here", "can one swim in this lake"
+    rows = {"train": [pair(second, first, 1)], "test": [pair(first, second, 1)]}
+    assert found(rows)["train", "test"].rows == [0]
+
+
 def test_a_long_text_that_two_pairs_share_is_no_overlap() -> None:
     test = [pair(CONTEXT, "two brothers built a bridge", 1)]
     train = [pair(CONTEXT, "nobody has ever seen that river from above", 1)]

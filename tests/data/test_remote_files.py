@@ -3,6 +3,7 @@
 import gzip
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from headswap.core.errors import InputError, MissingExtraError, SettingError
 from headswap.data.config import ReadSettings
 from headswap.data.documents import read_documents
-from headswap.data.remote_files import fetch, is_remote, list_remote
+from headswap.data.remote_files import UNKNOWN_SIZE, fetch, is_remote, list_remote
 from headswap.tokens.cache_entries import clear_cache, list_cache
 from headswap.tokens.sharded_store import build_sharded_store
 from headswap.tokens.store import build_store
@@ -79,6 +80,20 @@ def test_shards_of_remote_files_have_the_bits_of_local_ones(memory: Any, tokeniz
     assert len(store.meta["shards"]) == 2
     assert store.meta["arrays"] == whole.meta["arrays"]
     assert list_cache() == [], "the files of a shard are copied to a temporary folder"
+
+
+def test_a_password_in_an_address_is_refused_and_not_repeated() -> None:
+    with pytest.raises(SettingError, match="has a user name or a password") as problem:
+        texts_of("https://me:secret@example/texts.jsonl")
+    assert "secret" not in str(problem.value)
+
+
+def test_a_file_of_unknown_size_is_fetched(memory: Any, tmp_path: Path) -> None:
+    (known,) = list_remote("memory://reviews/b.txt")
+    copy = fetch(replace(known, size=UNKNOWN_SIZE), tmp_path)
+    assert copy.stat().st_size == known.size
+    with pytest.raises(InputError, match="changed while it was fetched"):
+        fetch(replace(known, size=known.size + 1), tmp_path)
 
 
 def test_what_cannot_be_read_is_a_sentence(memory: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,6 +54,15 @@ def test_tags_that_only_the_test_set_has_follow_those_of_train() -> None:
     assert found.scores()["recall"] == 0.0
 
 
+def test_a_run_that_predicts_o_for_unread_words_is_compared_with_the_others() -> None:
+    examples = [TaggedExample(("a", "b"), ("N", "X"), "x", 1)]
+    plain, with_o = (TagPredictions.of([tags], examples, ("N", "V")) for tags in (["N", "V"], ["N", "O"]))
+    assert with_o.labels == (*plain.labels, "O") == ("N", "V", "X", "O")
+    assert with_o.test_key == plain.test_key
+    other = TagPredictions.of([["N", "V"]], [TaggedExample(("a", "b"), ("N", "V"), "x", 1)], ("N", "V"))
+    assert other.test_key != plain.test_key
+
+
 def test_damaged_ones_are_an_error(tmp_path: Path) -> None:
     ids, tags = text_ids(["a", "b"]), np.array([0, 1, 1], dtype=np.int32)
     TagPredictions(tags, tags, np.array([1, 1]), ("O", "X"), ids).save(tmp_path)

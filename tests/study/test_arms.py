@@ -31,6 +31,21 @@ def test_a_fine_tuned_bundle_is_refused(tmp_path: Path) -> None:
         read_arms(load_recipe(StudyRecipe, None, {"study": {"arms": str(folder)}}))
 
 
+@pytest.mark.parametrize("verb", ["finetune", "pretrain"])
+def test_a_seed_in_the_recipe_of_an_arm_is_that_of_the_study(tmp_path: Path, verb: str) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(f'verb = "{verb}"\n[training]\nseed = 42\nlearning_rate = 1e-3\n', encoding="utf-8")
+    (arm,) = read_arms(load_recipe(StudyRecipe, None, {"study": {"arms": str(path), "corpus": "texts.txt"}}))
+    assert (arm.finetune if verb == "finetune" else arm.pretrain)["training"] == {"learning_rate": 1e-3}
+
+
+def test_an_arm_with_labels_beyond_its_budget_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('verb = "finetune"\n[consistency]\nteachers = ["runs/large"]\n', encoding="utf-8")
+    with pytest.raises(SettingError, match="has teachers or unlabelled texts"):
+        read_arms(load_recipe(StudyRecipe, None, {"study": {"arms": str(path), "corpus": "texts.txt"}}))
+
+
 @pytest.mark.parametrize(
     ("arm", "sentence"),
     [

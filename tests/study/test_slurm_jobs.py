@@ -113,6 +113,17 @@ def test_a_lost_job_is_submitted_again(slurm: Slurm, request_: Request, state: s
     assert job.exit_code() == 0
 
 
+@pytest.mark.parametrize(("state", "is_again"), [("TIMEOUT", True), ("PREEMPTED", True), ("CANCELLED", False)])
+def test_a_job_that_slurm_asked_to_stop_is_submitted_again(
+    slurm: Slurm, request_: Request, state: str, is_again: bool
+) -> None:
+    job = SlurmJobs(None).start(request_)
+    slurm.states["1"] = state
+    slurm.jobs[0].end(130)
+    assert job.exit_code() == (None if is_again else 130)
+    assert len(slurm.jobs) == 1 + is_again
+
+
 def test_a_job_that_slurm_has_forgotten_is_submitted_again_after_a_while(slurm: Slurm, request_: Request) -> None:
     job = SlurmJobs(None).start(request_)
     slurm.states.clear()

@@ -163,6 +163,21 @@ def test_damage_of_a_shard_is_found(corpus: Path, tokenizer: Tokenizer, tmp_path
     assert len(store.meta["shards"]) >= 3
 
 
+def test_a_file_that_changes_while_a_store_is_built_is_an_error(
+    corpus: Path, tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compare = sharded_store.compare_part
+
+    def change(folder: str, number: int) -> None:
+        compare(folder, number)
+        first = sorted(corpus.iterdir())[0]
+        first.write_bytes(first.read_bytes() + b"one more\n")
+
+    monkeypatch.setattr(sharded_store, "compare_part", change)
+    with pytest.raises(InputError, match="changed while the store was built"):
+        build(corpus, tokenizer, tmp_path / "shards", duplicates="near")
+
+
 def test_files_are_divided_in_their_order() -> None:
     files = [SourceFile(str(number), size, "") for number, size in enumerate([4, 5, 2, 30, 1, 1])]
     assert [[file.size for file in part] for part in plan_shards(files, 10)] == [[4, 5], [2], [30], [1, 1]]

@@ -7,6 +7,7 @@ import torch
 
 from bundles import make_bundle
 from headswap.core.errors import SettingError
+from headswap.finetuning.config import FinetuneTraining
 from headswap.objectives.supervised import ClassificationObjective
 from headswap.tokens.tokenizer import Tokenizer
 from headswap.training.config import MachineSettings, OptimizerSettings, TrainingSettings
@@ -30,6 +31,13 @@ def test_without_fsdp_the_model_of_the_bundle_is_trained(tmp_path: Path, tokeniz
     placement.resume(tmp_path / "step-00000000", TrainingSettings(), None)
     placement.finish()
     assert all(torch.equal(tensor, before[name]) for name, tensor in bundle.model.state_dict().items())
+
+
+def test_adversarial_training_is_refused_with_fsdp(tokenizer: Tokenizer) -> None:
+    bundle, machine = make_bundle(tokenizer), Machine(MachineSettings(**ONE_THREAD))
+    processes, settings = Processes(0, 2, is_sharded=True), FinetuneTraining(adversarial_epsilon=0.1)
+    with pytest.raises(SettingError, match="needs two backward passes per step"):
+        place(bundle, ClassificationObjective(), machine, processes, settings)
 
 
 def test_muon_is_refused_with_fsdp(tokenizer: Tokenizer) -> None:

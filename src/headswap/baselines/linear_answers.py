@@ -140,7 +140,11 @@ def read_context(example: SpanExample, idf: Mapping[str, float]) -> Context:
     kind = " ".join(asked[:2])
     starts = [*sentence_positions(example.context), len(example.context)]
     sentences = [list(WORD.finditer(example.context, start, end)) for start, end in pairwise(starts)]
-    shares = [sum(wanted[name] for name in {w.group().lower() for w in s} & set(wanted)) / total for s in sentences]
+    # fsum: the order of a set, and with it the last bit of a plain sum, differs from process to process
+    shares = [
+        math.fsum(wanted[name] for name in {word.group().lower() for word in sentence} & set(wanted)) / total
+        for sentence in sentences
+    ]
     order = sorted(range(len(sentences)), key=lambda number: -shares[number])
     words, numbers, first, last = [], [], [], []
     for number, sentence in enumerate(sentences):

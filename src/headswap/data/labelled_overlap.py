@@ -29,7 +29,7 @@ def overlap_of_examples(
 ) -> list[Overlap]:
     """One `Overlap` per (from, to) of `pairs` that there are sets for, in their order; rows are examples."""
     texts: dict[str, Iterable[str]] = {
-        role: [whole_text(example, separator=SEPARATOR) for example in examples] for role, examples in sets.items()
+        role: [_input(example) for example in examples] for role, examples in sets.items()
     }
     known = {*sets, *([] if corpus is None else [CORPUS])}
     pairs = [pair for pair in pairs if set(pair) <= known]
@@ -51,6 +51,13 @@ def overlap_of_examples(
         found.examples = [parts[found.to_set].placed(example) for example in found.examples]
     by_pair = {(found.from_set, found.to_set): found for found in (*of_labelled, *of_corpus)}
     return [by_pair[pair] for pair in pairs]
+
+
+def _input(example: Any) -> str:
+    """The whole input of an example. The order of the two texts of a pair does not count."""
+    if has_pairs([example]):
+        return SEPARATOR.join(sorted(texts_of(example), key=normalised))
+    return whole_text(example, separator=SEPARATOR)
 
 
 def has_pairs(examples: Sequence[Any]) -> bool:

@@ -12,11 +12,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from headswap.core.errors import InputError, MissingExtraError, SettingError
 from headswap.core.files import atomic_file
 
 PATTERN_SIGNS = "*?["
+UNKNOWN_SIZE = -1
+"""Of a file whose store does not state its size."""
 
 
 @dataclass(frozen=True)
@@ -25,8 +28,13 @@ class RemoteFile:
 
     address: str
     size: int
+    """In bytes; `UNKNOWN_SIZE` if the store does not state it."""
     version: str
     """Changes when the file changes: an ETag, a checksum or a time, whichever the store has."""
+
+    def has_size(self, copy: Path) -> bool:
+        """Whether a copy is as large as the file; true if that is not known."""
+        return self.size == UNKNOWN_SIZE or copy.stat().st_size == self.size
 
     @property
     def key(self) -> str:
@@ -66,22 +74,20 @@ def list_remote(source: str, extensions: Iterable[str] = ()) -> list[RemoteFile]
     if not found:
         raise InputError(f"There is no file at {source}. Check the address, and that you may read it.")
     addresses = {filesystem.unstrip_protocol(name): info for name, info in found.items()}
-    return [
-        RemoteFile(name, int(addresses[name]["size"] or 0), _version(addresses[name])) for name in sorted(addresses)
-    ]
+    return [RemoteFile(name, _size(addresses[name]), _version(addresses[name])) for name in sorted(addresses)]
 
 
 def fetch(file: RemoteFile, folder: Path) -> Path:
     """The copy of a file below `folder`; it is fetched unless it is there."""
     target = folder / file.key / posixpath.basename(file.address)
-    if target.is_file() and target.stat().st_size == file.size:
+    if target.is_file() and file.has_size(target):
         return target
     filesystem, path = _filesystem(file.address)
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
         with atomic_file(target) as temporary:
             filesystem.get_file(path, os.fspath(temporary))
-            if temporary.stat().st_size != file.size:
+            if not file.has_size(temporary):
                 raise InputError(f"{file.address} changed while it was fetched. Run the command again.")
     except InputError:
         raise
@@ -91,6 +97,11 @@ def fetch(file: RemoteFile, folder: Path) -> Path:
 
 
 def _filesystem(source: str) -> tuple[Any, str]:
+    if "@" in urlsplit(source).netloc:
+        raise SettingError(
+            f"An address ({urlsplit(source).scheme}://...) has a user name or a password, which would be written into "
+            "results. Use the environment variables or the configuration file of the store."
+        )
     try:
         import fsspec
     except ModuleNotFoundError:
@@ -101,6 +112,11 @@ def _filesystem(source: str) -> tuple[Any, str]:
         raise MissingExtraError(f"Reading {source}", extra="remote", package="s3fs") from None
     except ValueError as problem:
         raise SettingError(f"{source} cannot be read: {problem}.") from None
+
+
+def _size(info: dict[str, Any]) -> int:
+    size = info.get("size")
+    return UNKNOWN_SIZE if size is None else int(size)
 
 
 def _version(info: dict[str, Any]) -> str:

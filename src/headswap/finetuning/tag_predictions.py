@@ -66,8 +66,13 @@ class TagPredictions:
 
     @property
     def test_key(self) -> tuple[Any, ...]:
-        """What runs must share to be compared: tags, sentences in their order, true tags."""
-        return self.kind, self.labels, self.text_ids.tobytes(), self.targets.astype(np.int64).tobytes()
+        """What runs must share to be compared: tags, sentences in their order, true tags.
+
+        A run has the tag O in addition if its model predicts it for words without any token.
+        """
+        labels = tuple(label for label in self.labels if label != OUTSIDE)
+        truth = "\x1f".join(self.labels[number] for number in self.targets.tolist())
+        return self.kind, labels, self.text_ids.tobytes(), truth
 
     def scores(self) -> dict[str, float]:
         """Precision, recall and F1 of entities, the mean F1 of the types, and the share of words with the right tag."""
@@ -89,6 +94,8 @@ class TagPredictions:
         """The predicted tags of the sentences of a test set."""
         unseen = {tag for example in examples for tag in example.tags} - set(labels)
         names = (*labels, *sorted(unseen))
+        if OUTSIDE not in names and any(OUTSIDE in tags for tags in outputs):
+            names = (*names, OUTSIDE)  # of words without any token; last, so that all runs have the same numbers
         numbers = numbered(names)
         return cls(
             np.array([numbers[tag] for tags in outputs for tag in tags], dtype=np.int32),
@@ -103,9 +110,7 @@ class TagPredictions:
         cls, answers: Sequence[Any], examples: Sequence[TaggedExample], labels: Sequence[str]
     ) -> "TagPredictions":
         """The tags that a model predicts for the sentences of a test set."""
-        known = labels if OUTSIDE in labels else (*labels, OUTSIDE)  # the tag of a word without any token
-        has_others = any(tag not in labels for answer in answers for tag in answer.tags)
-        return cls.of([answer.tags for answer in answers], examples, known if has_others else labels)
+        return cls.of([answer.tags for answer in answers], examples, labels)
 
     def save(self, folder: Path) -> None:
         """Write `predictions.npz` into a run folder."""

@@ -341,15 +341,22 @@ def _own_name(name: str, kind: str) -> str:
 
 
 def _from_recipe(path: Path) -> Arm:
-    """The arm of a recipe file for fine-tuning or pre-training. The data are those of the study."""
+    """The arm of a recipe file for fine-tuning or pre-training. The data and the seeds are those of the study."""
     verb, name = read_toml(path).get("verb"), _own_name(path.stem, "recipe")
     if verb == "pretrain":
         sections = _given(load_recipe(PretrainRecipe, path), without=("corpus", "machine", "tokenizer"))
+        sections.get("training", {}).pop("seed", None)
         return Arm(name, "base", pretrain=sections)
     if verb != "finetune":
         raise SettingError(f"{path} is a recipe of headswap {verb}. An arm needs a recipe of pretrain or finetune.")
     recipe = load_recipe(FinetuneRecipe, path)
+    if recipe.consistency.teachers or recipe.consistency.unlabelled:
+        raise SettingError(
+            f"{path} has teachers or unlabelled texts. They may contain labels or texts beyond a budget, so an arm "
+            "cannot have them. Use the arm consistency, or compare finished runs with headswap compare."
+        )
     sections = _given(recipe, without=("data", "machine", "tokenizer"))
+    sections.get("training", {}).pop("seed", None)
     base = sections.get("model", {}).pop("base", None)
     if base is None:
         return Arm(name, "base", finetune=sections)

@@ -80,10 +80,12 @@ def _lengths(study: StudyRuns) -> Iterator[Part]:
     if study.texts:
         words = np.array([len(WORD.findall(text)) for text in study.texts])
         for name, inside in length_ranges(words):
-            yield Part("words", name, inside, inside, _on_rows(study.metric, inside))
+            yield Part("words", name, inside, inside, _on_rows(study.runs[0].predictions.kind, study.metric, inside))
 
 
-def _on_rows(metric: str, inside: np.ndarray) -> Callable[[Any], np.ndarray]:
+def _on_rows(kind: str, metric: str, inside: np.ndarray) -> Callable[[Any], np.ndarray]:
+    if kind == "tags":  # whether tags are entities is a property of the whole test set
+        return lambda predictions: micro_f1_values(predictions.counts[inside])
     return lambda predictions: unit_scores(predictions.take(inside), metric)
 
 
@@ -106,7 +108,7 @@ def _answers(first: Any) -> Iterator[Part]:
     """The questions with and without an answer, if there are both."""
     if first.has_answer.any() and not first.has_answer.all():
         for name, inside in (("answerable", first.has_answer), ("unanswerable", ~first.has_answer)):
-            yield Part("questions:", name, inside, inside, _on_rows("f1", inside))
+            yield Part("questions:", name, inside, inside, _on_rows(first.kind, "f1", inside))
 
 
 PARTS: dict[str, Callable[[Any], Iterator[Part]]] = {"label sets": _classes, "tags": _classes, "answers": _answers}

@@ -43,7 +43,7 @@ from headswap.tasks.choose import chosen_task, named_task
 from headswap.tokens.store import TokenStore, is_store
 
 log = logging.getLogger("headswap")
-VERSION = 4  # raised when the fields of prepared.json, the parts of its key or the rows that are dropped change
+VERSION = 5  # raised when the fields of prepared.json, the parts of its key or the rows that are dropped change
 PREPARED = "prepared.json"
 TEST_SEED = 0
 LARGE_SHARE = 0.1

@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from headswap.core.errors import SettingError, counted
+from headswap.core.errors import InputError, SettingError, counted
 from headswap.core.files import atomic_folder, has_entry, read_json, remove_folder, write_json
 from headswap.core.outputs import EXISTS
 from headswap.core.ownership import Layout, check_replaceable
@@ -220,7 +220,16 @@ def _documents(plan: dict[str, Any], number: int, place: Path) -> Iterator[Docum
             yield from read_documents([str(copy)], settings)
             remove_folder(copy.parent)
         else:
+            _check_version(file)
             yield from read_documents([file["place"]], settings)
+            _check_version(file)
+
+
+def _check_version(file: dict[str, Any]) -> None:
+    """Files are read twice, and repeats are dropped by their place, so a file must not change in between."""
+    state = Path(file["place"]).stat()
+    if (state.st_size, str(state.st_mtime_ns)) != (file["size"], file["version"]):
+        raise InputError(f"{file['place']} changed while the store was built. Build it again with --overwrite.")
 
 
 def _shard(out: Path, number: int) -> Path:

@@ -157,4 +157,9 @@ def place(
             "optimizer is muon, which needs whole matrices, but with --parallel fsdp every process has only a part of "
             "each. Use --optimizer adamw, or --parallel ddp."
         )
+    if getattr(settings, "adversarial_epsilon", 0.0):
+        raise SettingError(
+            "adversarial_epsilon needs two backward passes per step, which --parallel fsdp does not support. Use "
+            "--parallel ddp."
+        )
     return Sharded(bundle, objective, machine, processes)

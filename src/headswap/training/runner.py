@@ -197,8 +197,7 @@ class _Steps:
                     self._evaluate()
                 is_done = progress.step == plan.total_steps or progress.has_stopped_early
                 wants_stop = self._is_stop_agreed(request.is_set(), progress.step)
-                seconds = time.perf_counter() - self.last_save
-                if is_save_due(progress.step, plan.save_every, plan.evaluate_every, seconds) or is_done or wants_stop:
+                if is_done or wants_stop or self._is_save_due():
                     self._read(keep=0)
                     self._save()
                 if progress.has_stopped_early:
@@ -224,6 +223,16 @@ class _Steps:
             total_steps=progress.step if progress.has_stopped_early else plan.total_steps,
             num_skipped=len(progress.skipped),
         )
+
+    def _is_save_due(self) -> bool:
+        """Whether a checkpoint is due. Clocks differ between processes, so the first one decides where time counts."""
+        plan, step = self.plan, self.progress.step
+
+        def due() -> bool:
+            return is_save_due(step, plan.save_every, plan.evaluate_every, time.perf_counter() - self.last_save)
+
+        by_time = plan.save_every is None and step % plan.evaluate_every == 0
+        return plan.processes.from_first(due) if by_time else due()
 
     def _is_stop_agreed(self, wants_stop: bool, step: int) -> bool:
         """Several processes must stop at the same step; they exchange stop requests at logging steps only."""

@@ -148,7 +148,15 @@ class SlurmJob:
         """The exit code that the job wrote, or what follows from its state in Slurm."""
         if self._job.paths.result_pickle.exists():
             problem = self._job.exception()
-            return int(self._job.result()) if problem is None else self._failed(_last_line(problem))
+            if problem is not None:
+                return self._failed(_last_line(problem))
+            code = int(self._job.result())
+            is_lost = code == STOPPED and not self._is_stopping and self._num_losses < MOST_LOSSES
+            if not is_lost or self._pool.state(str(self._job.job_id)) == "CANCELLED":
+                return code
+            self._num_losses += 1  # Slurm ended it, at a time limit or for another job, and it saved
+            self._job = self._submitted()
+            return None
         state = self._pool.state(str(self._job.job_id))
         if state not in ENDED:
             return None
