@@ -32,7 +32,7 @@ def run_script(name: str, folder: Path, *arguments: str) -> Path:
     """Run one of the scripts of this folder, which trains in several processes."""
     environment = os.environ | {
         "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": os.pathsep.join([str(TESTS), HOME]),
+        "PYTHONPATH": os.pathsep.join([str(TESTS), HOME, *filter(None, [os.environ.get("PYTHONPATH")])]),
         "HEADSWAP_CACHE": str(folder / "cache"),
     }
     line = [sys.executable, str(Path(__file__).with_name(name)), str(folder), *arguments]
