@@ -166,6 +166,19 @@ def test_pretrained_and_installed_bases_are_compared_with_scratch() -> None:
     )
 
 
+def test_the_primary_arm_is_compared_with_a_public_checkpoint() -> None:
+    cells = {
+        ("tfidf", 100): [0.70, 0.72, 0.68], ("pretrained", 100): [0.75, 0.77, 0.74],
+        ("hf:bert", 100): [0.801, 0.819, 0.78], ("lora", 100): [0.73, 0.74, 0.73],
+    }  # fmt: skip
+    found = analyse(synthetic_study(cells))
+    assert {row.arm for row in found.comparisons if row.other == "hf:bert"} == {"pretrained"}
+    assert {row.family for row in found.comparisons if row.other == "hf:bert"} == {"exploratory"}
+    _, sentence = headline(found)
+    assert sentence.startswith("Exploratory: pre-training loses 4.7 points (")
+    assert sentence.endswith(") at 100 labels, compared with the public checkpoint hf:bert.")
+
+
 def test_the_overall_difference_comes_first() -> None:
     cells = {
         ("scratch", 100): [0.60, 0.61, 0.59], ("scratch", 400): [0.70, 0.71, 0.69],
@@ -182,4 +195,5 @@ def test_the_overall_difference_comes_first() -> None:
 def test_every_arm_is_described() -> None:
     assert describe_arm("tfidf") == "TF-IDF of word 1-2-grams, logistic regression"
     assert describe_arm("box:letters") == "the installed base box:letters, all weights fine-tuned"
+    assert describe_arm("hf:bert") == "the public checkpoint hf:bert, all weights fine-tuned"
     assert describe_arm("mine") == "a given bundle or recipe"

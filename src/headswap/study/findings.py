@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from headswap.core.errors import counted
 from headswap.core.installed_bases import PREFIX
+from headswap.core.local_paths import CHECKPOINT
 from headswap.study.arms import (
     ADAPTED,
     BASELINES,
@@ -23,6 +24,7 @@ from headswap.study.arms import (
     is_from_box,
 )
 from headswap.study.results import (
+    BEST_BASELINE,
     NO_BUDGET,
     BreakEven,
     CatchUp,
@@ -37,13 +39,18 @@ MOST_ARMS_IN_SENTENCES = 2
 
 
 def headline(results: StudyResults) -> list[str]:
-    """The planned tests of the primary arm; then the installed bases, which are exploratory unless primary."""
+    """The planned tests of the primary arm and its tests against public checkpoints; then those of installed bases.
+
+    All but the planned ones are exploratory.
+    """
     sentences = [overall_sentence(results.overall)] if results.overall and results.overall.p is not None else []
     arms = [results.primary, *(arm for arm in results.arms if is_from_box(arm))]
     for arm in dict.fromkeys(arm for arm in arms if arm is not None):
         rows = [row for row in results.comparisons if row.arm == arm]
-        for of_reference in ([row for row in rows if row.other == SCRATCH], [r for r in rows if r.other in BASELINES]):
-            if of_reference and (sentence := _reference_sentence(arm, of_reference)) not in sentences:
+        references = {row.other: BEST_BASELINE if row.other in BASELINES else row.other for row in rows}
+        for reference in dict.fromkeys(references.values()):
+            of_reference = [row for row in rows if references[row.other] == reference]
+            if (sentence := _reference_sentence(arm, of_reference)) not in sentences:
                 sentences.append(sentence)
     return sentences or [comparison_sentence(row) for row in results.comparisons] or [_no_comparison(results)]
 
@@ -81,14 +88,15 @@ def _mark(arm: str, row: Comparison | OverallDifference) -> str:
 
 
 def _reference_sentence(arm: str, rows: Sequence[Comparison]) -> str:
-    """An arm against scratch, or against the best baseline, at all budgets."""
+    """An arm against scratch, the best baseline or a public checkpoint, at all budgets."""
     if all(row.verdict == "no claim" for row in rows):
         count = max(row.count for row in rows)
         verb = "is" if count == 1 else "are"
         return f"{counted(count, 'seed')} {verb} too few to compare arms; use at least {FEWEST_SEEDS_FOR_A_CLAIM}."
-    is_scratch = rows[0].other == SCRATCH
     names = list(dict.fromkeys(row.other for row in rows))
-    reference = "scratch" if is_scratch else f"the best baseline ({enumerated(names)})"
+    reference = f"the best baseline ({enumerated(names)})" if names[0] in BASELINES else names[0]
+    if names[0].startswith(CHECKPOINT):
+        reference = f"the public checkpoint {names[0]}"
     subject, parts = _subject_of(rows[0]), []
     for verdict, verb in (("better", "gains"), ("worse", "loses")):
         found = [f"{_points(abs(row.mean))} {_span(row)} at {_labels(row)}" for row in rows if row.verdict == verdict]
@@ -230,6 +238,8 @@ def describe_arm(arm: str, task: str | None = None) -> str:
         return f"the base {name}, first trained on the corpus and the training texts, then all weights fine-tuned"
     if arm.startswith(PREFIX):
         return f"the installed base {arm}, all weights fine-tuned"
+    if arm.startswith(CHECKPOINT):
+        return f"the public checkpoint {arm}, all weights fine-tuned"
     return MEANING.get(arm, "a given bundle or recipe")
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from headswap.core.local_paths import CHECKPOINT
 from headswap.study.answer_file import SINGLE
 from headswap.study.arms import BASELINES, SCRATCH, is_constant
 from headswap.study.cell_quality import quality_of
@@ -211,7 +212,7 @@ class ScoreTable:
         return LabelStep(**found, arm=arm, from_labels=before, labels=last)
 
     def comparisons(self) -> list[Comparison]:
-        """Every arm against scratch and against the best baseline, per budget.
+        """Every arm against scratch and the best baseline, the primary arm also against public checkpoints, per budget.
 
         With a reference every arm is compared with it, and without scratch and baselines with the first arm.
         """
@@ -219,9 +220,11 @@ class ScoreTable:
         for labels in self.budgets:
             others = [SCRATCH] if SCRATCH in self.study.arms else []
             others += [self.baselines[labels]] if labels in self.baselines else []
-            others = [self.study.reference] if self.study.reference is not None else others
+            others = [self.study.reference] if self.study.reference is not None else others or self.study.arms[:1]
+            public = [arm for arm in self.study.arms if arm.startswith(CHECKPOINT) and arm not in others]
             for arm in self.study.arms:
-                for other in others or self.study.arms[:1]:
+                is_primary = arm == self.study.primary and self.study.reference is None
+                for other in [*others, *(public if is_primary else [])]:
                     if (arm in BASELINES and self.study.reference is None) or arm == other:
                         continue
                     if seeds := self.paired_seeds(arm, other, labels):
