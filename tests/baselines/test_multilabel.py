@@ -2,7 +2,8 @@
 
 import pytest
 
-from headswap.baselines.multilabel import most_frequent_labels, tfidf_labels
+from headswap.baselines.arm_baseline import CROSS_VALIDATION
+from headswap.baselines.multilabel import frequent_labels, linear_labels, most_frequent_labels, tfidf_labels
 from headswap.data.records import Example
 
 
@@ -23,3 +24,33 @@ def test_a_label_of_few_texts_or_of_all_is_no_error() -> None:
     found = tfidf_labels(train, train)
     assert found["num_examples"] == 3
     assert found["f1"]["a"] == 1
+
+
+def test_held_out_texts_of_a_rare_label_are_predicted_by_the_model_of_the_other_folds() -> None:
+    """Seven texts have the label, so that nothing is chosen; their words determine it."""
+    train = [labelled("rare", text=f"odd strange curious {word}") for word in "abcdefg"]
+    train += [labelled("often", text=f"plain usual common {word}") for word in "abcdefghijklmnopqrst"]
+    _, chosen = linear_labels(train, train, ["often", "rare"], "macro_f1")
+    assert chosen[CROSS_VALIDATION] == 1
+
+
+def test_a_label_that_the_other_folds_do_not_have_is_not_predicted() -> None:
+    train = [labelled("often", *(["rare"] if number == 3 else []), text=f"word{number}") for number in range(20)]
+    _, chosen = linear_labels(train, train, ["often", "rare"], "macro_f1")
+    assert chosen[CROSS_VALIDATION] == 0.5, "F1 is 1 of the label that all texts have, 0 of the other"
+
+
+def test_the_most_frequent_labels_are_scored_on_texts_that_were_not_counted() -> None:
+    train = [labelled("a"), labelled("b"), labelled("c"), labelled("d"), labelled("e")]
+    predicted, chosen = frequent_labels(train, train, list("abcde"), "micro_f1")
+    assert predicted.all(), "five labels of one text each"
+    assert chosen[CROSS_VALIDATION] == 0, "the label of a held-out text is not among those of the others"
+
+
+def test_macro_f1_is_the_mean_over_the_labels_of_the_model() -> None:
+    """With --num-train the model has labels that the sample and the test set lack; F1 of such a label is 0."""
+    train = [labelled("a", text="fine"), labelled("b", text="dull")] * 6
+    for baseline in (tfidf_labels, most_frequent_labels):
+        few, many = baseline(train, train), baseline(train, train, labels=("a", "b", "c", "d"))
+        assert many["macro_f1"] == pytest.approx(few["macro_f1"] / 2)
+        assert many["micro_f1"] == few["micro_f1"]
