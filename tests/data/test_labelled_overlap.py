@@ -45,6 +45,14 @@ def test_a_long_text_that_two_pairs_share_is_no_overlap() -> None:
     assert found({"train": train, "test": test})["train", "test"].rows == []
 
 
+def test_a_very_long_text_that_two_pairs_share_is_no_overlap() -> None:
+    """As one text the two pairs have a Jaccard similarity above .8."""
+    long = " ".join(f"{CONTEXT} {number}" for number in range(5))
+    test, train = [pair(long, "two brothers built it", 1)], [pair(long, "nobody has seen it", 1)]
+    assert found({"train": train, "test": test})["train", "test"].rows == []
+    assert len(shared_text_notes({"train": train, "test": test}, unit="pair")) == 1, "it is counted and kept"
+
+
 def test_a_document_of_the_corpus_overlaps_with_a_single_text_of_a_pair() -> None:
     test = [pair("a child sleeps", "a dog runs", 1), pair("a man plays a flute", "a man plays an instrument", 2)]
     sets = {"train": [pair("some other text", "and one more", 1)], "test": test}

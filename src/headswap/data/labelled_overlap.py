@@ -1,9 +1,9 @@
 """The overlap check of labelled examples that may have two texts: pairs, and questions with their contexts.
 
-Labelled sets are compared by the whole inputs: both texts of a pair, or the question and its context. A pair that
-shares only one text with a test pair has another input and label, so it is counted and kept. A question about a context
-of the test set repeats most of its input and counts as contained. A document of the corpus has no label, so it is
-compared with the single texts.
+A pair overlaps with a pair if both texts are equal or nearly equal (pair_overlap.py). A pair that shares only one text
+with a test pair, however long, has another input and label, so it is counted and kept. A question and its context are
+compared as one text: a question about a context of the test set repeats most of its input and counts as contained. A
+document of the corpus has no label, so it is compared with the single texts.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -13,11 +13,12 @@ from typing import Any
 from headswap.core.errors import counted
 from headswap.data.fingerprints import normalised
 from headswap.data.overlap import Overlap, find_overlap
+from headswap.data.pair_overlap import find_pair_overlap
 from headswap.data.records import texts_of, whole_text
 
 CORPUS = "corpus"
 SEPARATOR = "\n"
-"""Between the two texts of a pair; as between a question and its context."""
+"""Between a question and its context."""
 
 
 def overlap_of_examples(
@@ -29,17 +30,20 @@ def overlap_of_examples(
 ) -> list[Overlap]:
     """One `Overlap` per (from, to) of `pairs` that there are sets for, in their order; rows are examples."""
     texts: dict[str, Iterable[str]] = {
-        role: [_input(example) for example in examples] for role, examples in sets.items()
+        role: [whole_text(example, separator=SEPARATOR) for example in examples] for role, examples in sets.items()
     }
     known = {*sets, *([] if corpus is None else [CORPUS])}
     pairs = [pair for pair in pairs if set(pair) <= known]
-    has_two = any(len(texts_of(examples[0])) > 1 for examples in sets.values())
+    has_two = any(len(texts_of(examples[0])) > 1 for examples in sets.values() if examples)
     if not has_two:
         given = texts if corpus is None else texts | {CORPUS: corpus}
         return find_overlap(given, pairs=pairs, containment=containment)
-    # One text that two pairs share is a large part of both, so only questions are searched for contained texts.
-    of_inputs = () if any(has_pairs(examples) for examples in sets.values()) else containment
-    of_labelled = find_overlap(texts, pairs=[pair for pair in pairs if CORPUS not in pair], containment=of_inputs)
+    labelled = [pair for pair in pairs if CORPUS not in pair]
+    of_labelled = (
+        find_pair_overlap(sets, labelled)
+        if any(has_pairs(examples) for examples in sets.values())
+        else find_overlap(texts, pairs=labelled, containment=containment)
+    )
     if corpus is None:
         return of_labelled
     parts = {role: _SingleTexts(examples) for role, examples in sets.items()}
@@ -51,13 +55,6 @@ def overlap_of_examples(
         found.examples = [parts[found.to_set].placed(example) for example in found.examples]
     by_pair = {(found.from_set, found.to_set): found for found in (*of_labelled, *of_corpus)}
     return [by_pair[pair] for pair in pairs]
-
-
-def _input(example: Any) -> str:
-    """The whole input of an example. The order of the two texts of a pair does not count."""
-    if has_pairs([example]):
-        return SEPARATOR.join(sorted(texts_of(example), key=normalised))
-    return whole_text(example, separator=SEPARATOR)
 
 
 def has_pairs(examples: Sequence[Any]) -> bool:
