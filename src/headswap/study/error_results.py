@@ -20,7 +20,7 @@ class TestSlice:
 
     __test__ = False  # not a test, though its name begins like one
     by: str
-    """`label`, `type`, `answer` or `words`."""
+    """`label`, `type`, `questions:`, `value` or `words`."""
     name: str
     num_texts: int
     scores: Sequence[SliceScore]

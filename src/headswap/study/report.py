@@ -131,6 +131,7 @@ def _context(study: StudyRuns, report: StudyReport, charts: list[Chart]) -> dict
         "without_scores": _without_scores(results),
         "planned": _planned(results),
         "seeds_needed": _seeds_needed,
+        "has_seeds_needed": any(row.verdict == "none" for row in results.comparisons),
         "verdicts": VERDICTS,
         "worth": _worth_sentences(results),
         "worth_table": _worth_table(results),

@@ -251,7 +251,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class CollapsedRuns:
-    """How many of an arm's runs predict the same label for every test text."""
+    """How many of an arm's runs predict the same for every test example; in tagging, for every word."""
 
     arm: str
     count: int
