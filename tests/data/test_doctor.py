@@ -228,3 +228,6 @@ def test_pairs_that_share_one_text_are_no_overlap() -> None:
     (finding,) = found(examine_data(None, sets).findings, "overlap")
     assert finding.message.startswith("1 of 2 pairs also occur in test (1 exactly, 0 nearly)")
     assert finding.message.endswith("Remove these pairs from train.")
+    corpus = ["a child sleeps", "the grass is green today and nobody runs over it", "something else", "something else"]
+    (finding,) = found(examine_data(lambda: corpus, {"test": sets["test"]}).findings, "overlap")
+    assert finding.message.startswith("1 of 4 texts also occur in test (1 exactly, 0 nearly)")

@@ -70,6 +70,12 @@ def test_a_question_about_a_context_of_test_overlaps_and_the_same_question_about
     assert overlaps["corpus", "test"].rows == [0]
 
 
+def test_two_questions_about_one_context_are_no_duplicates_within_a_set() -> None:
+    asked = ["who built the bridge ?", "when was it built ?", "Who built the  bridge ?"]
+    rows = [question(text, CONTEXT, line) for line, text in enumerate(asked, 1)]
+    assert found({"train": rows, "test": rows[:1]})["train", "train"].rows == [2]
+
+
 def test_single_texts_have_no_note() -> None:
     one = [Example("a text", "x", "file", 1)]
     assert shared_text_notes({"train": one, "test": one}, unit="text") == []

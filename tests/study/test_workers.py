@@ -19,6 +19,7 @@ from headswap.study.estimate import Estimator
 from headswap.study.executor import Executor
 from headswap.study.executors import local
 from headswap.study.executors.backend import Request
+from headswap.study.executors.choose import default_jobs
 from headswap.study.executors.clean_state import CleanState
 from headswap.study.executors.local import LocalWorkers, thread_limits, visible_gpus
 from headswap.study.planned_jobs import Job
@@ -254,6 +255,8 @@ def test_the_gpus_are_those_that_are_visible(
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", given)
     assert visible_gpus(device) == expected
+    assert default_jobs("local", device) == max(1, len(expected)), "every GPU is used"
+    assert default_jobs("slurm", device) == 1
 
 
 def test_the_state_of_the_process_is_restored(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

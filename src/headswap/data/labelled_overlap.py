@@ -2,7 +2,8 @@
 
 A pair overlaps with a pair if both texts are equal or nearly equal (pair_overlap.py). A pair that shares only one text
 with a test pair, however long, has another input and label, so it is counted and kept. A question and its context are
-compared as one text: a question about a context of the test set repeats most of its input and counts as contained. A
+compared with those of another set as one text: a question about a context of the test set repeats most of its input and
+counts as near or contained. Within a set a question repeats another if both question and context are nearly equal. A
 document of the corpus has no label, so it is compared with the single texts.
 """
 
@@ -39,21 +40,21 @@ def overlap_of_examples(
         given = texts if corpus is None else texts | {CORPUS: corpus}
         return find_overlap(given, pairs=pairs, containment=containment)
     labelled = [pair for pair in pairs if CORPUS not in pair]
-    of_labelled = (
-        find_pair_overlap(sets, labelled)
-        if any(has_pairs(examples) for examples in sets.values())
-        else find_overlap(texts, pairs=labelled, containment=containment)
-    )
+    both = [pair for pair in labelled if pair[0] == pair[1] or has_pairs(sets[pair[0]])]
+    of_labelled = find_pair_overlap(sets, both)
+    if whole := [pair for pair in labelled if pair not in both]:
+        of_labelled += find_overlap(texts, pairs=whole, containment=containment)
+    by_pair = {(found.from_set, found.to_set): found for found in of_labelled}
     if corpus is None:
-        return of_labelled
+        return [by_pair[pair] for pair in pairs]
     parts = {role: _SingleTexts(examples) for role, examples in sets.items()}
     single: dict[str, Iterable[str]] = {role: part.texts for role, part in parts.items()}
     of_corpus = find_overlap(
         single | {CORPUS: corpus}, pairs=[pair for pair in pairs if CORPUS in pair], containment=containment
     )
-    for found in of_corpus:
+    for found in (one for one in of_corpus if one.to_set != CORPUS):
         found.examples = [parts[found.to_set].placed(example) for example in found.examples]
-    by_pair = {(found.from_set, found.to_set): found for found in (*of_labelled, *of_corpus)}
+    by_pair |= {(found.from_set, found.to_set): found for found in of_corpus}
     return [by_pair[pair] for pair in pairs]
 
 

@@ -5,14 +5,12 @@ Both texts together cannot be compared as one text: a long text that two pairs s
 although the other two texts have nothing in common. So every single text is searched in an index of the single texts
 of the other set (text_index.py). Texts of that set that are near duplicates form groups. The pairs whose texts are in
 the groups of both texts are candidates, and each candidate is verified text by text. The order of the two texts does
-not count.
+not count. A question and its context can be compared in the same way.
 """
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
-
-import numpy as np
 
 from headswap.data.fingerprints import beginning, fingerprints, normalised
 from headswap.data.overlap import MOST_EXAMPLES, NEAR, Kind, Overlap, OverlapMatch, are_near
@@ -125,7 +123,9 @@ def _ordered(one: int, other: int) -> tuple[int, int]:
 
 def _similarity(pair: Pair, other: Pair) -> float | None:
     """The smaller similarity of the two texts, in the order in which both are near; None if there is none."""
-    scores = [
-        [are_near(first, second) for first, second in zip(pair, texts, strict=True)] for texts in (other, other[::-1])
-    ]
-    return max((float(np.min(one)) for one in scores if None not in one), default=None)
+    found = []
+    for texts in (other, other[::-1]):
+        scores = [are_near(first, second) for first, second in zip(pair, texts, strict=True)]
+        known = [score for score in scores if score is not None]
+        found += [min(known)] if len(known) == 2 else []
+    return max(found, default=None)

@@ -144,11 +144,15 @@ def _consistency(study: StudyRuns) -> list[ConsistencyRun]:
 
 
 def _curves(study: StudyRuns) -> list[Curve]:
+    """The metric of the study and the loss per epoch; if no run logged this metric, all that were logged."""
+    own = (f"eval_{study.metric}", f"train_{study.metric}")
+    has_own = any(_points(run, name) for run in study.runs for name in own)
+    metrics = (*own, "eval_loss") if has_own else EPOCH_METRICS
     found = []
     for budget in study.budgets:
         for arm in study.arms:
             runs = study.by_seed(arm, budget.labels)
-            for metric in EPOCH_METRICS:
+            for metric in metrics:
                 seeds = {seed: _points(runs[seed], metric) for seed in sorted(runs)}
                 if any(seeds.values()):
                     found.append(Curve(arm, budget.labels, metric, seeds))

@@ -118,8 +118,8 @@ def _untried(arm: str, results: StudyResults) -> list[str]:
     """A pre-trained base if there is none; another base, if no installed base and no adaptation is among the arms."""
     if all(name in (*BASELINES, SCRATCH) for name in results.arms):
         return [
-            "Pre-training: no arm starts from a trained base. In a study, --corpus adds pretrained, and --arms box and "
-            "adapted, which use an installed base."
+            "Pre-training: no arm starts from a trained base. In a study, the arm pretrained trains one on --corpus, "
+            "and the arms box and adapted use an installed base."
         ]
     if any(is_from_box(name) or is_adapted(name) for name in results.arms) or arm in (*BASELINES, SCRATCH):
         return []
