@@ -1,7 +1,7 @@
 """Baselines of multi-label classification: the labels of most texts, and one TF-IDF logistic regression per label."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -98,17 +98,9 @@ def _fit_label(
         return float(target[0]), THRESHOLD, target
     has_both = all(0 < target[rest].sum() < len(rest) for rest, _ in folds)
     if has_both and counts.min() >= 2 * len(folds):
-        best, kept = (-math.inf, 1.0, THRESHOLD), {}
-        for candidate in STRENGTHS:
-            kept[candidate] = _held_out_scores(candidate, features, target, folds)
-            found = kept[candidate][:, None]
-            cut = best_thresholds(found, target[:, None])
-            score = multilabel_metrics(target[:, None], found >= cut, ["x"])["micro_f1"]
-            if metric == "loss":
-                score = -log_loss(np.hstack([1 - found, found]), target.astype(np.int64))
-            best = max(best, (score, candidate, float(cut[0])))
-        _, strength, threshold = best
-        held_out = _held_out(kept[strength], target, folds)
+        kept = {strength: _held_out_scores(strength, features, target, folds) for strength in STRENGTHS}
+        strength, threshold = _best_setting(kept, target, np.arange(len(target)), metric)
+        held_out = _held_out(kept, target, folds, metric)
     else:  # too few texts to choose on
         strength, threshold = STRENGTH_OF_RARE_LABELS, THRESHOLD
         held_out = _held_out_scores(strength, features, target, folds) >= threshold
@@ -129,11 +121,27 @@ def _held_out_scores(strength: float, features: Any, target: np.ndarray, folds: 
     return found
 
 
-def _held_out(scores: np.ndarray, target: np.ndarray, folds: Sequence[Any]) -> np.ndarray:
-    """Which texts get the label if the threshold of each fold is chosen on the other folds."""
+def _best_setting(
+    kept: Mapping[float, np.ndarray], target: np.ndarray, rows: np.ndarray, metric: str
+) -> tuple[float, float]:
+    """The strength and the threshold with the best score on some texts, from the probabilities per strength."""
+    best, wanted = (-math.inf, 1.0, THRESHOLD), target[rows, None]
+    for strength, scores in kept.items():
+        found = scores[rows, None]
+        cut = best_thresholds(found, wanted)
+        score = multilabel_metrics(wanted, found >= cut, ["x"])["micro_f1"]
+        if metric == "loss":
+            score = -log_loss(np.hstack([1 - found, found]), target[rows].astype(np.int64))
+        best = max(best, (score, strength, float(cut[0])))
+    return best[1:]
+
+
+def _held_out(kept: Mapping[float, np.ndarray], target: np.ndarray, folds: Sequence[Any], metric: str) -> np.ndarray:
+    """Which texts get the label if the strength and the threshold of each fold are chosen on the other folds."""
     found = np.zeros(len(target), dtype=bool)
     for rest, part in folds:
-        found[part] = scores[part] >= best_thresholds(scores[rest, None], target[rest, None])[0]
+        strength, threshold = _best_setting(kept, target, rest, metric)
+        found[part] = kept[strength][part] >= threshold
     return found
 
 
