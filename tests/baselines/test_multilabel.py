@@ -10,6 +10,7 @@ from headswap.baselines.arm_baseline import CROSS_VALIDATION
 from headswap.baselines.multilabel import STRENGTHS, frequent_labels, linear_labels, most_frequent_labels, tfidf_labels
 from headswap.baselines.tfidf import SOLVER, TOLERANCE, folds_without_strata, tfidf_features
 from headswap.data.records import Example
+from headswap.metrics.multilabel import best_thresholds
 
 
 def labelled(*labels: str, text: str = "x") -> Example:
@@ -62,18 +63,28 @@ def test_macro_f1_is_the_mean_over_the_labels_of_the_model() -> None:
 
 
 def test_strength_and_threshold_of_a_fold_are_chosen_on_the_other_folds() -> None:
-    """Of labels that the words do not determine, a threshold that is chosen on all texts has a higher F1."""
+    """The same by hand; one word makes the label more probable. Chosen on all texts, the F1 would be higher."""
     stream = np.random.default_rng(3)
+    rows = [(stream.random() < 0.3, stream.choice(list("pqrstuvw"), 4)) for _ in range(80)]
     train = [
-        labelled(*(["a"] if stream.random() < 0.4 else []), text=" ".join(stream.choice(list("pqrstuvw"), 5)))
-        for _ in range(60)
+        labelled(*(["a"] if wanted else []), text=" ".join([*words, "odd" if wanted and at % 2 else "even"]))
+        for at, (wanted, words) in enumerate(rows)
     ]
     _, chosen = linear_labels(train, train, ["a"], "micro_f1")
     features, _ = tfidf_features([one.text for one in train], ["x"], is_binary=True)
-    wanted = np.array([bool(one.labels) for one in train])
-    folds, on_all = folds_without_strata(60, None), []
+    wanted, folds = np.array([bool(one.labels) for one in train]), folds_without_strata(80, None)
+    scores = {}
     for strength in STRENGTHS:
         model = LogisticRegression(C=strength, solver=SOLVER, tol=TOLERANCE, max_iter=1_000)
-        scores = cross_val_predict(model, features, wanted, cv=folds, method="predict_proba")[:, 1]
-        on_all += [f1_score(wanted, scores >= cut) for cut in np.unique(scores)]
-    assert chosen[CROSS_VALIDATION] < max(on_all) - 0.02
+        scores[strength] = cross_val_predict(model, features, wanted, cv=folds, method="predict_proba")[:, 1]
+
+    def best(rows: np.ndarray) -> tuple[float, float, float]:
+        cuts = {one: best_thresholds(found[rows, None], wanted[rows, None])[0] for one, found in scores.items()}
+        return max((f1_score(wanted[rows], scores[one][rows] >= cut), one, cut) for one, cut in cuts.items())
+
+    held_out = np.zeros(80, dtype=bool)
+    for rest, part in folds:
+        _, strength, cut = best(rest)
+        held_out[part] = scores[strength][part] >= cut
+    assert chosen[CROSS_VALIDATION] == pytest.approx(f1_score(wanted, held_out))
+    assert chosen[CROSS_VALIDATION] < best(np.arange(80))[0]
