@@ -20,7 +20,6 @@ NO_LOGIC = {
 """Modules that only declare something."""
 TESTED_IN = {
     "api/plot.py": "api/test_run.py",
-    "baselines/regress.py": "tasks/test_task_runs.py",
     "batches/unlabelled_rows.py": "finetuning/test_consistency.py",
     "bundle/task_state.py": "bundle/test_config_json.py",
     "cli/adapt.py": "cli/test_help_page.py",

@@ -7,7 +7,7 @@ from sklearn.metrics import f1_score, log_loss
 from sklearn.model_selection import StratifiedKFold, cross_val_predict, cross_val_score
 
 from headswap.baselines.classify import majority_baseline, tfidf_baseline
-from headswap.baselines.linear import STRENGTHS
+from headswap.baselines.linear import STRENGTHS, make_folds
 from headswap.baselines.tfidf import tfidf_features
 from headswap.data.records import Example
 from tiny import sentences
@@ -41,6 +41,23 @@ def test_the_majority_is_counted_in_train_and_scored_on_test() -> None:
 def test_on_a_tie_the_first_label_is_the_majority() -> None:
     train = [Example("x", label, "tests", 1) for label in ("b", "a")]
     assert majority_baseline(train, train)["label"] == "a"
+
+
+def test_the_majority_is_cross_validated_on_the_folds_of_the_other_baselines() -> None:
+    """Held-out texts have the label that the others have less often, so counting them would hide the errors."""
+    train = [Example("x", label, "tests", 1) for label in ("a", "b", "a", "b")]
+    assert majority_baseline(train, train)["cross_validation"] == 0.5
+    labels = ["a"] * 6 + ["b"] * 5 + ["c"] * 5
+    train = [Example("x", label, "tests", line) for line, label in enumerate(labels)]
+    folds = make_folds(labels, None)
+    found = [np.mean([labels[row] == _most([labels[one] for one in rest]) for row in held]) for rest, held in folds]
+    assert majority_baseline(train, train)["cross_validation"] == pytest.approx(np.mean(found))
+    alone = [Example("x", label, "tests", 1) for label in "abc"]
+    assert majority_baseline(alone, alone)["cross_validation"] is None, "no class has two examples: as of tfidf"
+
+
+def _most(labels: list[str]) -> str:
+    return min(labels, key=lambda label: (-labels.count(label), label))
 
 
 def test_one_example_per_class_is_enough() -> None:

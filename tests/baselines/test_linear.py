@@ -85,3 +85,26 @@ def test_equal_scores_are_decided_by_the_log_loss(first: float, second: float, c
     probabilities, found = chosen_probabilities(candidates, train, ["a", "b"], "accuracy")
     assert found == {"p": chosen, "cross_validation": pytest.approx(0.6)}
     assert probabilities[:, 0].tolist() == [chosen, chosen]
+
+
+class Column:
+    """A model that learns nothing: its only feature is the probability of the second class."""
+
+    def fit(self, features: Any, truth: Any) -> "Column":
+        self.classes_ = np.unique(truth)
+        return self
+
+    def predict_proba(self, features: Any) -> np.ndarray:
+        return np.hstack([1 - features, features])
+
+
+def test_the_score_of_many_useless_settings_is_that_of_chance() -> None:
+    """The best of 60 random guesses is right for two thirds of these texts."""
+    stream = np.random.default_rng(1)
+    train = [Example("x", "ab"[number % 2], "x", number) for number in range(80)]
+    guesses = [stream.random((80, 1)) for _ in range(60)]
+    candidates = [Candidate({"number": at}, guess, guess[:2], Column()) for at, guess in enumerate(guesses)]
+    _, found = chosen_probabilities(candidates, train, ["a", "b"], "accuracy")
+    best = max(np.mean((guess[:, 0] > 0.5) == (np.arange(80) % 2)) for guess in guesses)
+    assert best > 0.62
+    assert found["cross_validation"] < 0.57

@@ -1,9 +1,16 @@
 """Baselines of multi-label classification."""
 
+import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import f1_score
+from sklearn.model_selection import cross_val_predict
 
-from headswap.baselines.multilabel import most_frequent_labels, tfidf_labels
+from headswap.baselines.arm_baseline import CROSS_VALIDATION
+from headswap.baselines.multilabel import STRENGTHS, frequent_labels, linear_labels, most_frequent_labels, tfidf_labels
+from headswap.baselines.tfidf import SOLVER, TOLERANCE, folds_without_strata, tfidf_features
 from headswap.data.records import Example
+from headswap.metrics.multilabel import best_thresholds
 
 
 def labelled(*labels: str, text: str = "x") -> Example:
@@ -23,3 +30,61 @@ def test_a_label_of_few_texts_or_of_all_is_no_error() -> None:
     found = tfidf_labels(train, train)
     assert found["num_examples"] == 3
     assert found["f1"]["a"] == 1
+
+
+def test_held_out_texts_of_a_rare_label_are_predicted_by_the_model_of_the_other_folds() -> None:
+    """Seven texts have the label, so that nothing is chosen; their words determine it."""
+    train = [labelled("rare", text=f"odd strange curious {word}") for word in "abcdefg"]
+    train += [labelled("often", text=f"plain usual common {word}") for word in "abcdefghijklmnopqrst"]
+    _, chosen = linear_labels(train, train, ["often", "rare"], "macro_f1")
+    assert chosen[CROSS_VALIDATION] == 1
+
+
+def test_a_label_that_the_other_folds_do_not_have_is_not_predicted() -> None:
+    train = [labelled("often", *(["rare"] if number == 3 else []), text=f"word{number}") for number in range(20)]
+    _, chosen = linear_labels(train, train, ["often", "rare"], "macro_f1")
+    assert chosen[CROSS_VALIDATION] == 0.5, "F1 is 1 of the label that all texts have, 0 of the other"
+
+
+def test_the_most_frequent_labels_are_scored_on_texts_that_were_not_counted() -> None:
+    train = [labelled("a"), labelled("b"), labelled("c"), labelled("d"), labelled("e")]
+    predicted, chosen = frequent_labels(train, train, list("abcde"), "micro_f1")
+    assert predicted.all(), "five labels of one text each"
+    assert chosen[CROSS_VALIDATION] == 0, "the label of a held-out text is not among those of the others"
+
+
+def test_macro_f1_is_the_mean_over_the_labels_of_the_model() -> None:
+    """With --num-train the model has labels that the sample and the test set lack; F1 of such a label is 0."""
+    train = [labelled("a", text="fine"), labelled("b", text="dull")] * 6
+    for baseline in (tfidf_labels, most_frequent_labels):
+        few, many = baseline(train, train), baseline(train, train, labels=("a", "b", "c", "d"))
+        assert many["macro_f1"] == pytest.approx(few["macro_f1"] / 2)
+        assert many["micro_f1"] == few["micro_f1"]
+
+
+def test_strength_and_threshold_of_a_fold_are_chosen_on_the_other_folds() -> None:
+    """The same by hand; one word makes the label more probable. Chosen on all texts, the F1 would be higher."""
+    stream = np.random.default_rng(3)
+    rows = [(stream.random() < 0.3, stream.choice(list("pqrstuvw"), 4)) for _ in range(80)]
+    train = [
+        labelled(*(["a"] if wanted else []), text=" ".join([*words, "odd" if wanted and at % 2 else "even"]))
+        for at, (wanted, words) in enumerate(rows)
+    ]
+    _, chosen = linear_labels(train, train, ["a"], "micro_f1")
+    features, _ = tfidf_features([one.text for one in train], ["x"], is_binary=True)
+    wanted, folds = np.array([bool(one.labels) for one in train]), folds_without_strata(80, None)
+    scores = {}
+    for strength in STRENGTHS:
+        model = LogisticRegression(C=strength, solver=SOLVER, tol=TOLERANCE, max_iter=1_000)
+        scores[strength] = cross_val_predict(model, features, wanted, cv=folds, method="predict_proba")[:, 1]
+
+    def best(rows: np.ndarray) -> tuple[float, float, float]:
+        cuts = {one: best_thresholds(found[rows, None], wanted[rows, None])[0] for one, found in scores.items()}
+        return max((f1_score(wanted[rows], scores[one][rows] >= cut), one, cut) for one, cut in cuts.items())
+
+    held_out = np.zeros(80, dtype=bool)
+    for rest, part in folds:
+        _, strength, cut = best(rest)
+        held_out[part] = scores[strength][part] >= cut
+    assert chosen[CROSS_VALIDATION] == pytest.approx(f1_score(wanted, held_out))
+    assert chosen[CROSS_VALIDATION] < best(np.arange(80))[0]

@@ -2,14 +2,14 @@
 
 from doctor_data import clean, found
 from headswap.data.checks import cheap_findings, shortcuts
-from headswap.data.records import Example
+from headswap.data.records import Answer, Example, SpanExample, TaggedExample
 
 
 def test_exact_duplicates_are_counted_with_their_lines() -> None:
     examples = clean(50)
     examples.append(Example(f"  {examples[4].text.upper()} ", examples[4].label, "set.csv", 99))
     (finding,) = found(cheap_findings("train", examples), "duplicates")
-    assert "1 of 51 texts repeat an earlier one (line 99 repeats line 6)" in finding.message
+    assert "1 of 51 texts repeats an earlier one (line 99 repeats line 6)" in finding.message
 
 
 def test_one_text_with_two_labels_is_a_problem() -> None:
@@ -82,3 +82,25 @@ def test_texts_without_a_label_are_named_as_such() -> None:
     conflict = [*clean(9), Example("a b", "yes", "set.csv", 90), Example("a b", "", "set.csv", 91)]
     (finding,) = found(cheap_findings("train", conflict), "label conflicts")
     assert "line 90: 'yes', line 91: no label" in finding.message
+
+
+def test_findings_use_the_word_of_the_task() -> None:
+    pairs = [Example("a b", "yes", "set.csv", 1, "c"), Example("a b", "yes", "set.csv", 2, "c")]
+    (finding,) = found(cheap_findings("train", pairs), "duplicates")
+    assert finding.message.startswith("1 of 2 pairs repeats an earlier one")
+    tagged = [TaggedExample(("a", "b"), ("O", tag), "set.conll", line) for line, tag in ((1, "O"), (4, "B-x"))]
+    (finding,) = found(cheap_findings("train", tagged), "label conflicts")
+    assert finding.message.startswith("1 sentence with different tags (lines 1 and 4).")
+    asked = [SpanExample("who?", "Ann came.", (Answer("Ann", 0),), "set.json", line) for line in (1, 2, 3)]
+    (finding,) = found(cheap_findings("train", asked), "duplicates")
+    assert finding.message.startswith("2 of 3 questions repeat an earlier one")
+
+
+def test_numbers_are_no_classes() -> None:
+    """Values repeat in a set of ratings, and some are rare."""
+    values = [float(number % 4) for number in range(40)] + [7.5]
+    examples = [Example(f"word{line}", f"{value}", "set.csv", line, value=value) for line, value in enumerate(values)]
+    assert cheap_findings("train", sorted(examples, key=lambda one: one.value), is_train=True) == []
+    again = Example("word1", "3.0", "set.csv", 99, value=3.0)
+    (finding,) = cheap_findings("train", [*examples, again], is_train=True)
+    assert finding.message.startswith("1 text with different values (line 1: '1.0', line 99: '3.0').")

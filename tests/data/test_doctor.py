@@ -50,7 +50,7 @@ def test_tags_are_counted_one_by_one_and_a_sequence_of_them_is_no_class() -> Non
     assert describe((one.text for one in examples), examples).as_json()["tags"] == {"B-PER": 25, "O": 75}
     examples.append(TaggedExample(examples[3].tokens, ("O", "O"), "set.jsonl", 51))
     (finding,) = cheap_findings("train", examples, is_train=True)
-    assert "1 text with different tags (lines 4 and 51)" in finding.message
+    assert "1 sentence with different tags (lines 4 and 51)" in finding.message
     assert "B-PER" not in json.dumps(finding.as_json())
 
 
@@ -216,3 +216,18 @@ def test_other_tasks_are_checked_by_their_own_rules(tmp_path: Path, capsys: pyte
     sets = ("--train", tmp_path / "train.jsonl", "--test", tmp_path / "test.jsonl")
     assert doctor(capsys, *sets, "--task", "regress")[0] == 0
     assert doctor(capsys, *sets)[0] == 1, "as classes, the labels of test are not in train"
+
+
+def test_pairs_that_share_one_text_are_no_overlap() -> None:
+    sets = {
+        "train": [Example("a child sleeps", "yes", "train.csv", 1, "a dog runs over the grass")],
+        "test": [Example("a child sleeps", "no", "test.csv", 1, "nobody is asleep")],
+    }
+    assert found(examine_data(None, sets).findings, "overlap") == []
+    sets["train"].append(Example("nobody is asleep", "no", "train.csv", 2, "a child sleeps"))
+    (finding,) = found(examine_data(None, sets).findings, "overlap")
+    assert finding.message.startswith("1 of 2 pairs also occur in test (1 exactly, 0 nearly)")
+    assert finding.message.endswith("Remove these pairs from train.")
+    corpus = ["a child sleeps", "the grass is green today and nobody runs over it", "something else", "something else"]
+    (finding,) = found(examine_data(lambda: corpus, {"test": sets["test"]}).findings, "overlap")
+    assert finding.message.startswith("1 of 4 texts also occur in test (1 exactly, 0 nearly)")

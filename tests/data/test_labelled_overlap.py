@@ -45,6 +45,14 @@ def test_a_long_text_that_two_pairs_share_is_no_overlap() -> None:
     assert found({"train": train, "test": test})["train", "test"].rows == []
 
 
+def test_a_very_long_text_that_two_pairs_share_is_no_overlap() -> None:
+    """As one text the two pairs have a Jaccard similarity above .8."""
+    long = " ".join(f"{CONTEXT} {number}" for number in range(5))
+    test, train = [pair(long, "two brothers built it", 1)], [pair(long, "nobody has seen it", 1)]
+    assert found({"train": train, "test": test})["train", "test"].rows == []
+    assert len(shared_text_notes({"train": train, "test": test}, unit="pair")) == 1, "it is counted and kept"
+
+
 def test_a_document_of_the_corpus_overlaps_with_a_single_text_of_a_pair() -> None:
     test = [pair("a child sleeps", "a dog runs", 1), pair("a man plays a flute", "a man plays an instrument", 2)]
     sets = {"train": [pair("some other text", "and one more", 1)], "test": test}
@@ -60,6 +68,12 @@ def test_a_question_about_a_context_of_test_overlaps_and_the_same_question_about
     overlaps = found({"train": train, "test": test}, [CONTEXT, other])
     assert overlaps["train", "test"].rows == [0]
     assert overlaps["corpus", "test"].rows == [0]
+
+
+def test_two_questions_about_one_context_are_no_duplicates_within_a_set() -> None:
+    asked = ["who built the bridge ?", "when was it built ?", "Who built the  bridge ?"]
+    rows = [question(text, CONTEXT, line) for line, text in enumerate(asked, 1)]
+    assert found({"train": rows, "test": rows[:1]})["train", "train"].rows == [2]
 
 
 def test_single_texts_have_no_note() -> None:

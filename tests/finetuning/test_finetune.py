@@ -155,7 +155,7 @@ def test_finetuning_says_in_one_line_each_what_is_wrong_with_the_labels(
     hs.finetune(tiny_base, out=tmp_path / "run", train=tmp_path / "train.jsonl", max_steps=1, device="cpu")
     lines = [record.getMessage() for record in caplog.records]
     assert any(line.startswith("Train: 1 text with different labels (line 4: 'b', line 41") for line in lines)
-    assert any(line.startswith("Train: 1 of 42 texts repeat an earlier one") for line in lines)
+    assert any(line.startswith("Train: 1 of 42 texts repeats an earlier one") for line in lines)
 
 
 def test_a_run_with_token_dropout_resumes_bit_for_bit_and_differs_from_one_without(tmp_path: Path) -> None:

@@ -41,3 +41,15 @@ def test_curves_start_at_epoch_zero(finished_study: Path) -> None:
     curve = next(c for c in results.curves if c.labels == 220 and c.measure == "eval_accuracy")
     assert [epoch for epoch, _ in curve.seeds[1]] == [0, 1, 2]
     assert results.bases[0].curve[0].epoch == 0
+
+
+def test_curves_are_of_the_metric_of_the_study() -> None:
+    study = synthetic_study({("scratch", 400): [0.7, 0.7], ("box", 400): [0.8, 0.8]})
+    for run in study.runs:
+        part = "train" if run.arm == "scratch" else "eval"
+        run.history[:] = [{"epoch": 0, f"{part}_accuracy": 0.5, f"{part}_macro_f1": 0.4, "eval_loss": 0.7}]
+    study.metric = "macro_f1"
+    assert {curve.measure for curve in analyse(study).curves} == {"train_macro_f1", "eval_macro_f1", "eval_loss"}
+    for run in study.runs:  # of an earlier version, which did not log it
+        run.history[:] = [{"epoch": 0, "eval_accuracy": 0.5}]
+    assert {curve.measure for curve in analyse(study).curves} == {"eval_accuracy"}

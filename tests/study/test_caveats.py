@@ -3,9 +3,15 @@
 from dataclasses import replace
 from pathlib import Path
 
-from headswap.study.analysis import analyse
+import numpy as np
+import pytest
+
+from headswap.finetuning.label_set_predictions import LabelSetPredictions
+from headswap.finetuning.prediction_file import ValuePredictions, text_ids
+from headswap.finetuning.tag_predictions import TagPredictions
+from headswap.study.analysis import analyse, is_constant_prediction
 from headswap.study.caveats import caveats, overlap_sentence
-from headswap.study.results import SetOverlap
+from headswap.study.results import CollapsedRuns, SetOverlap
 from headswap.study.runs import PretrainedBase
 from study_fixture import (
     synthetic_study,
@@ -24,6 +30,40 @@ def test_runs_that_predict_one_label_are_stated() -> None:
         sentence.startswith("pretrained: 1 of 3 runs predicted the same label for every test text")
         for sentence in caveats(found)
     )
+
+
+@pytest.mark.parametrize(
+    ("task", "metric", "expected"),
+    [
+        ("classify", "accuracy", "label for every test pair, so the score is the share of that label."),
+        ("classify", "macro_f1", "label for every test pair, so the score is that of a constant prediction."),
+        ("multilabel", "micro_f1", "labels for every test pair, so the score is that of a constant prediction."),
+        ("tag", "f1", "tag for every word, so the score is that of a constant prediction."),
+        ("regress", "r2", "value for every test pair, so the score is that of a constant prediction."),
+    ],
+)
+def test_a_constant_prediction_is_described_in_the_words_of_the_task(task: str, metric: str, expected: str) -> None:
+    results = analyse(synthetic_study({("scratch", 400): [0.6, 0.7, 0.6]}))
+    collapsed = [CollapsedRuns("scratch", 2, 3)]
+    found = caveats(replace(results, task=task, metric=metric, unit="pair", collapsed=collapsed))
+    assert f"scratch: 2 of 3 runs predicted the same {expected}" in found
+
+
+def test_constant_label_sets_tags_and_values_are_found() -> None:
+    ids = text_ids(["one", "two"])
+    truth = np.array([[True, False], [False, True]])
+    none, some = np.zeros((2, 2), dtype=bool), np.eye(2, dtype=bool)
+    made = {
+        "label sets": [LabelSetPredictions(one, truth, ("a", "b"), ids) for one in (none, some)],
+        "values": [ValuePredictions(np.array(one), np.array([1.0, 2.0]), ids) for one in ([3.0, 3.0], [3.0, 4.0])],
+        "tags": [
+            TagPredictions(np.array(one), np.array([0, 1, 0]), np.array([2, 1]), ("O", "B-x"), ids)
+            for one in ([0, 0, 0], [0, 1, 0])
+        ],
+    }
+    for constant, other in made.values():
+        assert is_constant_prediction(constant)
+        assert not is_constant_prediction(other)
 
 
 def test_installed_bases_and_their_sizes_are_stated_once_for_all_arms() -> None:

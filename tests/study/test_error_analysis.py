@@ -45,6 +45,15 @@ def test_possible_label_errors_have_the_same_confident_other_label_in_all_runs()
     assert (found.errors[1].lowest, found.errors[1].highest) == pytest.approx((0.05, 0.9))
 
 
+def test_an_arm_that_is_no_better_than_the_most_frequent_label_finds_no_label_errors() -> None:
+    """It predicts b for every text, with the same probability for all."""
+    always = [run(seed, dict.fromkeys(range(len(TARGETS)), (1, 0.6))) for seed in (1, 2, 3)]
+    found = errors_of(always)
+    assert not found.is_above_majority
+    assert found.possible_label_errors == []
+    assert errors_of([run(seed, {0: (1, 0.95)}) for seed in (1, 2, 3)]).is_above_majority
+
+
 def test_slices_by_label_and_length_have_counts_and_intervals() -> None:
     runs = [run(seed, dict.fromkeys(range(seed, 20), (1, 0.9))) for seed in (1, 2, 3)]
     found = errors_of(runs)

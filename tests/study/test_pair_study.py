@@ -55,6 +55,11 @@ def test_a_study_of_pairs_is_reported_in_pairs(done: Path, tmp_path: Path) -> No
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
     assert "60 test pairs" in text
     assert "test texts" not in text
+    html = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "texts per run" not in html
+    assert "number of pairs" in html, "pairs alone is the name of an arm"
+    assert "A pair overlaps with a pair if both of its texts do." in html
+    assert "test texts" not in html
     dropped = json.loads((done / "data" / "prepared.json").read_text(encoding="utf-8"))
     assert dropped["dropped"]["train"] == 1
     assert dropped["dropped"]["corpus"] >= 1

@@ -7,7 +7,7 @@ import pytest
 
 from headswap.finetuning.label_set_predictions import LabelSetPredictions
 from headswap.finetuning.prediction_file import ValuePredictions, text_ids
-from headswap.study.part_scores import MOST_PARTS, analyse_parts
+from headswap.study.part_scores import MOST_PARTS, analyse_parts, value_ranges
 from headswap.study.runs import ScoredRun, StudyRuns
 
 NUM = 90
@@ -58,8 +58,22 @@ def test_only_the_most_frequent_labels_are_listed() -> None:
     assert sum(part.by == "label" for part in found.slices) == MOST_PARTS
 
 
-def test_values_have_no_parts() -> None:
-    study = study_of(2)
-    made = ValuePredictions(np.zeros(NUM), np.ones(NUM), text_ids([str(number) for number in range(NUM)]))
-    study.runs = [ScoredRun("scratch", "50", 50, 1, Path("x"), made, {}, [], "rows")]
-    assert analyse_parts(study, {}) is None
+def test_a_regression_has_the_mean_absolute_error_per_range_of_values_and_per_length() -> None:
+    """Values below 45 are right, the others 2 too high."""
+    study, values = study_of(2), np.arange(NUM, dtype=float)
+    ids = text_ids([str(number) for number in range(NUM)])
+    made = ValuePredictions(np.where(values < 45, values, values + 2), values, ids)
+    study.runs = [ScoredRun("scratch", "50", 50, seed, Path(f"{seed}"), made, {}, [], "rows") for seed in (1, 2, 3)]
+    study.metric, study.task, study.primary = "pearson", "regress", None
+    found = analyse_parts(study, {})
+    assert found is not None
+    assert found.metric == "mae"
+    ranges = [(part.name, part.num_texts, part.scores[0].mean) for part in found.slices if part.by == "value"]
+    assert ranges == [("0 to 23", 24, 0.0), ("24 to 45", 22, 2 / 22), ("46 to 67", 22, 2.0), ("68 to 89", 22, 2.0)]
+    words = [part for part in found.slices if part.by == "words"]
+    assert sum(part.num_texts for part in words) == NUM
+    assert all(part.scores[0].high is not None and part.scores[0].high > 1 for part in words), "an error has no limit"
+
+
+def test_equal_values_are_one_range() -> None:
+    assert [name for name, _ in value_ranges(np.array([0.0] * 8 + [2.5, 5.0]))] == ["0", "2.5 to 5"]

@@ -114,7 +114,7 @@ def test_contained_texts_are_removed_and_passages_are_only_counted(
     assert counts == {"exact_rows": 0, "near_rows": 0, "contained_rows": 1, "passage_rows": 1}
     assert texts(prepared.corpus[0])[-1] == " ".join(passage)
     assert "1 text of train also occurs in test (0 exactly, 0 nearly, 1 as a part or quotation)." in caplog.text
-    assert "1 text of corpus shares a passage with a text of test" in caplog.text
+    assert "1 document of corpus shares a passage with a text of test" in caplog.text
 
 
 def test_a_large_removed_part_of_the_corpus_is_noted_and_a_whole_corpus_is_an_error(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_a_token_store_is_checked_for_overlap_and_not_changed(tmp_path: Path) ->
     (note,) = prepared.notes
     assert note.startswith("1 document of the token store that is the corpus also occurs in test or validation.")
     sections["study"]["on_overlap"] = "stop"
-    with pytest.raises(InputError, match="1 text of corpus also occurs in test"):
+    with pytest.raises(InputError, match="1 document of corpus also occurs in test"):
         prepare(load_recipe(StudyRecipe, None, sections), tmp_path / "out")
 
 

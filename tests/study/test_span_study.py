@@ -87,6 +87,7 @@ def test_the_report_speaks_of_questions_and_contexts(done: Path, tmp_path: Path)
         text = (tmp_path / name).read_text(encoding="utf-8")
         assert "60 test questions" in text
         assert "The test questions belong to 30 contexts." in text
+        assert "in 30 contexts that are the unit of resampling" in text
         assert "questions: unanswerable" in text
         for word in ("test texts", "alibration", "classes", "TF-IDF", "accuracy"):
             assert word not in text, f"{word} in {name}"

@@ -65,8 +65,12 @@ def test_the_held_out_loss_decides_whether_pre_training_was_too_short() -> None:
         "Longer pre-training: the held-out loss of base-seed1 went from 5.500 to 5.200 in its last part (0.5 passes "
         "over the corpus; 2.0 tokens per parameter), so it was still falling. Its effect on the score was not measured."
     ) in falling
-    level = what_next(results_of(RISING, SCRATCH, history=(5.2, 5.199)))
-    assert any("so it hardly falls any more on this corpus." in text for text in level)
+    level = results_of(RISING, SCRATCH, history=(5.2, 5.199))
+    enough = replace(level, parameters={"pretrained": 500_000})
+    assert any("so it hardly falls any more on this corpus." in text for text in what_next(enough))
+    (short,) = [text for text in what_next(level) if text.startswith("Longer pre-training")]
+    assert "2.0 tokens per parameter). The learning rate is low there, so this does not show" in short
+    assert short.endswith("a base counts as sufficiently trained from 3 tokens per parameter on.")
     assert not any("pre-training" in text for text in what_next(results_of(RISING, SCRATCH)))
 
 
@@ -79,3 +83,11 @@ def test_bases_that_were_not_tried_are_named_only_if_none_was() -> None:
 def test_the_report_has_the_list() -> None:
     report = make_report(synthetic_study(RISING | SCRATCH))
     assert report.as_json()["what_next"] == what_next(report.results) != []
+
+
+def test_a_study_without_a_pre_trained_arm_has_advice_too() -> None:
+    ahead = {("tfidf", labels): [0.95, 0.95, 0.95] for labels in (100, 400)}
+    sentences = what_next(results_of(SCRATCH, ahead))
+    assert sentences[0].startswith("Another arm: tfidf has 0.950 and scratch 0.610 at 400 labels.")
+    assert sentences[-1].startswith("Pre-training: no arm starts from a trained base.")
+    assert what_next(results_of(ahead))[-1].startswith("Pre-training: no arm starts from a trained base.")

@@ -19,6 +19,7 @@ from headswap.study.estimate import Estimator
 from headswap.study.executor import Executor
 from headswap.study.executors import local
 from headswap.study.executors.backend import Request
+from headswap.study.executors.choose import default_jobs
 from headswap.study.executors.clean_state import CleanState
 from headswap.study.executors.local import LocalWorkers, thread_limits, visible_gpus
 from headswap.study.planned_jobs import Job
@@ -117,6 +118,24 @@ def test_a_killed_worker_costs_its_own_job_only(tmp_path: Path) -> None:
     assert seen.pids["majority-40-seed2"] not in ([used], [new])
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("limit", "num_processes"), [(None, 1), (-1, 3)])
+def test_a_worker_that_keeps_too_much_memory_is_replaced_after_its_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int | None, num_processes: int
+) -> None:
+    """Every process keeps at least as much as after its first job, so it is too large if the limit is -1 byte."""
+    given = sections_of(tmp_path, arms=("majority",), budgets=("40",), seeds=3)
+    _, prepared, plan = planned(tmp_path / "out", given)
+    if limit is not None:
+        program = f"from headswap.study.executors import worker; worker.MOST_GROWTH = {limit}; worker.main()"
+        monkeypatch.setattr(local, "new_python", lambda *_: new_python("-c", program))
+    seen = Pids()
+    outcome = run_here(tmp_path / "out", prepared, list(plan.jobs.values()), seen)
+    assert not outcome.failed
+    assert len(outcome.done) == 3
+    assert len({pid for pids in seen.pids.values() for pid in pids}) == num_processes
+
+
 class FakeWorker(local.Worker):
     """A worker without a process: its jobs end when the test says so."""
 
@@ -150,6 +169,28 @@ def test_jobs_are_divided_among_the_gpus(tmp_path: Path, monkeypatch: pytest.Mon
     workers[1].close()  # as if it was killed
     assert pool.start(request)._worker.gpu == "GPU-b"
     assert LocalWorkers(2, gpus=["0"])._next_gpu() is None, "one GPU: the environment is left as it is"
+
+
+def test_a_hundred_baselines_run_in_as_many_processes_as_there_are_places(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Baselines have no machine settings, so a worker that trained a model runs them too."""
+    made: list[FakeWorker] = []
+
+    class Counted(FakeWorker):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            made.append(self)
+
+    monkeypatch.setattr(local, "Worker", Counted)
+    pool = LocalWorkers(2)
+    baseline = Request(tmp_path / "job.json", tmp_path / "job.log", 1, None)
+    training = Request(tmp_path / "job.json", tmp_path / "job.log", 1, '{"device": "cpu"}')
+    for number in range(50):
+        running: list[Any] = [pool.start(baseline)._worker, pool.start(baseline if number % 2 else training)._worker]
+        for worker in running:
+            worker.end()
+    assert len(made) == 2
 
 
 def test_a_job_with_other_threads_or_machine_settings_gets_another_worker(
@@ -214,6 +255,8 @@ def test_the_gpus_are_those_that_are_visible(
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", given)
     assert visible_gpus(device) == expected
+    assert default_jobs("local", device) == max(1, len(expected)), "every GPU is used"
+    assert default_jobs("slurm", device) == 1
 
 
 def test_the_state_of_the_process_is_restored(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def run_study(
     test: PathName | Rows | None = None,
     out: PathName,
     config: PathName | None = None,
-    jobs: int = 1,
+    jobs: int | None = None,
     executor: str = "local",
     max_minutes: float | None = None,
     pretrain: PretrainOptions | None = None,

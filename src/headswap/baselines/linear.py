@@ -5,6 +5,9 @@ can be compared. The folds are stratified and shuffled: 5 of them, or as many as
 with fewer examples than folds is absent from the training part of some folds; its held-out texts count as wrong for
 every setting. Equal scores are decided by the log loss of the held-out texts. Where no class has two examples there is
 nothing to hold out, and a fixed strength is used (benchmarks/baselines.py has the measurements behind these rules).
+
+The cross-validation score of a baseline is not that of its best setting, which would favour baselines with many
+settings: each fold is scored with the setting that is best on the other folds.
 """
 
 import warnings
@@ -69,9 +72,12 @@ def _chosen(
     folds = make_folds(truth, groups_of(train))
     best, score = next((one for one in candidates if one.is_fallback), candidates[0]), None
     if folds:
-        found = [_held_out_score(one, truth, labels, folds, metric) for one in candidates]
-        number = max(range(len(candidates)), key=found.__getitem__)
-        best, score = candidates[number], found[number][0]
+        held = [_held_out(one, truth, labels, folds) for one in candidates]
+        best = candidates[_best([_score(parts, metric) for parts in held])]
+        chosen = [
+            _best([_score(_without(parts, fold) or parts, metric) for parts in held]) for fold in range(len(folds))
+        ]
+        score, _ = _score([held[number][fold] for fold, number in enumerate(chosen)], metric)
     model = best.model.fit(best.train, truth)
     return _probabilities(model, best.test, labels), {**best.settings, "cross_validation": score}
 
@@ -90,25 +96,38 @@ def make_folds(truth: Sequence[str], groups: Sequence[str] | None) -> list[Fold]
     return [(rest, held) for rest, held in folds if len(held) and len({truth[row] for row in rest}) > 1]
 
 
-def _held_out_score(
-    candidate: Candidate, truth: Sequence[str], labels: Sequence[str], folds: Sequence[Fold], metric: str
-) -> tuple[float, float]:
-    """The metric and minus the log loss of the held-out texts, both higher if better.
+def _held_out(candidate: Candidate, truth: Sequence[str], labels: Sequence[str], folds: Sequence[Fold]) -> list[Fold]:
+    """Per fold: the probabilities of its held-out texts, and the numbers of their true labels."""
+    numbers = {label: number for number, label in enumerate(labels)}
+    targets = np.array([numbers[label] for label in truth])
+    found = []
+    for rest, held in folds:
+        model = candidate.model.fit(candidate.train[rest], [truth[row] for row in rest])
+        probabilities = _probabilities(model, candidate.train[held], labels)
+        found.append((probabilities.astype(np.float32), targets[held]))  # of all candidates: half the memory
+    return found
+
+
+def _score(parts: Sequence[Fold], metric: str) -> tuple[float, float]:
+    """The metric and minus the log loss of the held-out texts of some folds, both higher if better.
 
     Accuracy is the mean of the folds. A fold has too few texts of a rare class for an F1, so other metrics are of the
     predictions of all folds together.
     """
-    numbers = {label: number for number, label in enumerate(labels)}
-    targets = np.array([numbers[label] for label in truth])
-    found, rows, accuracies = [], [], []
-    for rest, held in folds:
-        model = candidate.model.fit(candidate.train[rest], [truth[row] for row in rest])
-        found.append(_probabilities(model, candidate.train[held], labels))
-        rows.append(held)
-        accuracies.append(float((found[-1].argmax(axis=1) == targets[held]).mean()))
-    every, of_all = np.concatenate(found), targets[np.concatenate(rows)]
-    value = float(np.mean(accuracies)) if metric == METRIC else metric_value(every, of_all, metric)
-    return value, metric_value(every, of_all, "loss")
+    every = np.concatenate([found for found, _ in parts], dtype=np.float64)
+    targets = np.concatenate([truth for _, truth in parts])
+    accuracies = [float((found.argmax(axis=1) == truth).mean()) for found, truth in parts]
+    value = float(np.mean(accuracies)) if metric == METRIC else metric_value(every, targets, metric)
+    return value, metric_value(every, targets, "loss")
+
+
+def _best(scores: Sequence[tuple[float, float]]) -> int:
+    """The number of the highest score; of the first of equal ones."""
+    return max(range(len(scores)), key=scores.__getitem__)
+
+
+def _without(parts: Sequence[Fold], number: int) -> list[Fold]:
+    return [*parts[:number], *parts[number + 1 :]]
 
 
 def _probabilities(model: Any, features: Any, labels: Sequence[str]) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Baselines of multi-label classification: the labels of most texts, and one TF-IDF logistic regression per label."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,15 @@ STRENGTHS = (1.0, 10.0, 100.0)
 STRENGTH_OF_RARE_LABELS = 10.0
 
 
-def most_frequent_labels(train: Sequence[Example], test: Sequence[Example]) -> dict[str, Any]:
-    """Predicts the labels that at least half of the training texts have; if there is none, the most frequent one."""
-    labels = _labels([*train, *test])
+def most_frequent_labels(
+    train: Sequence[Example], test: Sequence[Example], *, labels: Sequence[str] | None = None
+) -> dict[str, Any]:
+    """Predicts the labels that at least half of the training texts have; if there is none, the most frequent one.
+
+    `labels` are those of the model that it is compared with, over which macro-F1 is the mean; default: all labels of
+    train and test.
+    """
+    labels = labels or _labels([*train, *test])
     predicted, _ = frequent_labels(train, test, labels, METRIC)
     truth = present_labels([example.labels for example in test], labels)
     return multilabel_metrics(truth, predicted, labels, is_final=True)
@@ -28,21 +34,34 @@ def most_frequent_labels(train: Sequence[Example], test: Sequence[Example]) -> d
 def frequent_labels(
     train: Sequence[Example], test: Sequence[Example], labels: Sequence[str], metric: str
 ) -> tuple[np.ndarray, dict[str, Any]]:
-    """The same labels for every text of test (texts x labels), and their score on train."""
+    """The same labels for every text of test (texts x labels), and the score of the same rule by cross-validation."""
     wanted = present_labels([example.labels for example in train], labels)
+    held_out = np.zeros(wanted.shape, dtype=bool)
+    for rest, part in folds_without_strata(len(train), groups_of(train)):
+        held_out[part] = _most_frequent(wanted[rest])
+    score = multilabel_metrics(wanted, held_out, labels).get(metric)
+    return np.broadcast_to(_most_frequent(wanted), (len(test), len(labels))), {CROSS_VALIDATION: score}
+
+
+def _most_frequent(wanted: np.ndarray) -> np.ndarray:
+    """Which labels at least half of the texts have; if there is none, the most frequent one."""
     shares = wanted.mean(axis=0)
-    is_given = shares >= min(0.5, shares.max())
-    score = multilabel_metrics(wanted, np.broadcast_to(is_given, wanted.shape), labels).get(metric)
-    return np.broadcast_to(is_given, (len(test), len(labels))), {CROSS_VALIDATION: score}
+    return shares >= min(0.5, shares.max())
 
 
-def tfidf_labels(train: Sequence[Example], test: Sequence[Example], metric: str = METRIC) -> dict[str, Any]:
+def tfidf_labels(
+    train: Sequence[Example],
+    test: Sequence[Example],
+    metric: str = METRIC,
+    *,
+    labels: Sequence[str] | None = None,
+) -> dict[str, Any]:
     """One logistic regression per label; strength and threshold are chosen by cross-validation on train alone.
 
     The strength of a label is chosen by the label's log loss if the metric is the loss, otherwise by its F1; the
-    threshold always by F1.
+    threshold always by F1. `labels` as in `most_frequent_labels`.
     """
-    labels = _labels([*train, *test])
+    labels = labels or _labels([*train, *test])
     predicted, _ = linear_labels(train, test, labels, metric)
     truth = present_labels([example.labels for example in test], labels)
     return multilabel_metrics(truth, predicted, labels, is_final=True)
@@ -73,34 +92,56 @@ def _fit_label(
     features: Any, target: np.ndarray, test_features: Any, folds: Sequence[Any], metric: str
 ) -> tuple[np.ndarray | float, float, np.ndarray]:
     """The probability of one label for every text of test, the threshold from which it is given, and whether the texts
-    of train get it when they are held out (none does if there are too few examples of the label)."""
-    from sklearn.model_selection import cross_val_predict
-
+    of train get it when they are held out."""
     counts = np.bincount(target, minlength=2)
     if not counts.min():  # all texts have the label, or none has
         return float(target[0]), THRESHOLD, target
-    strength, threshold, held_out = STRENGTH_OF_RARE_LABELS, THRESHOLD, np.zeros(len(target), dtype=bool)
     has_both = all(0 < target[rest].sum() < len(rest) for rest, _ in folds)
-    if has_both and counts.min() >= 2 * len(folds):  # otherwise too few to choose on
-        best, kept = (-math.inf, 1.0, THRESHOLD), {}
-        for candidate in STRENGTHS:
-            found = cross_val_predict(_model(candidate), features, target, cv=folds, method="predict_proba")[:, 1:]
-            cut = best_thresholds(found, target[:, None])
-            score = multilabel_metrics(target[:, None], found >= cut, ["x"])["micro_f1"]
-            if metric == "loss":
-                score = -log_loss(np.hstack([1 - found, found]), target.astype(np.int64))
-            best = max(best, (score, candidate, float(cut[0])))
-            kept[candidate] = found[:, 0]
-        _, strength, threshold = best
-        held_out = _held_out(kept[strength], target, folds)
+    if has_both and counts.min() >= 2 * len(folds):
+        kept = {strength: _held_out_scores(strength, features, target, folds) for strength in STRENGTHS}
+        strength, threshold = _best_setting(kept, target, np.arange(len(target)), metric)
+        held_out = _held_out(kept, target, folds, metric)
+    else:  # too few texts to choose on
+        strength, threshold = STRENGTH_OF_RARE_LABELS, THRESHOLD
+        held_out = _held_out_scores(strength, features, target, folds) >= threshold
     return _model(strength).fit(features, target).predict_proba(test_features)[:, 1], threshold, held_out
 
 
-def _held_out(scores: np.ndarray, target: np.ndarray, folds: Sequence[Any]) -> np.ndarray:
-    """Which texts get the label if the threshold of each fold is chosen on the other folds."""
+def _held_out_scores(strength: float, features: Any, target: np.ndarray, folds: Sequence[Any]) -> np.ndarray:
+    """The probability of the label for every text of train, by a model of the other folds. If all texts of those have
+    the label, or none has, it is 1 or 0."""
+    found = np.zeros(len(target))
+    for rest, part in folds:
+        is_one_class = target[rest].all() or not target[rest].any()
+        found[part] = (
+            float(target[rest][0])
+            if is_one_class
+            else _model(strength).fit(features[rest], target[rest]).predict_proba(features[part])[:, 1]
+        )
+    return found
+
+
+def _best_setting(
+    kept: Mapping[float, np.ndarray], target: np.ndarray, rows: np.ndarray, metric: str
+) -> tuple[float, float]:
+    """The strength and the threshold with the best score on some texts, from the probabilities per strength."""
+    best, wanted = (-math.inf, 1.0, THRESHOLD), target[rows, None]
+    for strength, scores in kept.items():
+        found = scores[rows, None]
+        cut = best_thresholds(found, wanted)
+        score = multilabel_metrics(wanted, found >= cut, ["x"])["micro_f1"]
+        if metric == "loss":
+            score = -log_loss(np.hstack([1 - found, found]), target[rows].astype(np.int64))
+        best = max(best, (score, strength, float(cut[0])))
+    return best[1:]
+
+
+def _held_out(kept: Mapping[float, np.ndarray], target: np.ndarray, folds: Sequence[Any], metric: str) -> np.ndarray:
+    """Which texts get the label if the strength and the threshold of each fold are chosen on the other folds."""
     found = np.zeros(len(target), dtype=bool)
     for rest, part in folds:
-        found[part] = scores[part] >= best_thresholds(scores[rest, None], target[rest, None])[0]
+        strength, threshold = _best_setting(kept, target, rest, metric)
+        found[part] = kept[strength][part] >= threshold
     return found
 
 
@@ -117,8 +158,9 @@ def _labels(examples: Sequence[Example]) -> list[str]:
 majority_baseline = ArmBaseline(
     "always the labels of at least half of the training texts, or else the most frequent one",
     frequent_labels,
+    version=2,
     is_constant=True,
 )
 tfidf_baseline = ArmBaseline(
-    "TF-IDF of word 1-2-grams, one logistic regression per label", linear_labels, seconds_per_text=2e-2
+    "TF-IDF of word 1-2-grams, one logistic regression per label", linear_labels, seconds_per_text=2e-2, version=2
 )

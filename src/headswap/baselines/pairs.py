@@ -107,12 +107,13 @@ pairs_baseline = ClassifyBaseline(
     "overlap, cosine and difference of the two texts, logistic regression",
     pair_probabilities,
     seconds_per_text=4e-3,
-    version=1,
+    version=2,
     reads_pairs=True,
 )
 ridge_baseline = RegressBaseline(
     "overlap, cosine and difference of the two texts, ridge regression",
     pair_values,
     seconds_per_text=4e-3,
+    version=2,
     reads_pairs=True,
 )

@@ -8,26 +8,34 @@ from collections.abc import Callable, Sequence
 from inspect import signature
 from typing import Any
 
-from headswap.baselines.classify import tfidf_baseline
+from headswap.baselines.classify import majority_baseline, tfidf_baseline
 from headswap.baselines.tfidf import TooManyClassesError, joined_text
 from headswap.core.errors import InputError
 from headswap.core.files import read_json, write_json
 from headswap.data.content_hash import cache_folder
 from headswap.registry import BASELINES
 
-VERSION = 2
+VERSION = 3
 Baseline = Callable[..., dict[str, Any]]
-CACHE_KEYS = {"classify": f"baselines {tfidf_baseline.version}, macro-F1 over all labels"}
+CACHE_KEYS = {
+    "classify": f"baselines {tfidf_baseline.version}, macro-F1 over all labels, majority {majority_baseline.version}"
+}
 """The key of a task in the cache, where it is not `baselines TASK VERSION`."""
 
 
 def task_baselines(
-    task: str, train: Sequence[Any], test: Sequence[Any], *, metric: str | None = None
+    task: str,
+    train: Sequence[Any],
+    test: Sequence[Any],
+    *,
+    metric: str | None = None,
+    labels: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """The scores of a task's baselines; for the same examples they are computed once and then read from the cache.
 
-    A baseline with the argument `metric` chooses its settings by this metric, by default by its own. A baseline that is
-    too large to be fitted has the entry `not_fitted` with the reason instead of scores.
+    A baseline with the argument `metric` chooses its settings by this metric, by default by its own. One with the
+    argument `labels` gets the labels of the model, which may be more than those of train; macro-F1 is the mean over
+    them. A baseline that is too large to be fitted has the entry `not_fitted` with the reason instead of scores.
     """
     baselines = BASELINES.get(task)
     if not baselines:
@@ -38,6 +46,8 @@ def task_baselines(
         functions = {name: score for name, score in functions.items() if not getattr(score, "reads_pairs", False)}
     tuned = {name for name, score in functions.items() if metric not in (None, _default_metric(score) or metric)}
     digest.update(f"metric {metric}".encode() if tuned else b"")
+    listed = {name for name, score in functions.items() if labels and "labels" in signature(score).parameters}
+    digest.update("\x1f".join(labels or ()).encode() if listed else b"")
     for examples in (train, test):
         digest.update(b"\x00set\x00")
         for example in examples:
@@ -54,7 +64,13 @@ def task_baselines(
         or not all(isinstance(one, dict) for one in kept.values())
     ):
         kept = {
-            name: _scores(score, train, test, **({"metric": metric} if name in tuned else {}))
+            name: _scores(
+                score,
+                train,
+                test,
+                **({"metric": metric} if name in tuned else {}),
+                **({"labels": labels} if name in listed else {}),
+            )
             for name, score in functions.items()
         }
         write_json(file, kept)

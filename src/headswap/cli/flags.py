@@ -55,8 +55,12 @@ class StudyFlags(OutputFlags):
 
     config: Annotated[Path | None, Config] = None
     jobs: Annotated[
-        int, Parameter(help="Number of jobs (single trainings) that run in parallel. They share the CPU cores.")
-    ] = 1
+        int | None,
+        Parameter(
+            help="Number of jobs (single trainings) that run in parallel. They share the CPU cores. Default: 1; on a "
+            "machine with several GPUs, one job per GPU."
+        ),
+    ] = None
     executor: Annotated[
         str,
         Parameter(

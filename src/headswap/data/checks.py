@@ -14,7 +14,7 @@ import numpy as np
 
 from headswap.core.errors import counted, listed
 from headswap.data.fingerprints import BLOCK_TEXTS, digests_of, first_of_equal, normalised
-from headswap.data.records import Labelled, SpanExample, TaggedExample
+from headswap.data.records import Labelled, SpanExample, TaggedExample, unit_of
 
 Level = Literal["problem", "warning", "note"]
 FEWEST_PER_LABEL = 5
@@ -69,9 +69,14 @@ def findings_of(sets: Mapping[str, Sequence[Labelled]]) -> list[Finding]:
 
 def has_classes(examples: Sequence[Labelled]) -> bool:
     """Whether the labels are classes: few different ones per text. Numbers, tag sequences and answers are not."""
-    if any(isinstance(one, SpanExample | TaggedExample) for one in examples[:1]):
+    if any(isinstance(one, SpanExample | TaggedExample) for one in examples[:1]) or has_values(examples):
         return False
     return 2 <= len({one.label for one in examples}) <= max(2, len(examples) // 2)
+
+
+def has_values(examples: Sequence[Labelled]) -> bool:
+    """Whether the labels are the numbers of a regression."""
+    return any(getattr(one, "value", 0.0) for one in examples)
 
 
 def label_counts(examples: Sequence[Labelled]) -> Counter[str]:
@@ -114,8 +119,9 @@ def _duplicates(role: str, examples: Sequence[Labelled], digests: np.ndarray, la
     repeated = int(is_repeated.sum())
     return Finding(
         "warning", "duplicates", role,
-        f"{repeated:,} of {counted(len(examples), 'text')} repeat an earlier one (line {again.line} repeats line "
-        f"{first.line}). They have double weight in training and in scores.",
+        f"{repeated:,} of {counted(len(examples), unit_of(examples))} {'repeats' if repeated == 1 else 'repeat'} an "
+        f"earlier one (line {again.line} repeats line {first.line}). Repeated ones have double weight in training and "
+        "in scores.",
         {"duplicates": repeated},
     )  # fmt: skip
 
@@ -133,12 +139,13 @@ def _conflicts(role: str, examples: Sequence[Labelled], digests: np.ndarray, lab
     groups = groups[np.argsort(rows[starts[groups]])]
     shown = [[examples[row] for row in rows[starts[group] : ends[group]]] for group in groups[:MOST_LINES]]
     one, other = shown[0][:2]
-    what = f"different labels (line {one.line}: {_named(one.label)}, line {other.line}: {_named(other.label)})"
+    what = "values" if has_values(examples) else "labels"
+    what = f"different {what} (line {one.line}: {_named(one.label)}, line {other.line}: {_named(other.label)})"
     if isinstance(one, TaggedExample):
         what = f"different tags (lines {one.line} and {other.line})"
     return Finding(
         "problem", "label conflicts", role,
-        f"{counted(len(groups), 'text')} with {what}. No model can predict both: correct or remove them.",
+        f"{counted(len(groups), unit_of(examples))} with {what}. No model can predict both: correct or remove them.",
         {"conflicts": len(groups), "lines": [[one.line for one in conflict] for conflict in shown]},
     )  # fmt: skip
 
@@ -147,26 +154,27 @@ def _damaged(role: str, examples: Sequence[Labelled]) -> Finding | None:
     wrong = [number for number, one in enumerate(examples, 1) if DAMAGED.search(one.text)]
     if not wrong:
         return None
-    return damaged_finding(role, len(wrong), len(examples), f"text {wrong[0]}")
+    unit = unit_of(examples)
+    return damaged_finding(role, len(wrong), len(examples), f"{unit} {wrong[0]}", unit=unit)
 
 
-def damaged_finding(role: str, number: int, total: int, first: str) -> Finding:
+def damaged_finding(role: str, number: int, total: int, first: str, *, unit: str = "text") -> Finding:
     """The finding for texts that were decoded with a wrong encoding before they were saved."""
     return Finding(
         "warning", "encoding", role,
-        f"{number:,} of {counted(total, 'text')} contain signs of a wrong encoding, such as 'Ã©' or U+FFFD "
+        f"{number:,} of {counted(total, unit)} contain signs of a wrong encoding, such as 'Ã©' or U+FFFD "
         f"(first: {first}). Export them again as UTF-8.",
         {"damaged": number},
     )  # fmt: skip
 
 
 def _label_counts(role: str, examples: Sequence[Labelled]) -> Iterator[Finding]:
-    counts = label_counts(examples).items()
+    counts, unit = label_counts(examples).items(), unit_of(examples)
     if small := sorted(label for label, number in counts if label and number < FEWEST_PER_LABEL):
         yield Finding(
             "warning", "label counts", role,
-            f"{counted(len(small), 'label')} with fewer than {FEWEST_PER_LABEL} texts ({listed(small, most=5)}): too "
-            "few to train on or to hold out.",
+            f"{counted(len(small), 'label')} with fewer than {FEWEST_PER_LABEL} {unit}s ({listed(small, most=5)}): "
+            "too few to train on or to hold out.",
             {"small_labels": small},
         )  # fmt: skip
     label, number = Counter(one.label for one in examples).most_common(1)[0]
@@ -174,14 +182,14 @@ def _label_counts(role: str, examples: Sequence[Labelled]) -> Iterator[Finding]:
         are = f"are '{label}'" if label else "have no label"
         yield Finding(
             "warning", "label counts", role,
-            f"{number / len(examples):.0%} of the texts {are}: accuracy is misleading here, use macro-F1.",
+            f"{number / len(examples):.0%} of the {unit}s {are}: accuracy is misleading here, use macro-F1.",
             {"largest_share": number / len(examples)},
         )  # fmt: skip
 
 
 def _sorted(role: str, examples: Sequence[Labelled]) -> Finding | None:
     counts = Counter(one.label for one in examples)
-    total = len(examples)
+    total, unit = len(examples), unit_of(examples)
     if total < FEWEST_TO_JUDGE_ORDER:
         return None
     changes = sum(one.label != other.label for one, other in pairwise(examples))
@@ -190,8 +198,8 @@ def _sorted(role: str, examples: Sequence[Labelled]) -> Finding | None:
         return None
     return Finding(
         "note", "sorted labels", role,
-        f"the texts are sorted by label ({changes:,} label changes in {total:,} texts, {expected:,.0f} if shuffled). "
-        "headswap shuffles them. If you split the file by hand, shuffle it first.",
+        f"the {unit}s are sorted by label ({changes:,} label changes in {total:,} {unit}s, {expected:,.0f} if "
+        "shuffled). headswap shuffles them. If you split the file by hand, shuffle it first.",
         {"changes": changes, "expected_changes": round(expected)},
     )  # fmt: skip
 

@@ -20,8 +20,9 @@ from headswap.core.errors import InputError, counted
 from headswap.data.checks import DAMAGED, WORD, Finding, cheap_findings, damaged_finding, has_classes, label_counts
 from headswap.data.fingerprints import digests_of, first_of_equal, normalised
 from headswap.data.labelled import check_labels, label_names
-from headswap.data.overlap import NEAR, Overlap, find_overlap, how_many, passages_sentence
-from headswap.data.records import Labelled, TaggedExample
+from headswap.data.labelled_overlap import overlap_of_examples
+from headswap.data.overlap import NEAR, Overlap, how_many, passages_sentence
+from headswap.data.records import Labelled, TaggedExample, unit_of
 
 ORDER = ("corpus", "train", "validation", "test")
 SCORED = ("validation", "test")
@@ -123,8 +124,11 @@ def examine_data(
     if corpus is not None and "corpus" in texts:
         diagnosis.findings += _of_corpus(corpus(), diagnosis.sets["corpus"], num_parameters)
     diagnosis.findings += _of_labels(readable, labels_of, check)
-    diagnosis.overlaps = _overlaps(texts, diagnosis.sets)
-    diagnosis.findings += [finding for one in diagnosis.overlaps for finding in _of_overlap(one)]
+    diagnosis.overlaps = _overlaps(readable, texts.get("corpus"), diagnosis.sets)
+    units = {role: unit_of(examples) for role, examples in readable.items()}
+    diagnosis.findings += [
+        finding for one in diagnosis.overlaps for finding in _of_overlap(one, units.get(one.from_set, "text"))
+    ]
     return diagnosis
 
 
@@ -275,36 +279,40 @@ def _of_labels(
             yield Finding("problem", "labels", role, str(problem))
 
 
-def _overlaps(texts: Mapping[str, Texts], sets: Mapping[str, Description]) -> list[Overlap]:
+def _overlaps(
+    labelled: Mapping[str, Sequence[Any]], corpus: Texts | None, sets: Mapping[str, Description]
+) -> list[Overlap]:
     """The overlap of every two sets, and the duplicates inside each set."""
-    names = [name for name in ORDER if name in texts]
+    names = [name for name in ORDER if name in labelled or (name == "corpus" and corpus is not None)]
     pairs = [(one, other) for at, one in enumerate(names) for other in names[at + 1 :]]
     inside = [(name, name) for name in names if name != "corpus" or sets[name].num_texts <= MOST_FOR_NEAR]
     scored = [pair for pair in pairs if pair[1] in SCORED]
-    return find_overlap({name: texts[name]() for name in names}, pairs=[*pairs, *inside], containment=scored)
+    return overlap_of_examples(
+        labelled, None if corpus is None else corpus(), pairs=[*pairs, *inside], containment=scored
+    )
 
 
-def _of_overlap(one: Overlap) -> Iterator[Finding]:
+def _of_overlap(one: Overlap, unit: str) -> Iterator[Finding]:
     near, found = len(one.near), len(one.rows)
     if one.from_set == one.to_set:
         if near:
             yield Finding(
                 "warning", "near duplicates", one.from_set,
-                f"{near:,} of {counted(one.num_rows, 'text')} nearly repeat an earlier one "
+                f"{near:,} of {counted(one.num_rows, unit)} nearly repeat an earlier one "
                 f"(similarity of at least {NEAR}, or one other word in 8 to 28).",
                 {"near_duplicates": near},
             )  # fmt: skip
     elif found:
         is_scored = one.to_set in SCORED
-        remedy = f"scores on {one.to_set} will be too high. Remove these texts from {one.from_set}."
+        remedy = f"scores on {one.to_set} will be too high. Remove these {unit}s from {one.from_set}."
         why = remedy if is_scored else "the base is trained on them without labels."
         yield Finding(
             "problem" if is_scored else "note", "overlap", one.from_set,
-            f"{found:,} of {counted(one.num_rows, 'text')} also occur in {one.to_set} ({how_many(one)}): {why}",
+            f"{found:,} of {counted(one.num_rows, unit)} also occur in {one.to_set} ({how_many(one)}): {why}",
             {"from": one.from_set, "to": one.to_set, **one.counts},
         )  # fmt: skip
     if one.passages:
         yield Finding(
-            "note", "shared passages", one.from_set, passages_sentence(one),
+            "note", "shared passages", one.from_set, passages_sentence(one, unit=unit),
             {"from": one.from_set, "to": one.to_set, **one.counts},
         )  # fmt: skip

@@ -60,7 +60,7 @@ def fingerprints(texts: Iterable[str]) -> Iterator[Fingerprints]:
         plain = [normalised(text) for text in block]
         words, num_words = words_of(plain)
         trigrams, sizes = trigrams_of(words, num_words)
-        beginnings = [_beginning(text) for text in block]
+        beginnings = [beginning(text) for text in block]
         bands = _bands(trigrams, sizes)
         yield Fingerprints(digests_of(plain), bands, trigrams, sizes, beginnings, words, num_words)
 
@@ -148,7 +148,7 @@ def _bands(trigrams: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     return (bands >> np.uint64(32)).astype(np.uint32)
 
 
-def _beginning(text: str) -> str:
+def beginning(text: str) -> str:
     shown = " ".join(_BREAK.sub(" ", text[: 2 * EXAMPLE_LENGTH]).split())
     return shown if len(shown) <= EXAMPLE_LENGTH else f"{shown[:EXAMPLE_LENGTH].rstrip()} ..."
 

@@ -1,9 +1,10 @@
 """The overlap check of labelled examples that may have two texts: pairs, and questions with their contexts.
 
-Labelled sets are compared by the whole inputs: both texts of a pair, or the question and its context. A pair that
-shares only one text with a test pair has another input and label, so it is counted and kept. A question about a context
-of the test set repeats most of its input and counts as contained. A document of the corpus has no label, so it is
-compared with the single texts.
+A pair overlaps with a pair if both texts are equal or nearly equal (pair_overlap.py). A pair that shares only one text
+with a test pair, however long, has another input and label, so it is counted and kept. A question and its context are
+compared with those of another set as one text: a question about a context of the test set repeats most of its input and
+counts as near or contained. Within a set a question repeats another if both question and context are nearly equal. A
+document of the corpus has no label, so it is compared with the single texts.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -13,11 +14,12 @@ from typing import Any
 from headswap.core.errors import counted
 from headswap.data.fingerprints import normalised
 from headswap.data.overlap import Overlap, find_overlap
+from headswap.data.pair_overlap import find_pair_overlap
 from headswap.data.records import texts_of, whole_text
 
 CORPUS = "corpus"
 SEPARATOR = "\n"
-"""Between the two texts of a pair; as between a question and its context."""
+"""Between a question and its context."""
 
 
 def overlap_of_examples(
@@ -29,35 +31,31 @@ def overlap_of_examples(
 ) -> list[Overlap]:
     """One `Overlap` per (from, to) of `pairs` that there are sets for, in their order; rows are examples."""
     texts: dict[str, Iterable[str]] = {
-        role: [_input(example) for example in examples] for role, examples in sets.items()
+        role: [whole_text(example, separator=SEPARATOR) for example in examples] for role, examples in sets.items()
     }
     known = {*sets, *([] if corpus is None else [CORPUS])}
     pairs = [pair for pair in pairs if set(pair) <= known]
-    has_two = any(len(texts_of(examples[0])) > 1 for examples in sets.values())
+    has_two = any(len(texts_of(examples[0])) > 1 for examples in sets.values() if examples)
     if not has_two:
         given = texts if corpus is None else texts | {CORPUS: corpus}
         return find_overlap(given, pairs=pairs, containment=containment)
-    # One text that two pairs share is a large part of both, so only questions are searched for contained texts.
-    of_inputs = () if any(has_pairs(examples) for examples in sets.values()) else containment
-    of_labelled = find_overlap(texts, pairs=[pair for pair in pairs if CORPUS not in pair], containment=of_inputs)
+    labelled = [pair for pair in pairs if CORPUS not in pair]
+    both = [pair for pair in labelled if pair[0] == pair[1] or has_pairs(sets[pair[0]])]
+    of_labelled = find_pair_overlap(sets, both)
+    if whole := [pair for pair in labelled if pair not in both]:
+        of_labelled += find_overlap(texts, pairs=whole, containment=containment)
+    by_pair = {(found.from_set, found.to_set): found for found in of_labelled}
     if corpus is None:
-        return of_labelled
+        return [by_pair[pair] for pair in pairs]
     parts = {role: _SingleTexts(examples) for role, examples in sets.items()}
     single: dict[str, Iterable[str]] = {role: part.texts for role, part in parts.items()}
     of_corpus = find_overlap(
         single | {CORPUS: corpus}, pairs=[pair for pair in pairs if CORPUS in pair], containment=containment
     )
-    for found in of_corpus:
+    for found in (one for one in of_corpus if one.to_set != CORPUS):
         found.examples = [parts[found.to_set].placed(example) for example in found.examples]
-    by_pair = {(found.from_set, found.to_set): found for found in (*of_labelled, *of_corpus)}
+    by_pair |= {(found.from_set, found.to_set): found for found in of_corpus}
     return [by_pair[pair] for pair in pairs]
-
-
-def _input(example: Any) -> str:
-    """The whole input of an example. The order of the two texts of a pair does not count."""
-    if has_pairs([example]):
-        return SEPARATOR.join(sorted(texts_of(example), key=normalised))
-    return whole_text(example, separator=SEPARATOR)
 
 
 def has_pairs(examples: Sequence[Any]) -> bool:

@@ -17,7 +17,8 @@ import numpy as np
 from headswap.core.errors import SettingError, counted, listed
 from headswap.data.containment import CONTAINED, ContainmentSearch, RunIndex
 from headswap.data.fingerprints import Fingerprints, fingerprints, normalised, trigrams_of, words_of
-from headswap.data.text_index import NO_ROW, TextIndex
+from headswap.data.short_texts import differ_in_one_word
+from headswap.data.text_index import HIGHEST_NEAR, NO_ROW, TextIndex
 from headswap.data.word_runs import Windows
 
 NEAR = 0.8
@@ -140,17 +141,17 @@ def how_many(found: Overlap) -> str:
     return f"{len(found.exact):,} exactly, {len(found.near):,} nearly{parts}"
 
 
-def overlap_sentence(found: Overlap) -> str:
-    """How many texts of one set occur in the other."""
+def overlap_sentence(found: Overlap, *, unit: str = "text") -> str:
+    """How many texts of one set occur in the other; `unit` is what a row of the first set is called."""
     num = len(found.rows)
-    texts, verb = counted(num, "text"), "occurs" if num == 1 else "occur"
+    texts, verb = counted(num, unit), "occurs" if num == 1 else "occur"
     return f"{texts} of {found.from_set} also {verb} in {found.to_set} ({how_many(found)})."
 
 
-def passages_sentence(found: Overlap) -> str:
+def passages_sentence(found: Overlap, *, unit: str = "text") -> str:
     """How many texts share a passage with a text of the other set, which is too short a part to count as overlap."""
     num = len(found.passages)
-    texts, verb = counted(num, "text"), "shares" if num == 1 else "share"
+    texts, verb = counted(num, unit), "shares" if num == 1 else "share"
     return (
         f"{texts} of {found.from_set} {verb} a passage with a text of {found.to_set}, which is less than half of both "
         "texts (not removed)."
@@ -162,6 +163,18 @@ def similarity(one: str, other: str) -> float:
     first, second = (trigrams_of(*words_of([normalised(text)]))[0] for text in (one, other))
     shared = len(np.intersect1d(first, second, assume_unique=True))
     return shared / (len(first) + len(second) - shared)
+
+
+def are_near(one: str, other: str) -> float | None:
+    """The similarity of two texts if they are equal or near duplicates, below 1 for the latter; otherwise None."""
+    if normalised(one) == normalised(other):
+        return 1.0
+    words, _ = words_of([normalised(one)])
+    others, _ = words_of([normalised(other)])
+    if differ_in_one_word(words.tolist(), others.tolist()):
+        return 1.0 - 1.0 / len(words)
+    score = similarity(one, other)
+    return min(score, HIGHEST_NEAR) if score >= NEAR else None
 
 
 def _record(overlap: Overlap, block: Fingerprints, index: TextIndex) -> np.ndarray:

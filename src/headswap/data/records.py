@@ -5,6 +5,7 @@ are compared; its other fields depend on the task. Records are created by docume
 questions.py and named_sets.py.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -125,6 +126,16 @@ def texts_of(example: Labelled) -> tuple[str, ...]:
         return example.context, example.question
     second = getattr(example, "text_pair", None)
     return (example.text,) if second is None else (example.text, second)
+
+
+def unit_of(examples: Sequence[Labelled]) -> str:
+    """What one of these examples is called in messages: text, pair, sentence or question."""
+    first = examples[0] if examples else None
+    if isinstance(first, SpanExample):
+        return "question"
+    if isinstance(first, TaggedExample):
+        return "sentence"
+    return "text" if getattr(first, "text_pair", None) is None else "pair"
 
 
 def pair_as_text(example: Any, *, separator: str = PAIR_SEPARATOR) -> Any:

@@ -7,6 +7,8 @@ left out are computed from prefix sums. From 29 words on, one changed word leave
 limit of near duplicates. In a text of fewer than 8 words one word is too large a part of the content.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from headswap.data.fingerprints import Fingerprints
@@ -54,6 +56,18 @@ class ShortTexts:
             np.minimum.at(nearest, texts[is_found], self.rows[places[is_found]].astype(np.int64))
         is_near = nearest < np.iinfo(np.int64).max
         return np.where(is_near, nearest, NO_ROW), np.where(is_near, 1.0 - 1.0 / block.num_words, 0.0)
+
+
+def differ_in_one_word(words: Sequence[int], others: Sequence[int]) -> bool:
+    """Whether two texts of 8 to 28 words are equal after at most one word is left out of each, as `find` finds them."""
+    if not all(FEWEST_WORDS <= len(one) <= MOST_WORDS for one in (words, others)):
+        return False
+    return not _with_one_left_out(words).isdisjoint(_with_one_left_out(others))
+
+
+def _with_one_left_out(words: Sequence[int]) -> set[tuple[int, ...]]:
+    """The words, and the words without each of them."""
+    return {tuple(words), *((*words[:place], *words[place + 1 :]) for place in range(len(words)))}
 
 
 def _keys(block: Fingerprints) -> tuple[np.ndarray, np.ndarray]:

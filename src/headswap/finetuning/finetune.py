@@ -280,7 +280,7 @@ class _Finetuning:
     def _baselines(self, labelled: Sequence[Any]) -> dict[str, Any]:
         """The scores of the baselines; the reason for each that is too large to be fitted is logged and kept."""
         metric = self.task.metric(self.recipe.training)
-        found = task_baselines(self.task.name, labelled, self.splits.test, metric=metric)
+        found = task_baselines(self.task.name, labelled, self.splits.test, metric=metric, labels=self.splits.labels)
         skipped = {name: scores["not_fitted"] for name, scores in found.items() if "not_fitted" in scores}
         for reason in skipped.values():
             log.warning("%s", reason)

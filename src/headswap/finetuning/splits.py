@@ -16,7 +16,7 @@ from headswap.core.errors import Collected, SettingError, counted
 from headswap.data.config import FEWEST_FOR_CHOOSING
 from headswap.data.groups import check_groups, grouped_split, shared_group_sentences
 from headswap.data.named_sets import is_named, named_splits
-from headswap.data.records import Labelled, whole_text
+from headswap.data.records import Labelled, unit_of, whole_text
 from headswap.data.stratify import stratified_subset
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.tasks.choose import chosen_task, named_task
@@ -49,7 +49,7 @@ class LabelledSplits:
         known = {role: {whole_text(example) for example in examples} for role, examples in sets.items()}
         for role, other in (("validation", "train"), ("test", "train"), ("test", "validation")):
             if num := sum(whole_text(example) in known[other] for example in sets[role]):
-                texts, verb = counted(num, f"{role} text"), "is" if num == 1 else "are"
+                texts, verb = counted(num, f"{role} {unit_of(sets[role])}"), "is" if num == 1 else "are"
                 found.append(f"{texts} {verb} also in the {other} set, so the scores on them are too high.")
 
         if any(getattr(example, "group", None) is not None for example in self.train):

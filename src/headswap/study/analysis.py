@@ -11,7 +11,7 @@ import numpy as np
 from headswap.core.local_paths import CHECKPOINT
 from headswap.metrics.classification import MOST_CLASSES_OF_CONFUSION, calibration, confusion_matrix, f1_scores
 from headswap.study.answer_file import SINGLE
-from headswap.study.arms import OF_BASE, base_of
+from headswap.study.arms import OF_BASE, base_of, is_constant
 from headswap.study.design import design_changes
 from headswap.study.error_analysis import analyse_errors, shortened
 from headswap.study.part_scores import analyse_parts
@@ -116,14 +116,22 @@ def _public(study: StudyRuns) -> dict[str, str]:
 
 
 def _collapsed(study: StudyRuns) -> list[CollapsedRuns]:
-    """Arms with runs that predict one label for every text although the test set has several."""
+    """Arms with runs that predict the same for every text (or word) although the test set has different targets."""
     found = []
-    for arm in study.arms if study.runs[0].predictions.has_classes else ():
-        runs = [run for run in study.runs if run.arm == arm and arm != "majority"]
-        checked = [run.classes for run in runs if len(set(run.classes.targets.tolist())) > 1]
-        if count := sum(len(set(one.probabilities.argmax(1).tolist())) == 1 for one in checked):
+    for arm in study.arms:
+        runs = [run for run in study.runs if run.arm == arm and not is_constant(arm, study.task)]
+        if count := sum(is_constant_prediction(run.predictions) for run in runs):
             found.append(CollapsedRuns(arm, count, len(runs)))
     return found
+
+
+def is_constant_prediction(predictions: Any) -> bool:
+    """Whether all predictions are equal and the targets are not; answers are parts of different contexts."""
+    if predictions.kind == "answers":
+        return False
+    outputs = {"classes": lambda: predictions.probabilities.argmax(axis=1), "values": lambda: predictions.values}
+    predicted = outputs.get(predictions.kind, lambda: predictions.predicted)()
+    return len(np.unique(predictions.targets, axis=0)) > 1 and len(np.unique(predicted, axis=0)) == 1
 
 
 def _consistency(study: StudyRuns) -> list[ConsistencyRun]:
@@ -136,11 +144,15 @@ def _consistency(study: StudyRuns) -> list[ConsistencyRun]:
 
 
 def _curves(study: StudyRuns) -> list[Curve]:
+    """The metric of the study and the loss per epoch; if no run logged this metric, all that were logged."""
+    own = (f"eval_{study.metric}", f"train_{study.metric}")
+    has_own = any(_points(run, name) for run in study.runs for name in own)
+    metrics = (*own, "eval_loss") if has_own else EPOCH_METRICS
     found = []
     for budget in study.budgets:
         for arm in study.arms:
             runs = study.by_seed(arm, budget.labels)
-            for metric in EPOCH_METRICS:
+            for metric in metrics:
                 seeds = {seed: _points(runs[seed], metric) for seed in sorted(runs)}
                 if any(seeds.values()):
                     found.append(Curve(arm, budget.labels, metric, seeds))

@@ -39,7 +39,7 @@ def caveats(results: StudyResults) -> list[str]:
     for base in dict.fromkeys(results.public.values()):
         found.append(_public_checkpoint([arm for arm in results.arms if results.public.get(arm) == base], base))
     found += _other_sizes(results.arms, results.parameters)
-    found += map(_collapsed_sentence, results.collapsed)
+    found += [_collapsed_sentence(row, results) for row in results.collapsed]
     found += collapse_sentences(results.cells)
     found += _turned_off(results.consistency)
     if results.missing:
@@ -137,10 +137,13 @@ def _size(parameters: int) -> str:
     return f"{parameters / 1e6:.1f} M" if parameters >= 1e5 else f"{parameters:,}"
 
 
-def _collapsed_sentence(row: CollapsedRuns) -> str:
+def _collapsed_sentence(row: CollapsedRuns, results: StudyResults) -> str:
+    each = f"for every test {results.unit}"
+    same = {"multilabel": f"labels {each}", "regress": f"value {each}", "tag": "tag for every word"}
+    score = "the share of that label" if results.metric == "accuracy" else "that of a constant prediction"
     return (
-        f"{row.arm}: {row.count} of {counted(row.of, 'run')} predicted the same label for every test text, so the "
-        "score is the share of that label."
+        f"{row.arm}: {row.count} of {counted(row.of, 'run')} predicted the same "
+        f"{same.get(results.task, f'label {each}')}, so the score is {score}."
     )
 
 

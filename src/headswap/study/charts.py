@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from headswap.core.errors import counted
 from headswap.study.answer_file import SINGLE
 from headswap.study.arms import SCRATCH
-from headswap.study.results import NO_BUDGET, Cell, Comparison, Curve, StudyResults
+from headswap.study.results import EPOCH_SCORES, NO_BUDGET, Cell, Comparison, Curve, StudyResults
 
 NUM_COLOURS = 12
 METRIC_NAMES = {
@@ -19,15 +19,10 @@ METRIC_NAMES = {
     "f1_answerable": "F1 (answerable)", "f1_unanswerable": "F1 (unanswerable)",
 }  # fmt: skip
 EPOCH_TITLES = {
-    "eval_accuracy": ("validation accuracy", "accuracy"),
-    "train_accuracy": ("training accuracy", "accuracy"),
-    "eval_r2": ("validation R2", "R2"),
-    "eval_micro_f1": ("validation micro-F1", "micro-F1"),
-    "train_micro_f1": ("training micro-F1", "micro-F1"),
-    "eval_f1": ("validation F1", "F1"),
-    "train_f1": ("training F1", "F1"),
-    "eval_loss": ("validation loss", "loss"),
-}
+    f"{part}_{name}": (f"{words} {METRIC_NAMES[name]}", METRIC_NAMES[name].split()[0])
+    for name in EPOCH_SCORES
+    for part, words in (("eval", "validation"), ("train", "training"))
+} | {"eval_loss": ("validation loss", "loss")}
 """Title and short name, per metric of a `Curve`."""
 LABEL_AXIS = "labels (log scale)"
 
@@ -135,7 +130,7 @@ def _gain_point(row: Comparison) -> Point:
     mean, low, high = (None if value is None else value * 100 for value in (row.mean, row.low, row.high))
     assert mean is not None
     span = f" ({low:+.1f} to {high:+.1f})" if low is not None else ""
-    tip = f"{row.arm} - scratch, {row.labels:,} labels: {mean:+.1f} points{span} ({counted(row.count, 'pair')})"
+    tip = f"{row.arm} - scratch, {row.labels:,} labels: {mean:+.1f} points{span} ({counted(row.count, 'paired seed')})"
     return Point(row.labels, mean, low, high, tip)
 
 

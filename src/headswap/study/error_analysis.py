@@ -4,6 +4,7 @@ The arm is the primary one at the fullest budget, next to the best baseline ther
 have 95 % intervals like the scores of the table. A text is a possible label error if all runs give it the same other
 label, and give that label on average at least the probability that texts of that label get for it (the threshold of
 confident learning, Northcutt et al. 2021). The test texts were not trained on, so these predictions are out of sample.
+An arm that is not clearly better than the most frequent label, by two standard errors, says nothing about labels.
 """
 
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from headswap.data.checks import WORD
+from headswap.study.cell_quality import STANDARD_ERRORS
 from headswap.study.error_results import ConfidentError, Confusion, ErrorAnalysis, SliceScore, TestSlice
 from headswap.study.groups import test_groups
 from headswap.study.runs import StudyRuns
@@ -34,7 +36,8 @@ def analyse_errors(study: StudyRuns, baselines: dict[int, str], *, with_texts: b
     runs = [run.classes for run in study.by_seed(arm, labels).values()]
     probabilities, targets, names = np.stack([run.probabilities for run in runs]), runs[0].targets, runs[0].labels
     has_scores = all(run.has_scores for run in runs)  # labels alone have no confidence
-    possible = _possible_label_errors(probabilities, targets) if has_scores else []
+    is_better = _is_above_majority(probabilities.argmax(axis=2), targets)
+    possible = _possible_label_errors(probabilities, targets) if has_scores and is_better else []
     texts = study.texts if with_texts else None
     return ErrorAnalysis(
         arm=arm,
@@ -44,7 +47,15 @@ def analyse_errors(study: StudyRuns, baselines: dict[int, str], *, with_texts: b
         confusions=_confusions(probabilities.argmax(axis=2), targets, names),
         errors=_errors(probabilities, targets, names, set(possible), texts) if has_scores else [],
         possible_label_errors=possible,
+        is_above_majority=is_better,
     )
+
+
+def _is_above_majority(predicted: np.ndarray, targets: np.ndarray) -> bool:
+    """Whether the mean accuracy of the runs is clearly above the share of the most frequent label."""
+    share = np.bincount(targets).max() / len(targets)
+    error = np.sqrt(share * (1 - share) / len(targets))
+    return bool((predicted == targets).mean() > share + STANDARD_ERRORS * error)
 
 
 def _slices(study: StudyRuns, arms: Sequence[str], labels: int) -> list[TestSlice]:

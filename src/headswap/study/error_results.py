@@ -20,7 +20,7 @@ class TestSlice:
 
     __test__ = False  # not a test, though its name begins like one
     by: str
-    """`label`, `type`, `answer` or `words`."""
+    """`label`, `type`, `questions:`, `value` or `words`."""
     name: str
     num_texts: int
     scores: Sequence[SliceScore]
@@ -70,3 +70,5 @@ class ErrorAnalysis:
     """Rows of the test set, counted from 0, the most confident first."""
     metric: str = "accuracy"
     """Of the parts of the test set."""
+    is_above_majority: bool = True
+    """Whether the arm is clearly better than the most frequent label; otherwise no label errors are searched."""

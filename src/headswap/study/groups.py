@@ -13,4 +13,11 @@ def test_groups(study: StudyRuns) -> np.ndarray | None:
     return None
 
 
+def counted_groups(study: StudyRuns) -> tuple[int, str] | None:
+    """How many groups the test texts belong to, and what one of them is called; None without groups."""
+    if (groups := test_groups(study)) is None:
+        return None
+    return int(groups.max()) + 1, "context" if study.runs[0].predictions.kind == "answers" else "group"
+
+
 test_groups.__test__ = False  # type: ignore[attr-defined]  # not a test, though its name begins like one

@@ -14,7 +14,7 @@ from headswap.study.arms import LINEAR as LINEAR_ARM
 from headswap.study.arms import OF_CONSISTENCY, OF_LINEAR, is_adapted
 from headswap.study.findings import enumerated
 from headswap.study.folder import RECIPE
-from headswap.study.groups import test_groups
+from headswap.study.groups import counted_groups
 from headswap.study.row_files import CORPUS, TEXTS
 from headswap.study.runs import StudyRuns
 from headswap.study.tuning import tuning_sentences
@@ -95,10 +95,10 @@ def methods(study: StudyRuns) -> list[str]:
     found += [TFIDF.format(linear=LINEAR[kind])] if kind in LINEAR and "tfidf" in study.arms else []
     found += [OF_KIND[kind]] if kind in OF_KIND else []
     found += [*(sentence for name, sentence in BASELINES.items() if name in study.arms)]
-    if (groups := test_groups(study)) is not None:
-        what = "context" if kind == "answers" else "group"
+    if (groups := counted_groups(study)) is not None:
+        number, what = groups
         found.append(
-            f"The test {study.unit}s belong to {int(groups.max()) + 1:,} {what}s. Intervals and tests are over seeds "
+            f"The test {study.unit}s belong to {number:,} {what}s. Intervals and tests are over seeds "
             f"and {what}s, because the {study.unit}s of one {what} are not independent."
         )
     found[:0] = [*tuning_sentences(study), *_without_held_out_labels(study)]

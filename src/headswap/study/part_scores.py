@@ -1,7 +1,8 @@
-"""Scores on parts of the test set for tasks other than classification: per label, per type of entity, per length.
+"""Scores on parts of the test set for tasks other than classification: per label, type, range of values, length.
 
 They are shown next to the errors of a study (error_analysis.py has those of classifiers). The arm is the primary one at
-the fullest budget, next to the best baseline there. F1 on a part has a 95 % interval like the scores of the table.
+the fullest budget, next to the best baseline there. The score on a part has a 95 % interval like those of the table.
+Parts of a regression have the mean absolute error: R2 and correlations depend on the spread of the values in a part.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ from headswap.study.runs import StudyRuns
 from headswap.study.statistics import crossed_mean, texts_only
 from headswap.study.unit_scores import grouped_values, micro_f1_values, unit_scores
 
+NUM_RANGES = 4
 MOST_PARTS = 30
 """Labels or types that are shown, the most frequent ones."""
 
@@ -57,7 +59,7 @@ def analyse_parts(study: StudyRuns, baselines: dict[int, str]) -> ErrorAnalysis 
         confusions=[],
         errors=[],
         possible_label_errors=[],
-        metric=study.metric if first.kind not in SINGLE_F1 else "f1",
+        metric=OWN_METRIC.get(first.kind, study.metric),
     )
 
 
@@ -72,7 +74,8 @@ def _score(study: StudyRuns, arm: str, labels: int, part: Part) -> SliceScore:
     interval = found.interval() if found.can_be_tested else texts_only(values)
     if interval.low is None or interval.high is None or not np.ptp(values):
         return SliceScore(arm, interval.mean, None, None)
-    return SliceScore(arm, interval.mean, max(0.0, interval.low), min(1.0, interval.high))
+    most = np.inf if study.runs[0].predictions.kind == "values" else 1.0  # an error has no upper limit
+    return SliceScore(arm, interval.mean, max(0.0, interval.low), min(most, interval.high))
 
 
 def _lengths(study: StudyRuns) -> Iterator[Part]:
@@ -84,6 +87,8 @@ def _lengths(study: StudyRuns) -> Iterator[Part]:
 
 
 def _on_rows(kind: str, metric: str, inside: np.ndarray) -> Callable[[Any], np.ndarray]:
+    if kind == "values":
+        return lambda predictions: np.abs(predictions.values - predictions.targets)[inside]
     if kind == "tags":  # whether tags are entities is a property of the whole test set
         return lambda predictions: micro_f1_values(predictions.counts[inside])
     return lambda predictions: unit_scores(predictions.take(inside), metric)
@@ -111,7 +116,30 @@ def _answers(first: Any) -> Iterator[Part]:
             yield Part("questions:", name, inside, inside, _on_rows(first.kind, "f1", inside))
 
 
-PARTS: dict[str, Callable[[Any], Iterator[Part]]] = {"label sets": _classes, "tags": _classes, "answers": _answers}
+def _values(first: Any) -> Iterator[Part]:
+    """Ranges of the true value with about the same number of examples."""
+    for name, inside in value_ranges(first.targets):
+        yield Part("value", name, inside, inside, _on_rows(first.kind, "mae", inside))
+
+
+def value_ranges(values: np.ndarray) -> list[tuple[str, np.ndarray]]:
+    """Four ranges of values with about the same number of examples; fewer if many examples have the same value."""
+    edges = np.unique(np.quantile(values, np.linspace(0, 1, NUM_RANGES + 1)[1:], method="higher"))
+    found, is_left = [], np.ones(len(values), dtype=bool)
+    for edge in edges.tolist():
+        inside = is_left & (values <= edge)
+        low = float(values[inside].min())
+        found.append((f"{low:.4g} to {edge:.4g}" if low < edge else f"{edge:.4g}", inside))
+        is_left &= ~inside
+    return found
+
+
+PARTS: dict[str, Callable[[Any], Iterator[Part]]] = {
+    "label sets": _classes,
+    "tags": _classes,
+    "answers": _answers,
+    "values": _values,
+}
 """Per kind of predictions: its parts, from the predictions of one run."""
-SINGLE_F1 = ("label sets", "tags")
-"""Kinds whose parts are scored by F1, whatever the metric of the study."""
+OWN_METRIC = {"label sets": "f1", "tags": "f1", "values": "mae"}
+"""The metric of the parts of a kind, whatever the metric of the study."""

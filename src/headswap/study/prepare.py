@@ -212,15 +212,15 @@ class _Preparation:
         harmful = [found for found in overlap if (found.from_set, found.to_set) in HARMFUL_PAIRS and found.rows]
         for found in harmful:
             drop[found.from_set].update(found.rows)
-            log.warning(overlap_sentence(found))
+            log.warning(overlap_sentence(found, unit=self._unit(found.from_set)))
         for found in overlap:
             if found.passages:
-                log.info(passages_sentence(found))
-        sentences = [overlap_sentence(found) for found in harmful] + self._shared_groups(sets, drop)
+                log.info(passages_sentence(found, unit=self._unit(found.from_set)))
+        sentences = [overlap_sentence(found, unit=self._unit(found.from_set)) for found in harmful]
+        sentences += self._shared_groups(sets, drop)
         if sentences and self.recipe.study.on_overlap == "stop":
             raise InputError(
-                f"{' '.join(sentences)} Nothing was trained (--on-overlap stop). Remove these texts, or use "
-                "--on-overlap drop."
+                f"{' '.join(sentences)} Nothing was trained (--on-overlap stop). Remove them, or use --on-overlap drop."
             )
         if self.recipe.study.on_overlap != "drop":
             drop = {name: set() for name in drop}
@@ -235,7 +235,7 @@ class _Preparation:
         texts, num_texts = self._write_texts(kept["train"], has_copy=bool(drop["corpus"]))
         dropped = {name: len(rows) for name, rows in drop.items() if rows}
         for name, num in dropped.items():
-            log.info("Removed %s from %s.", counted(num, "text"), name)
+            log.info("Removed %s from %s.", counted(num, self._unit(name)), name)
         return Prepared(
             train=paths["train"],
             validation=paths.get("validation"),
@@ -282,8 +282,12 @@ class _Preparation:
             corpus = TokenStore.open(self.store).texts()
         names = [*sets, *([CORPUS] if corpus is not None else [])]
         log.info("Searching for texts that occur in more than one of the sets %s.", ", ".join(names))
-        self.notes += shared_text_notes(sets, unit=self.task.unit(self.recipe.data))
+        self.notes += shared_text_notes(sets, unit=self._unit("train"))
         return overlap_of_examples(sets, corpus, pairs=PAIRS, containment=HARMFUL_PAIRS)
+
+    def _unit(self, role: str) -> str:
+        """What a row of a set is called in messages."""
+        return "document" if role == CORPUS else self.task.unit(self.recipe.data)
 
     def _keep_store(self, drop: dict[str, set[int]]) -> None:
         """Documents are not removed from a token store; a note says how many would have been."""

@@ -22,6 +22,7 @@ from headswap.study.caveats import caveats, overlap_sentence
 from headswap.study.chart_files import draw_figures
 from headswap.study.chart_svg import legend, svg
 from headswap.study.charts import METRIC_NAMES, NUM_COLOURS, Chart, make_charts
+from headswap.study.groups import counted_groups
 from headswap.study.methods import commands, methods, versions
 from headswap.study.results import NO_BUDGET, Comparison, StudyResults
 from headswap.study.runs import StudyRuns
@@ -126,11 +127,13 @@ def _context(study: StudyRuns, report: StudyReport, charts: list[Chart]) -> dict
         },
         "limits": LIMITS,
         "unit": results.unit,
+        "groups": counted_groups(study),
         "parts_metric": _upper(METRIC_NAMES[results.errors.metric]) if results.errors else "",
         "measures": [METRIC_NAMES[name] for name in results.cells[0].measures],
         "without_scores": _without_scores(results),
         "planned": _planned(results),
         "seeds_needed": _seeds_needed,
+        "has_seeds_needed": any(row.verdict == "none" for row in results.comparisons),
         "verdicts": VERDICTS,
         "worth": _worth_sentences(results),
         "worth_table": _worth_table(results),
@@ -170,11 +173,11 @@ def _planned(results: StudyResults) -> list[str]:
     return sentences
 
 
-def _seeds_needed(row: Comparison) -> str:
+def _seeds_needed(row: Comparison, unit: str) -> str:
     """The range of seeds that would show a difference, as a table cell."""
     fewest, most = row.seeds_needed or (None, None)
     if fewest is None:
-        return "more test examples"
+        return f"more test {unit}s"
     return f"{fewest:,} or more" if most is None else f"{fewest:,} to {most:,}" if most > fewest else f"{fewest:,}"
 
 

@@ -22,9 +22,9 @@ BEST_BASELINE = "best baseline"
 NO_BUDGET = 0
 """The labels of the only budget of a comparison of systems whose numbers of labels are not given."""
 UNIT = "text"
-EPOCH_METRICS = (
-    "eval_accuracy", "train_accuracy", "eval_r2", "eval_micro_f1", "train_micro_f1", "eval_f1", "train_f1", "eval_loss",
-)  # fmt: skip
+EPOCH_SCORES = ("accuracy", "macro_f1", "r2", "pearson", "micro_f1", "f1", "exact_match")
+"""The metrics of studies; a run logs them per epoch on validation or, without one, on its training set."""
+EPOCH_METRICS = (*(f"{part}_{name}" for name in EPOCH_SCORES for part in ("eval", "train")), "eval_loss")
 
 
 @dataclass(frozen=True)
@@ -251,7 +251,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class CollapsedRuns:
-    """How many of an arm's runs predict the same label for every test text."""
+    """How many of an arm's runs predict the same for every test example; in tagging, for every word."""
 
     arm: str
     count: int

@@ -24,7 +24,7 @@ from headswap.study.default_arms import with_default_arms
 from headswap.study.estimate import Estimator, Preflight, estimate_study
 from headswap.study.executor import Executor, Outcome, Watcher, cores
 from headswap.study.executors.backend import Backend
-from headswap.study.executors.choose import make_backend
+from headswap.study.executors.choose import default_jobs, make_backend
 from headswap.study.folder import locked_folder
 from headswap.study.initialize import initialize
 from headswap.study.planned_jobs import BASE_KINDS, Job, Plan
@@ -53,7 +53,7 @@ def run_study(
     out: Path,
     config: Path | None = None,
     sections: Mapping[str, Settings | Mapping | None] | None = None,
-    jobs: int = 1,
+    jobs: int | None = None,
     max_minutes: float | None = None,
     overwrite: bool = False,
     watcher: Watcher | None = None,
@@ -61,9 +61,12 @@ def run_study(
     executor: str = "local",
     backend: Backend | None = None,
 ) -> Study:
-    """Run a study, or resume it. A back end runs the jobs: the given one, or the one that `executor` names."""
+    """Run a study, or resume it. A back end runs the jobs: the given one, or the one that `executor` names.
+
+    Without `jobs` there is one job at a time; with several GPUs in this machine, one per GPU.
+    """
     started = time.monotonic()
-    if jobs < 1 or (max_minutes is not None and max_minutes <= 0):
+    if (jobs is not None and jobs < 1) or (max_minutes is not None and max_minutes <= 0):
         raise SettingError("jobs must be at least 1 and max_minutes above 0.")
     recipe = load_recipe(StudyRecipe, config, sections)
     if recipe.study.base_seeds > recipe.study.seeds:
@@ -83,6 +86,7 @@ def run_study(
         device_of(recipe.machine.device)
     recipe = _with_limits(recipe, arms, max_minutes)
     device = recipe.machine.device
+    jobs = jobs or default_jobs(executor, device)
     backend = backend or make_backend(executor, parallel=jobs, cores=cores(), device=device)
     with closing(backend), locked_folder(out) as lock:
         prepared, plan = initialize(recipe, arms, out, lock, overwrite=overwrite)

@@ -4,6 +4,7 @@ Nothing is stated that was not measured: a gain that the study has seen is given
 and what was not tried is called so.
 """
 
+from headswap.defaults import LEAST_TOKENS_PER_PARAMETER, is_well_trained
 from headswap.study.answer_file import SINGLE
 from headswap.study.arms import BASELINES, SCRATCH, is_adapted, is_from_box
 from headswap.study.findings import comparison_sentence, seeds_sentence
@@ -15,11 +16,15 @@ STILL_FALLING = 0.01
 
 
 def what_next(results: StudyResults) -> list[str]:
-    """Sentences in the order in which they should be tried; empty without a primary arm that was run."""
-    arm = results.primary
-    cells = {cell.labels: cell for cell in results.cells if cell.arm == arm}
-    if arm is None or not cells:
+    """Sentences in the order in which they should be tried; empty if nothing was run.
+
+    They are about the primary arm; without one, about scratch or else the last arm that was run.
+    """
+    run = [arm for arm in results.arms if any(cell.arm == arm for cell in results.cells)]
+    if not run:
         return []
+    arm = results.primary if results.primary in run else SCRATCH if SCRATCH in run else run[-1]
+    cells = {cell.labels: cell for cell in results.cells if cell.arm == arm}
     last = cells[max(cells)]
     measured = [*_better_arm(last, results), *_labels(results)]
     found = [sentence for _, sentence in sorted(measured, key=lambda item: -item[0])]
@@ -78,16 +83,27 @@ def _text(arm: str, results: StudyResults) -> list[str]:
     for base in results.bases:
         if arm in base.arms and (fall := _last_fall(base)) is not None:
             before, after, epochs = fall
-            per_parameter = f"; {base.tokens / results.parameters[arm]:.1f} tokens per parameter" if (
-                results.parameters.get(arm)
-            ) else ""  # fmt: skip
+            number = _tokens_per_parameter(base, arm, results)
+            per_parameter = "" if number is None else f"; {number:.1f} tokens per parameter"
             loss = f"the held-out loss of {base.name} went from {before:.3f} to {after:.3f} in its last part"
             seen = f"({epochs:.2g} passes over the corpus{per_parameter})"
             if before - after >= STILL_FALLING:
                 what = "Longer pre-training" if epochs < 1 else "Longer pre-training or more text"
                 return [f"{what}: {loss} {seen}, so it was still falling. Its effect on the score was not measured."]
-            return [f"Longer pre-training: {loss} {seen}, so it hardly falls any more on this corpus."]
+            if is_well_trained(_tokens_per_parameter(base, arm, results)):
+                return [f"Longer pre-training: {loss} {seen}, so it hardly falls any more on this corpus."]
+            return [
+                f"Longer pre-training: {loss} {seen}. The learning rate is low there, so this does not show that "
+                "longer training gains nothing; a base counts as sufficiently trained from "
+                f"{LEAST_TOKENS_PER_PARAMETER:g} tokens per parameter on."
+            ]
     return []
+
+
+def _tokens_per_parameter(base: BaseResult, arm: str, results: StudyResults) -> float | None:
+    """None if the number of parameters is not known."""
+    parameters = results.parameters.get(arm)
+    return base.tokens / parameters if parameters else None
 
 
 def _last_fall(base: BaseResult) -> tuple[float, float, float] | None:
@@ -99,7 +115,12 @@ def _last_fall(base: BaseResult) -> tuple[float, float, float] | None:
 
 
 def _untried(arm: str, results: StudyResults) -> list[str]:
-    """Another base, if no installed base and no adaptation is among the arms."""
+    """A pre-trained base if there is none; another base, if no installed base and no adaptation is among the arms."""
+    if all(name in (*BASELINES, SCRATCH) for name in results.arms):
+        return [
+            "Pre-training: no arm starts from a trained base. In a study, the arm pretrained trains one on --corpus, "
+            "and the arms box and adapted use an installed base."
+        ]
     if any(is_from_box(name) or is_adapted(name) for name in results.arms) or arm in (*BASELINES, SCRATCH):
         return []
     return [

@@ -8,6 +8,11 @@ LOCAL = "local"
 NAMES = (LOCAL, "ray", "ray:ADDRESS", "slurm", "slurm:PARTITION")
 
 
+def default_jobs(name: str, device: str) -> int:
+    """The number of jobs in parallel if none is given: one, or one per GPU that local jobs may use."""
+    return max(1, len(visible_gpus(device))) if name == LOCAL else 1
+
+
 def make_backend(name: str, *, parallel: int, cores: int, device: str = "auto") -> Backend:
     """The back end of a name: `local`, `ray`, `ray:ADDRESS`, `slurm` or `slurm:PARTITION`.
 

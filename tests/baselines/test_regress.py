@@ -1,0 +1,50 @@
+"""Baselines of regression: penalties and scores by cross-validation."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge
+from sklearn.metrics import mean_absolute_error
+from sklearn.model_selection import cross_val_predict
+
+from headswap.baselines.regress import CROSS_VALIDATION, PENALTIES, chosen_ridge, mean_values
+from headswap.baselines.tfidf import folds_without_strata
+from headswap.data.records import Example
+
+
+def rated(values: np.ndarray) -> list[Example]:
+    return [Example("x", f"{value}", "tests", line, value=float(value)) for line, value in enumerate(values, 1)]
+
+
+@pytest.mark.parametrize("metric", ["mae", "r2"])
+def test_each_fold_is_scored_with_the_penalty_that_is_best_on_the_other_folds(metric: str) -> None:
+    stream = np.random.default_rng(2)
+    features, values = stream.normal(size=(40, 30)), stream.normal(size=40)
+    predicted, chosen = chosen_ridge(features, features[:3], rated(values), metric)
+    folds = folds_without_strata(40, None)
+    found = {a: cross_val_predict(Ridge(a, random_state=0), features, values, cv=folds) for a in PENALTIES}
+
+    def error(guess: np.ndarray, rows: np.ndarray) -> float:
+        if metric == "mae":
+            return mean_absolute_error(values[rows], guess[rows])
+        inside = [held[np.isin(held, rows)] for _, held in folds]
+        return float(np.mean([np.mean((guess[one] - values[one]) ** 2) for one in inside if len(one)]))
+
+    every, honest = np.arange(40), np.empty(40)
+    best = min(PENALTIES, key=lambda alpha: error(found[alpha], every))
+    for rest, held in folds:
+        honest[held] = found[min(PENALTIES, key=lambda alpha: error(found[alpha], rest))][held]
+    assert chosen["alpha"] == best
+    assert chosen[CROSS_VALIDATION] == pytest.approx(-error(honest, every))
+    assert predicted == pytest.approx(Ridge(best).fit(features, values).predict(features[:3]))
+
+
+def test_the_mean_is_scored_on_the_same_folds_and_has_no_correlation() -> None:
+    values = np.array([1.0, 2.0, 3.0, 4.0, 10.0, 0.0])
+    found = {metric: mean_values(rated(values), rated(values[:2]), metric) for metric in ("mae", "pearson")}
+    held_out = np.empty(6)
+    for rest, held in folds_without_strata(6, None):
+        held_out[held] = values[rest].mean()
+    predicted, chosen = found["mae"]
+    assert chosen[CROSS_VALIDATION] == pytest.approx(-mean_absolute_error(values, held_out))
+    assert predicted.tolist() == [values.mean()] * 2
+    assert found["pearson"][1][CROSS_VALIDATION] is None
