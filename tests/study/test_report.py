@@ -15,7 +15,7 @@ from headswap.finetuning.answer_predictions import AnswerPredictions
 from headswap.finetuning.label_set_predictions import LabelSetPredictions
 from headswap.finetuning.prediction_file import AnyPredictions, Predictions, ValuePredictions, text_ids
 from headswap.finetuning.tag_predictions import TagPredictions
-from headswap.study.charts import make_charts
+from headswap.study.charts import METRIC_NAMES, make_charts
 from headswap.study.report import write_report
 from headswap.study.results import StudyResults
 from headswap.study.runs import read_study
@@ -233,6 +233,9 @@ def test_table_chart_sentence_and_files_have_the_same_interval(
     report = write_report(study, tmp_path)
     kept = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
     text, page = ((tmp_path / name).read_text(encoding="utf-8") for name in ("report.md", "report.html"))
+    only = f"They are estimates without a test; the verdicts of this report are about {METRIC_NAMES[metric]} only."
+    assert only in text
+    assert only in page
     groups = np.arange(200) // 4 if kind == "answers" else None
     charts = {chart.id: chart for chart in make_charts(report.results)}
     points = {series.name: series.points for series in charts["efficiency"].series}
@@ -263,6 +266,6 @@ def test_the_error_rate_of_planned_tests_and_of_the_whole_report_are_stated(tmp_
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
     assert "false positive among the planned tests is at most 0.15" in text
     assert (
-        "one family of 4. With them, the probability of at least one false positive in the whole report is at" in text
+        "one family of 6. With them, the probability of at least one false positive in the whole report is at" in text
     )
     assert "at most 0.20. Confirm an exploratory result" in text
