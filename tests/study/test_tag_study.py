@@ -137,7 +137,7 @@ def test_a_tag_that_only_test_has_is_an_error_or_is_scored_as_one(tmp_path: Path
 
 def test_a_tag_whose_only_examples_overlap_with_test_is_an_error_before_the_study_starts(tmp_path: Path) -> None:
     sections = tag_sections(tmp_path / "files", arms=("majority",), budgets=("30",), seeds=1, corpus=())
-    train, test = short_rows(60, seed=1), short_rows(40, seed=2)
+    train, test = short_rows(400, seed=1), short_rows(40, seed=2)
     test[3]["tags"][2:4] = ["B-new", "I-new"]
     write_rows(tmp_path / "files" / "train.jsonl", [*train, test[3]])
     write_rows(tmp_path / "files" / "test.jsonl", test)
