@@ -7,16 +7,22 @@ Half of the cells draw answers from a model: the probability that a text is answ
 `.npz` per arm with `predicted` (seeds x texts, at least 20 seeds) and `targets`. For false positives, the seeds of one
 arm are divided into two arms; "unrelated errors" also draws other texts for one of them, so that the two arms have the
 same accuracy in the population and differ on single texts. For power, a known share of the wrong answers is corrected.
+
+    python benchmarks/verdicts.py metrics --draws 5000 --predictions FOLDER
+
+does the same for the other metrics of a study (metric_draws.py). FOLDER has one folder per arm, with the run folders of
+its seeds.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 from cyclopts import App
+from metric_draws import Pair, metrics_of, models, real_arms
 from scipy.special import stdtr
 
 from headswap.study.statistics import crossed_mean, holm
@@ -27,6 +33,17 @@ SEEDS = (3, 5, 10)
 TEXTS = (1_000, 5_000)
 GAIN = 0.05
 BUDGETS, ARMS = 4, 4
+NAMES = {
+    ("tags", "f1"): "entity F1",
+    ("label sets", "micro_f1"): "micro-F1 of label sets",
+    ("label sets", "macro_f1"): "macro-F1 of label sets",
+    ("classes", "macro_f1"): "macro-F1 of classes",
+    ("values", "r2"): "R2",
+    ("values", "pearson"): "Pearson",
+    ("answers", "f1"): "F1 of answers",
+    ("answers", "exact_match"): "exact match of answers",
+}
+"""Kind of predictions and metric in words."""
 Draw = Callable[[np.random.Generator, int, int, float], np.ndarray]
 """(random numbers, seeds, texts, true gain) -> per-text differences of two arms, seeds x texts."""
 
@@ -137,6 +154,21 @@ def rejected(draw: Draw, seeds: int, texts: int, gain: float, draws: int) -> tup
     return float(before), float(now)
 
 
+def rejected_by_metric(
+    draw: Pair, metrics: Sequence[str], seeds: int, texts: int, gain: float, draws: int
+) -> dict[str, tuple[float, float]]:
+    """Per metric the shares of p < .05, as in `rejected`; all metrics are computed from the same draws."""
+    stream = np.random.default_rng([seeds, texts, round(gain * 1_000)])
+    counts = {metric: np.zeros(2) for metric in metrics}
+    for _ in range(draws):
+        first, second = draw(stream, seeds, texts)
+        for metric in metrics:
+            better = first.improved(stream, metric, gain) if gain else first
+            found = better.values(metric) - second.values(metric)
+            counts[metric] += [seeds_only(found) < 0.05, seeds_and_texts(found) < 0.05]
+    return {metric: (float(count[0] / draws), float(count[1] / draws)) for metric, count in counts.items()}
+
+
 def plans(draw: Draw, seeds: int, texts: int, gains: tuple[float, ...], draws: int) -> dict[str, float]:
     """Power of three plans for one arm with the given gain per budget: the share of draws with a finding."""
     stream = np.random.default_rng([seeds, texts, len(gains)])
@@ -162,7 +194,7 @@ def tables(*, draws: int = 5_000, predictions: Path | None = None) -> None:
         for source in every:
             for texts in source.texts if gain == 0 or source.has_power else ():
                 cells = [rejected(source.draw, seeds, texts, gain, draws) for seeds in SEEDS]
-                shown = " | ".join(f"{before:.3f} / {now:.3f}".replace("0.", ".") for before, now in cells)
+                shown = " | ".join(_cell(*cell) for cell in cells)
                 print(f"| {source.name} | {texts:,} | {shown} |", flush=True)
     print(f"\n**Plans**: share of studies with a finding; 3 seeds, 1,000 texts, {BUDGETS} budgets, {ARMS} arms\n")
     print("| data | true gain per budget | overall, all budgets | primary family | one Holm family of all arms |")
@@ -175,6 +207,30 @@ def tables(*, draws: int = 5_000, predictions: Path | None = None) -> None:
             found = plans(_signed(source.draw), 3, 1_000, gains, few)
             text = ", ".join(f"{gain * 100:+g}" if gain else "0" for gain in gains)
             print(f"| {source.name} | {text} | " + " | ".join(f"{v:.3f}" for v in found.values()) + " |", flush=True)
+
+
+@app.command
+def metrics(
+    *, draws: int = 5_000, power_draws: int = 1_000, predictions: Path | None = None, kind: str | None = None
+) -> None:
+    """Print the tables of the other metrics as Markdown, or of one kind of predictions, such as "label sets"."""
+    every = [*models(), *(real_arms(predictions) if predictions else ())]
+    for title, gain in (("False positives at a level of .05", 0.0), (f"Power for a gain of {GAIN:.0%}", GAIN)):
+        count = power_draws if gain else draws
+        print(f"\n**{title}** ({count:,} draws, 1,000 texts; t test over seeds / test over seeds and texts)\n")
+        print("| metric | data | " + " | ".join(f"{seeds} seeds" for seeds in SEEDS) + " |")
+        print("|---|---|" + "---|" * len(SEEDS))
+        for own_kind, name, draw in every:
+            if kind not in (None, own_kind):
+                continue
+            cells = [rejected_by_metric(draw, metrics_of(own_kind), seeds, TEXTS[0], gain, count) for seeds in SEEDS]
+            for metric in metrics_of(own_kind):
+                shown = " | ".join(_cell(*cell[metric]) for cell in cells)
+                print(f"| {NAMES[own_kind, metric]} | {name} | {shown} |", flush=True)
+
+
+def _cell(before: float, now: float) -> str:
+    return f"{before:.3f} / {now:.3f}".replace("0.", ".")
 
 
 def _signed(draw: Draw) -> Draw:

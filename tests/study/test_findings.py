@@ -5,7 +5,15 @@ from dataclasses import replace
 import pytest
 
 from headswap.study.analysis import analyse
-from headswap.study.findings import break_even_sentence, comparison_sentence, describe_arm, headline, worth_sentence
+from headswap.study.findings import (
+    break_even_sentence,
+    comparison_sentence,
+    describe_arm,
+    headline,
+    seeds_sentence,
+    worth_sentence,
+)
+from headswap.study.what_next import what_next
 from study_fixture import (
     synthetic_study,
 )
@@ -48,6 +56,21 @@ def test_noise_is_not_significant_and_the_seeds_needed_are_stated() -> None:
     fewest, most = row.seeds_needed
     assert most is None, "the interval contains 0, so the difference may be 0"
     assert f"{fewest} or more seeds would show a difference of this size" in comparison_sentence(row)
+
+
+def test_what_is_needed_is_a_number_of_bases_where_the_test_is_over_bases() -> None:
+    gains = [0.04, 0.04, -0.02, -0.02, 0.01, 0.01]
+    runs = synthetic_study({("scratch", 400): [0.7] * 6, ("pretrained", 400): [0.7 + gain for gain in gains]})
+    runs.runs = [
+        replace(run, base=f"base {(run.seed - 1) // 2}") if run.arm == "pretrained" else run for run in runs.runs
+    ]
+    results = analyse(runs)
+    (row,) = results.comparisons
+    fewest, most = row.seeds_needed
+    assert seeds_sentence(row).startswith(
+        f"{fewest:,} or more bases" if most is None else f"{fewest:,} to {most:,} bases"
+    )
+    assert any(sentence.startswith("More bases (--base-seeds): pretrained") for sentence in what_next(results))
 
 
 def test_a_difference_that_fails_the_correction_is_not_significant() -> None:

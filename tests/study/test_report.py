@@ -11,10 +11,16 @@ import numpy as np
 import pytest
 
 from headswap.core.files import write_json
-from headswap.finetuning.prediction_file import Predictions
+from headswap.finetuning.answer_predictions import AnswerPredictions
+from headswap.finetuning.label_set_predictions import LabelSetPredictions
+from headswap.finetuning.prediction_file import AnyPredictions, Predictions, ValuePredictions, text_ids
+from headswap.finetuning.tag_predictions import TagPredictions
+from headswap.study.charts import METRIC_NAMES, make_charts
 from headswap.study.report import write_report
 from headswap.study.results import StudyResults
 from headswap.study.runs import read_study
+from headswap.study.statistics import crossed_mean
+from headswap.study.unit_scores import bounds_of, unit_scores
 from study_fixture import (
     NUM_TEST,
     synthetic_study,
@@ -186,3 +192,80 @@ def test_label_worths_of_many_arms_are_a_table(tmp_path: Path) -> None:
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
     assert "- The arm 'lora' at 100 labels: the label worth is 4" in text
     assert "| label worth |" not in text
+
+
+def predictions_of(kind: str, quality: float, seed: int) -> AnyPredictions:
+    """Predictions for 200 test examples, of which about the share `quality` is right."""
+    truth, stream = np.random.default_rng(0), np.random.default_rng([seed, round(quality * 100)])
+    ids = text_ids([f"example {number}" for number in range(200)])
+    is_right = stream.random(200) < quality
+    if kind == "values":
+        values = truth.normal(size=200)
+        return ValuePredictions(values + np.where(is_right, 0.1, 1.0) * stream.normal(size=200), values, ids)
+    if kind == "label sets":
+        targets = truth.random((200, 3)) < 0.4
+        return LabelSetPredictions(targets ^ (stream.random((200, 3)) > quality), targets, ("a", "b", "c"), ids)
+    if kind == "tags":
+        targets = np.tile(np.array([0, 1, 2], dtype=np.int32), 200)
+        predicted = np.where(np.repeat(is_right, 3), targets, 0).astype(np.int32)
+        return TagPredictions(predicted, targets, np.full(200, 3), ("O", "B-place", "I-place"), ids)
+    f1, offsets = np.where(is_right, 1.0, 0.5), np.zeros(200, dtype=np.int32)
+    contexts = text_ids([f"context {number // 4}" for number in range(200)])
+    return AnswerPredictions(offsets, offsets, f1, np.floor(f1), np.ones(200, bool), ids, ids, contexts)
+
+
+@pytest.mark.parametrize(
+    ("kind", "task", "metric"),
+    [
+        ("values", "regress", "r2"), ("values", "regress", "pearson"), ("label sets", "multilabel", "micro_f1"),
+        ("label sets", "multilabel", "macro_f1"), ("tags", "tag", "f1"), ("answers", "span", "exact_match"),
+    ],
+)  # fmt: skip
+def test_table_chart_sentence_and_files_have_the_same_interval(
+    tmp_path: Path, kind: str, task: str, metric: str
+) -> None:
+    cells = {("scratch", 100): [0.55] * 3, ("scratch", 400): [0.7] * 3, ("pretrained", 100): [0.75] * 3}
+    study = synthetic_study(cells | {("pretrained", 400): [0.76] * 3}, metric=metric, task=task)
+    study.runs = [
+        replace(run, predictions=predictions_of(kind, cells.get((run.arm, run.labels), [0.76])[0], run.seed))
+        for run in study.runs
+    ]
+    report = write_report(study, tmp_path)
+    kept = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
+    text, page = ((tmp_path / name).read_text(encoding="utf-8") for name in ("report.md", "report.html"))
+    only = f"They are estimates without a test; the verdicts of this report are about {METRIC_NAMES[metric]} only."
+    assert only in text
+    assert only in page
+    groups = np.arange(200) // 4 if kind == "answers" else None
+    charts = {chart.id: chart for chart in make_charts(report.results)}
+    points = {series.name: series.points for series in charts["efficiency"].series}
+    for cell in kept["cells"]:
+        runs = study.by_seed(cell["arm"], cell["labels"]).values()
+        values = np.stack([unit_scores(run.predictions, metric, groups=groups) for run in runs])
+        expected = crossed_mean(values).interval()
+        low, high = max(expected.low, bounds_of(metric)[0]), min(expected.high, bounds_of(metric)[1])
+        assert (cell["low"], cell["high"]) == pytest.approx((low, high))
+        assert f"{cell['mean']:.3f} ({low:.3f} to {high:.3f})" in text
+        assert f"{cell['mean']:.3f}<small>{low:.3f} to {high:.3f}" in page
+        (point,) = [point for point in points[cell["arm"]] if point.x == cell["labels"]]
+        assert (point.low, point.high) == (cell["low"], cell["high"])
+    for row in kept["comparisons"]:
+        span = f"{row['low'] * 100:+.1f} to {row['high'] * 100:+.1f}"
+        assert f"| {row['mean'] * 100:+.1f} | {span} |" in text
+        assert f"<td>{span}</td>" in page
+        (point,) = [point for point in charts["gain"].series[0].points if point.x == row["labels"]]
+        assert (point.low, point.high) == pytest.approx((row["low"] * 100, row["high"] * 100))
+        shown = span.replace("+", "") if row["verdict"] == "better" else span
+        assert shown in " ".join(kept["headline"])
+
+
+def test_the_error_rate_of_planned_tests_and_of_the_whole_report_are_stated(tmp_path: Path) -> None:
+    arms = {"tfidf": 0.6, "scratch": 0.6, "pretrained": 0.7, "lora": 0.65}
+    cells = {(arm, labels): [level, level + 0.01, level - 0.01] for arm, level in arms.items() for labels in (100, 400)}
+    write_report(synthetic_study(cells), tmp_path)
+    text = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert "false positive among the planned tests is at most 0.15" in text
+    assert (
+        "one family of 6. With them, the probability of at least one false positive in the whole report is at" in text
+    )
+    assert "at most 0.20. Confirm an exploratory result" in text

@@ -134,6 +134,29 @@ def test_with_three_bases_the_test_is_over_means_per_base() -> None:
     assert over_bases.high - over_bases.mean == pytest.approx(half, rel=0.05)
 
 
+def test_with_three_bases_label_worth_and_catch_up_are_over_means_per_base() -> None:
+    """Two seeds per base with the same gain are no two observations of the gain."""
+    gains = [0.12, 0.12, 0.08, 0.08, 0.10, 0.10]
+    cells = {("scratch", labels): [level] * 6 for labels, level in ((100, 0.6), (400, 0.7), (1_600, 0.8))}
+    cells |= {("pretrained", labels): [0.6 + gain for gain in gains] for labels in (100, 400, 1_600)}
+    runs = synthetic_study(cells)
+    over_seeds = analyse(runs)
+    runs.runs = [
+        replace(run, base=f"base {(run.seed - 1) // 2}") if run.arm == "pretrained" else run for run in runs.runs
+    ]
+    over_bases = analyse(runs)
+    (seeds,), (bases,) = (
+        [row for row in one.label_worth if (row.labels, row.other) == (100, "scratch")]
+        for one in (over_seeds, over_bases)
+    )
+    assert bases.times == pytest.approx(seeds.times)
+    assert (seeds.count, bases.count) == (6, 6)
+    assert np.log(bases.high / bases.low) > 1.5 * np.log(seeds.high / seeds.low)
+    (of_seeds,), (of_bases,) = over_seeds.catch_up, over_bases.catch_up
+    assert of_bases.labels == pytest.approx(of_seeds.labels)
+    assert of_bases.low < of_seeds.low < of_seeds.high < of_bases.high
+
+
 def test_two_seeds_have_an_interval_over_texts_and_no_verdict() -> None:
     found = analyse(synthetic_study({("scratch", 400): [0.7, 0.71], ("pretrained", 400): [0.9, 0.92]}))
     assert all(cell.over == "texts" and cell.low < cell.mean < cell.high for cell in found.cells)

@@ -41,11 +41,24 @@ def test_without_differences_between_texts_it_is_the_t_test_over_seeds(values: l
 
 
 def test_without_differences_between_seeds_it_is_the_t_test_over_texts() -> None:
-    texts = np.random.default_rng(3).normal(0.02, 1.0, 500)
+    texts = np.random.default_rng(3).uniform(-1.0, 1.1, 500)  # no heavy tails
     found = crossed_mean(np.tile(texts, (5, 1)))
     span = stats.ttest_1samp(texts, 0.0).confidence_interval(0.95)
     assert (found.interval().low, found.interval().high) == pytest.approx((span.low, span.high), rel=1e-6)
     assert found.p_value() == pytest.approx(stats.ttest_1samp(texts, 0.0).pvalue, rel=1e-6)
+
+
+def test_a_few_texts_that_decide_count_as_a_small_sample() -> None:
+    """Five of 500 texts have a value that is not 0: their variance is known as badly as that of a small sample."""
+    values = np.zeros((5, 500))
+    values[:, :5] = [1.0, 1.0, 1.0, 1.0, -1.0]
+    found = crossed_mean(values)
+    kurtosis = stats.kurtosis(values[0], fisher=False)
+    assert found.text_degrees == pytest.approx(499 * 2 / (kurtosis - 1))
+    assert found.text_degrees < 11
+    assert found.degrees_of_freedom == pytest.approx(found.text_degrees)
+    assert crossed_mean(np.tile([0.0, 1.0], (5, 250))).text_degrees == 499
+    assert crossed_mean(np.full((5, 500), 0.1)).text_degrees == 499
 
 
 def test_a_line_of_matrices_is_analysed_as_each_matrix_alone() -> None:
@@ -53,7 +66,7 @@ def test_a_line_of_matrices_is_analysed_as_each_matrix_alone() -> None:
     start, slope = stream.normal(0.1, 1, (4, 50)), stream.normal(0, 1, (4, 50))
     for weight, found in zip((0.0, 0.3, 1.0), crossed_line(start, slope, [0.0, 0.3, 1.0]), strict=True):
         alone = crossed_mean(start + weight * slope)
-        for name in ("mean", "seeds", "texts", "residual"):
+        for name in ("mean", "seeds", "texts", "residual", "text_degrees"):
             assert getattr(found, name) == pytest.approx(getattr(alone, name), rel=1e-9)
 
 

@@ -135,6 +135,19 @@ def test_a_tag_that_only_test_has_is_an_error_or_is_scored_as_one(tmp_path: Path
     assert kept.counts[:, kept.classes.index("new"), 2].sum() == 1, "the entity counts as true and not found"
 
 
+def test_a_tag_whose_only_examples_overlap_with_test_is_an_error_before_the_study_starts(tmp_path: Path) -> None:
+    sections = tag_sections(tmp_path / "files", arms=("majority",), budgets=("30",), seeds=1, corpus=())
+    train, test = short_rows(400, seed=1), short_rows(40, seed=2)
+    test[3]["tags"][2:4] = ["B-new", "I-new"]
+    write_rows(tmp_path / "files" / "train.jsonl", [*train, test[3]])
+    write_rows(tmp_path / "files" / "test.jsonl", test)
+    message = r"'B-new' of the test set(.|\n)*The overlap check removed 1 text from train(.|\n)*--on-overlap report"
+    with pytest.raises(InputError, match=message):
+        planned(tmp_path / "out", sections)
+    sections["study"]["on_overlap"] = "report"
+    planned(tmp_path / "again", sections)
+
+
 def test_unseen_labels_are_for_tags_only(tmp_path: Path) -> None:
     sections = write_data(tmp_path / "files")
     sections["data"]["unseen_labels"] = "wrong"

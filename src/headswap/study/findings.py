@@ -134,16 +134,21 @@ def comparison_sentence(row: Comparison) -> str:
 
 
 def seeds_sentence(row: Comparison) -> str:
-    """How many seeds would show a difference of the observed size."""
-    fewest, most = row.seeds_needed or (None, None)
+    """How many seeds, or bases where the test is over bases, would show a difference of the observed size."""
+    rows = "bases" if row.num_bases else "seeds"
     if row.over == "texts":
         return "the test is over texts only, so more test texts would be needed"
+    if (number := needed_range(row)) is None:
+        return f"{rows} alone would not show a difference of this size on this test set"
+    return f"{number} {rows} would show a difference of this size with a power of 80 %"
+
+
+def needed_range(row: Comparison) -> str | None:
+    """The range of seeds or bases that would show a difference; None if no number of them would."""
+    fewest, most = row.seeds_needed or (None, None)
     if fewest is None:
-        return "seeds alone would not show a difference of this size on this test set"
-    if most is None:
-        return f"{fewest:,} or more seeds would show a difference of this size with a power of 80 %"
-    number = f"{fewest:,} to {most:,}" if most > fewest else f"{fewest:,}"
-    return f"{number} seeds would show a difference of this size with a power of 80 %"
+        return None
+    return f"{fewest:,} or more" if most is None else f"{fewest:,} to {most:,}" if most > fewest else f"{fewest:,}"
 
 
 def arms_in_sentences(results: StudyResults) -> set[str]:

@@ -2,7 +2,8 @@
 
 Between budgets a curve is interpolated linearly in the logarithm of the labels. The interval contains every number of
 labels at which the 95 % interval of the difference contains zero (a confidence set by test inversion), so it assumes
-nothing about the curve beyond the interpolation. Scores are matrices of seeds x test texts. Pure functions on numbers.
+nothing about the curve beyond the interpolation. Scores are matrices of seeds x test texts, or of bases x test texts
+where a study has several bases. Pure functions on numbers.
 """
 
 from collections.abc import Callable, Mapping, Sequence

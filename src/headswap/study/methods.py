@@ -32,7 +32,8 @@ STATISTICS = (
     "bases the test is over means per base. docs/verdicts.md has the error rates and the power of the test.",
     "The best baseline of a budget is the one with the highest score by cross-validation on the labels of the budget.",
     "Seeds needed: the number of seeds that shows the observed difference, plus and minus its standard error, with a "
-    "power of 80 %, at the observed spread and a level of .05 divided by the number of comparisons.",
+    "power of 80 %, at the observed spread and a level of .05 divided by the number of comparisons. Where the test is "
+    "over bases, it is a number of bases.",
 )
 TFIDF = (
     "TF-IDF: word 1-2-grams, sublinear term frequency, {linear} selected by cross-validation on the same "

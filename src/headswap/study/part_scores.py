@@ -48,6 +48,8 @@ def analyse_parts(study: StudyRuns, baselines: dict[int, str]) -> ErrorAnalysis 
     best = baselines.get(labels)
     arms = [arm, best] if best in trained and best != arm else [arm]
     parts = [*PARTS[first.kind](first), *_lengths(study)]
+    if not parts:  # every question has an answer, and the texts are not known
+        return None
     return ErrorAnalysis(
         arm=arm,
         labels=labels,

@@ -229,7 +229,7 @@ class _Preparation:
             role: [example for row, example in enumerate(examples) if row not in drop.get(role, ())]
             for role, examples in sets.items()
         }
-        labels = self.task.labels(kept["train"])
+        labels = self._labels(sets, kept)
         paths = {role: self._write(role, examples) for role, examples in kept.items() if examples}
         corpus, corpus_content = self._corpus(drop["corpus"])
         texts, num_texts = self._write_texts(kept["train"], has_copy=bool(drop["corpus"]))
@@ -253,6 +253,20 @@ class _Preparation:
             dropped=dropped,
             notes=tuple(self.notes),
         )
+
+    def _labels(self, sets: dict[str, list[Any]], kept: dict[str, list[Any]]) -> tuple[str, ...]:
+        """The labels of train without the overlap; it must still have those of the other sets."""
+        labels = self.task.labels(kept["train"])
+        for role in kept.keys() - {"train"} if labels != self.task.labels(sets["train"]) else ():
+            try:
+                self.task.check_scored(kept[role], labels, self.recipe.data, role)
+            except InputError as problem:
+                removed = counted(len(sets["train"]) - len(kept["train"]), "text")
+                raise InputError(
+                    f"{problem} The overlap check removed {removed} from train, and with them all examples of this. "
+                    "Add others, or keep them with --on-overlap report."
+                ) from None
+        return labels
 
     def _read(self) -> dict[str, list[Any]]:
         data = self.recipe.data

@@ -26,6 +26,7 @@ from headswap.study.groups import counted_groups
 from headswap.study.methods import commands, methods, versions
 from headswap.study.results import NO_BUDGET, Comparison, StudyResults
 from headswap.study.runs import StudyRuns
+from headswap.study.statistics import ALPHA
 from headswap.study.what_next import what_next
 from headswap.tasks.choose import named_task
 
@@ -167,18 +168,19 @@ def _planned(results: StudyResults) -> list[str]:
         )
     if others := sum(row.family == "exploratory" and row.p is not None for row in results.comparisons):
         sentences.append(
-            f"All other comparisons are exploratory; they are Holm-corrected as one family of {others:,}. "
-            f"Confirm an exploratory result with new seeds and new test {results.unit}s."
+            f"All other comparisons are exploratory; they are Holm-corrected as one family of {others:,}. With them, "
+            "the probability of at least one false positive in the whole report is at most "
+            f"{results.error_rate + ALPHA:.2f}. Confirm an exploratory result with new seeds and new test "
+            f"{results.unit}s."
         )
     return sentences
 
 
 def _seeds_needed(row: Comparison, unit: str) -> str:
-    """The range of seeds that would show a difference, as a table cell."""
-    fewest, most = row.seeds_needed or (None, None)
-    if fewest is None:
+    """The range of seeds or bases that would show a difference, as a table cell."""
+    if (number := findings.needed_range(row)) is None:
         return f"more test {unit}s"
-    return f"{fewest:,} or more" if most is None else f"{fewest:,} to {most:,}" if most > fewest else f"{fewest:,}"
+    return f"{number} bases" if row.num_bases else number
 
 
 def _score_table(results: StudyResults) -> list[dict[str, Any]]:

@@ -88,8 +88,8 @@ class Comparison(Interval):
     """Comparisons in its family."""
     verdict: Verdict
     seeds_needed: tuple[int | None, int | None] | None = None
-    """Where no difference is shown: the fewest and the most seeds that would show it with 80 % power.
-    None inside: more than 1,000."""
+    """Where no difference is shown: the fewest and the most seeds that would show it with 80 % power (bases, if
+    `num_bases` is a number). None inside: more than 1,000."""
     over: Literal["seeds and texts", "texts"] = "seeds and texts"
     """What test and interval cover."""
     one_answer: Sequence[str] = ()

@@ -155,14 +155,14 @@ class ScoreTable:
         )
 
     def _matrix(
-        self, arm: str, labels: int, seeds: Sequence[int], *, rows_of: str | None = None
+        self, arm: str, labels: int, seeds: Sequence[int], *, rows_of: tuple[str, int] | None = None
     ) -> tuple[np.ndarray, int | None]:
         """The scores of an arm, seeds x texts; or bases x texts, and the number of bases, if there are 3 or more.
 
-        `rows_of` names the arm whose bases count, for the other side of a comparison.
+        `rows_of` names the arm and the budget whose bases count, for the other side of a comparison.
         """
-        bases = [self._run(rows_of or arm, labels, seed).base for seed in seeds]
-        values = self._seeds_by_texts(arm, labels, seeds)
+        bases = [self._run(*(rows_of or (arm, labels)), seed).base for seed in seeds]
+        values = np.stack([self.units[self._run(arm, labels, seed).folder] for seed in seeds])
         distinct = list(dict.fromkeys(bases))
         if None in distinct or len(distinct) < FEWEST_BASES:
             return values, None
@@ -171,7 +171,7 @@ class ScoreTable:
 
     def _difference(self, arm: str, other: str, labels: int, seeds: Sequence[int]) -> tuple[np.ndarray, int | None]:
         ours, num_bases = self._matrix(arm, labels, seeds)
-        theirs, _ = self._matrix(other, labels, seeds, rows_of=arm)
+        theirs, _ = self._matrix(other, labels, seeds, rows_of=(arm, labels))
         return ours - theirs, num_bases
 
     def overall(self) -> OverallDifference | None:
@@ -286,8 +286,9 @@ class ScoreTable:
             seeds = _common_seeds([set(self.study.by_seed(row.arm, row.labels)), *known])
             if not seeds:
                 continue
-            other = {labels: self._seeds_by_texts(name, labels, seeds) for labels, name in curve.items()}
-            worth = label_worth(self._seeds_by_texts(row.arm, row.labels, seeds), other, labels=row.labels)
+            place = (row.arm, row.labels)
+            other = {labels: self._matrix(name, labels, seeds, rows_of=place)[0] for labels, name in curve.items()}
+            worth = replace(label_worth(self._matrix(*place, seeds)[0], other, labels=row.labels), count=len(seeds))
             reference = SCRATCH if row.other == SCRATCH else BEST_BASELINE
             found.append(LabelWorth(**asdict(worth), arm=row.arm, other=reference))
         return found
@@ -301,15 +302,12 @@ class ScoreTable:
             if not seeds:
                 continue
             ours, theirs = (
-                {labels: self._seeds_by_texts(name, labels, seeds) for labels in self.budgets}
+                {labels: self._matrix(name, labels, seeds, rows_of=(arm, labels))[0] for labels in self.budgets}
                 for name in (arm, SCRATCH)
             )
             if (point := catch_up(ours, theirs)) is not None:
                 found.append(CatchUp(**asdict(point), arm=arm))
         return found
-
-    def _seeds_by_texts(self, arm: str, labels: int, seeds: Sequence[int]) -> np.ndarray:
-        return np.stack([self.units[self._run(arm, labels, seed).folder] for seed in seeds])
 
     def _run(self, arm: str, labels: int, seed: int) -> ScoredRun:
         """The run of a seed, or the only one of a system with one answer per text."""

@@ -81,7 +81,7 @@ def pearson_values(targets: np.ndarray, predicted: np.ndarray) -> np.ndarray:
 
 def micro_f1_values(counts: np.ndarray) -> np.ndarray:
     """Pseudo-values of F1 over all labels or types. `counts` is texts x labels x (correct, predicted, true)."""
-    by_text = counts.sum(axis=1)
+    by_text = np.einsum("tlc->tc", counts)  # as counts.sum(axis=1), several times faster
     total = by_text.sum(axis=0)
     return _pseudo_values(float(f1_of_counts(total)), f1_of_counts(total - by_text))
 
@@ -89,8 +89,7 @@ def micro_f1_values(counts: np.ndarray) -> np.ndarray:
 def macro_f1_of_counts(counts: np.ndarray) -> np.ndarray:
     """Pseudo-values of the mean F1 of the labels; a label that neither occurs nor is predicted has 0."""
     total = counts.sum(axis=0)
-    without = np.stack([f1_of_counts(total - own).mean() for own in counts])
-    return _pseudo_values(float(f1_of_counts(total).mean()), without)
+    return _pseudo_values(float(f1_of_counts(total).mean()), f1_of_counts(total - counts).mean(axis=1))
 
 
 def _is_constant(values: np.ndarray) -> bool:

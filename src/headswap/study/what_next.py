@@ -71,7 +71,8 @@ def _seeds(arm: str, results: StudyResults) -> list[str]:
     for row in results.comparisons:
         if row.arm == arm and row.verdict == "none" and row.low is not None and row.high is not None and row.mean:
             needed = row.seeds_needed or (None, None)
-            what = f"More test {results.unit}s" if needed[0] is None else "More seeds"
+            rows = "More bases (--base-seeds)" if row.num_bases else "More seeds"
+            what = f"More test {results.unit}s" if needed[0] is None else rows
             span = f"{row.mean * 100:+.1f} points, {row.low * 100:+.1f} to {row.high * 100:+.1f}"
             where = f" at {row.labels:,} labels" if row.labels else ""
             found.append(f"{what}: {row.arm} against {row.other}{where} is undecided ({span}); {seeds_sentence(row)}.")
