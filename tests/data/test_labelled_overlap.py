@@ -72,7 +72,8 @@ def test_a_question_about_a_context_of_test_overlaps_and_the_same_question_about
 
 def test_two_questions_about_one_context_are_no_duplicates_within_a_set() -> None:
     asked = ["who built the bridge ?", "when was it built ?", "Who built the  bridge ?"]
-    rows = [question(text, CONTEXT, line) for line, text in enumerate(asked, 1)]
+    context = " ".join(f"{CONTEXT} {number}" for number in range(5))
+    rows = [question(text, context, line) for line, text in enumerate(asked, 1)]
     assert found({"train": rows, "test": rows[:1]})["train", "train"].rows == [2]
 
 
