@@ -47,9 +47,13 @@ def headline(results: StudyResults) -> list[str]:
     arms = [results.primary, *(arm for arm in results.arms if is_from_box(arm))]
     for arm in dict.fromkeys(arm for arm in arms if arm is not None):
         rows = [row for row in results.comparisons if row.arm == arm]
-        references = {row.other: BEST_BASELINE if row.other in BASELINES else row.other for row in rows}
+        references = {
+            row.other: BEST_BASELINE if row.other in BASELINES else row.other
+            for row in rows
+            if row.other in (SCRATCH, *BASELINES) or row.other.startswith(CHECKPOINT)
+        }
         for reference in dict.fromkeys(references.values()):
-            of_reference = [row for row in rows if references[row.other] == reference]
+            of_reference = [row for row in rows if references.get(row.other) == reference]
             if (sentence := _reference_sentence(arm, of_reference)) not in sentences:
                 sentences.append(sentence)
     return sentences or [comparison_sentence(row) for row in results.comparisons] or [_no_comparison(results)]
