@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from headswap.core.errors import counted
+
 ROOT = Path(__file__).parents[2]
 RESULTS, NOTES, PAGE = (
     ROOT / "benchmarks/results",
@@ -54,7 +56,7 @@ def device_part(content: dict[str, Any]) -> str:
             "",
             f"### {number}. {row['title'][0].upper()}{row['title'][1:]}",
             "",
-            f"Measured {row['date']}, {row['threads']} threads per side"
+            f"Measured {row['date']}, {counted(row['threads'], 'thread')} per side"
             + (f"; ceilings of that run: {ceilings(row['ceiling'])}." if "ceiling" in row else "."),
         ]
         for contest in row["contests"]:
