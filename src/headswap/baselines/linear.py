@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from headswap.baselines.arm_baseline import CROSS_VALIDATION
 from headswap.baselines.tfidf import MAX_FOLDS, SOLVER, TOLERANCE, groups_of
 from headswap.data.records import Example
 from headswap.metrics.classification import scores
@@ -73,7 +74,7 @@ def _chosen(
         number = max(range(len(candidates)), key=found.__getitem__)
         best, score = candidates[number], found[number][0]
     model = best.model.fit(best.train, truth)
-    return _probabilities(model, best.test, labels), {**best.settings, "cross_validation": score}
+    return _probabilities(model, best.test, labels), {**best.settings, CROSS_VALIDATION: score}
 
 
 def make_folds(truth: Sequence[str], groups: Sequence[str] | None) -> list[Fold]:

@@ -55,6 +55,16 @@ def check_file(
     check_writable(out)
 
 
+def check_file_flags(out: Path | None, suffix: str, *, overwrite: bool, written: str) -> None:
+    """Raise if the name of an optional file has another ending, or if --overwrite is given without --out."""
+    if out is not None and out.suffix != suffix:
+        raise SettingError(f"--out {out} must end in {suffix}: {written}.")
+    if overwrite and out is None:
+        raise SettingError(
+            f"--overwrite has no effect without --out. Pass --out FILE{suffix}, or leave --overwrite out."
+        )
+
+
 def check_apart(out: Path, reads: Iterable[str | Path], *, may_be_inside: bool = True) -> None:
     """Raise if the output folder is an input, contains one, or (unless `may_be_inside`) is inside one."""
     for name in reads:
