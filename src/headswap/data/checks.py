@@ -115,7 +115,7 @@ def _duplicates(role: str, examples: Sequence[Labelled], digests: np.ndarray, la
     return Finding(
         "warning", "duplicates", role,
         f"{repeated:,} of {counted(len(examples), 'text')} repeat an earlier one (line {again.line} repeats line "
-        f"{first.line}). They have double weight in training and in scores.",
+        f"{first.line}). Repeated texts count several times in training and in scores.",
         {"duplicates": repeated},
     )  # fmt: skip
 
