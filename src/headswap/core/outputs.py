@@ -50,7 +50,7 @@ def check_file(
             raise SettingError(f"--out {out} is the input {name}. Choose another name.")
     if out.exists() and not (out.is_file() and is_ours(out)):
         raise SettingError(
-            f"--overwrite would remove {out}, which headswap did not write: it is not a valid {what}. Move it away first."
+            f"--overwrite would remove {out}, which headswap did not write: it is not a valid {what}. Move it away."
         )
     check_writable(out)
 
