@@ -145,12 +145,13 @@ def problems_of_sources(root: Path) -> list[str]:
 
 def problems_of_test_names(root: Path) -> list[str]:
     """The same for the names of tests, read as sentences."""
-    return [
-        _line(file, root, finding)
-        for file in files(root, TESTS)
-        for name in NAME_OF_TEST.finditer(text := file.read_text(encoding="utf-8"))
-        for finding in findings(name[1].replace("_", " "), 1 + text.count("\n", 0, name.start(1)))
-    ]
+    found = []
+    for file in files(root, TESTS):
+        text = file.read_text(encoding="utf-8")
+        for name in NAME_OF_TEST.finditer(text):
+            line = 1 + text.count("\n", 0, name.start(1))
+            found += [_line(file, root, finding) for finding in findings(name[1].replace("_", " "), line)]
+    return found
 
 
 def _line(file: Path, root: Path, finding: Finding) -> str:
