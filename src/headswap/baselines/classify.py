@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from headswap.baselines.arm_baseline import CROSS_VALIDATION, ArmBaseline
+from headswap.baselines.arm_baseline import ArmBaseline
 from headswap.baselines.linear import METRIC, chosen_probabilities, logistic_candidates, metric_value
 from headswap.baselines.lsa_space import TextSpace
 from headswap.baselines.tfidf import check_size, joined_text, tfidf_features
@@ -60,7 +60,7 @@ def majority_probabilities(
     truth = np.array([numbers[example.label] for example in train])
     chosen = {
         "label": labels[int(shares.argmax())],
-        CROSS_VALIDATION: metric_value(np.broadcast_to(shares, (len(train), len(labels))), truth, metric),
+        "cross_validation": metric_value(np.broadcast_to(shares, (len(train), len(labels))), truth, metric),
     }
     return np.broadcast_to(shares, (len(test), len(labels))), chosen
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from headswap.baselines.arm_baseline import CROSS_VALIDATION, ArmBaseline, Outputs
+from headswap.baselines.arm_baseline import CROSS_VALIDATION, ArmBaseline
 from headswap.baselines.tfidf import SOLVER, TOLERANCE, folds_without_strata, groups_of, joined_text, tfidf_features
 from headswap.data.records import Example
 from headswap.metrics.classification import log_loss
@@ -19,7 +19,10 @@ STRENGTH_OF_RARE_LABELS = 10.0
 
 def most_frequent_labels(train: Sequence[Example], test: Sequence[Example]) -> dict[str, Any]:
     """Predicts the labels that at least half of the training texts have; if there is none, the most frequent one."""
-    return _metrics(frequent_labels, train, test, METRIC)
+    labels = _labels([*train, *test])
+    predicted, _ = frequent_labels(train, test, labels, METRIC)
+    truth = present_labels([example.labels for example in test], labels)
+    return multilabel_metrics(truth, predicted, labels, is_final=True)
 
 
 def frequent_labels(
@@ -39,7 +42,10 @@ def tfidf_labels(train: Sequence[Example], test: Sequence[Example], metric: str 
     The strength of a label is chosen by the label's log loss if the metric is the loss, otherwise by its F1; the
     threshold always by F1.
     """
-    return _metrics(linear_labels, train, test, metric)
+    labels = _labels([*train, *test])
+    predicted, _ = linear_labels(train, test, labels, metric)
+    truth = present_labels([example.labels for example in test], labels)
+    return multilabel_metrics(truth, predicted, labels, is_final=True)
 
 
 def linear_labels(
@@ -104,11 +110,8 @@ def _model(strength: float) -> Any:
     return LogisticRegression(C=strength, solver=SOLVER, tol=TOLERANCE, max_iter=1_000)
 
 
-def _metrics(predict: Outputs, train: Sequence[Example], test: Sequence[Example], metric: str) -> dict[str, Any]:
-    labels = sorted({name for example in (*train, *test) for name in example.labels})
-    predicted, _ = predict(train, test, labels, metric)
-    truth = present_labels([example.labels for example in test], labels)
-    return multilabel_metrics(truth, predicted, labels, is_final=True)
+def _labels(examples: Sequence[Example]) -> list[str]:
+    return sorted({name for example in examples for name in example.labels})
 
 
 majority_baseline = ArmBaseline(
