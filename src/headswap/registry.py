@@ -111,13 +111,7 @@ BASELINES: "dict[str, Registry[Baseline]]" = {
             "tfidf": "baselines.multilabel:tfidf_labels",
         }
     ),
-    "regress": Registry(
-        {
-            "mean": "baselines.regress:mean_baseline",
-            "tfidf": "baselines.regress:tfidf_baseline",
-            "pairs": "baselines.pairs:ridge_baseline",
-        }
-    ),
+    "regress": Registry({**ARM_BASELINES["regress"]}),
     "tag": Registry(
         {
             "majority": "baselines.tag:most_frequent_tags",
