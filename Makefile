@@ -62,6 +62,7 @@ check: $(DEV)
 	$(BIN)/codespell src tests benchmarks bases docs recipes README.md CHANGELOG.md CONTRIBUTING.md Makefile
 	$(BIN)/python tests/documented_paths.py
 	$(BIN)/python tests/plain_english.py
+	$(BIN)/python tests/code_size.py
 
 format: $(DEV)
 	$(BIN)/ruff format src tests benchmarks bases

@@ -23,9 +23,9 @@ from cyclopts import App, Parameter
 
 from headswap.cli.demo import BASELINE_ARMS, SEEDS, demo_sections
 from headswap.study.arms import BOX, SCRATCH
-from headswap.study.results import Comparison, OverallDifference
 from headswap.study.run import run_study
 from headswap.study.runs import StudyRuns, read_study
+from headswap.study.score_results import Comparison, OverallDifference
 from headswap.study.score_table import ScoreTable
 from headswap.study.statistics import ALPHA, crossed_mean, holm
 

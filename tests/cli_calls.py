@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from headswap.cli.exit_codes import run
+from tiny import ONE_LAYER
 
-SHAPE = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+SHAPE = ONE_LAYER
 FLAGS = [f"--{name.replace('_', '-')}={value}" for name, value in SHAPE.items()]
 MACHINE = ["--device=cpu", "--threads=1"]
 

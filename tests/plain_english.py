@@ -1,8 +1,8 @@
 """Run by `make check`: phrases of the old house style are rejected, each with a better wording.
 
 Checked are the documents, the report templates, and of every Python file under src the comments and the strings with at
-least one space: docstrings, help texts, messages. Code is not checked: fenced blocks and `inline code` of a document,
-names and keys of a program. In a fenced block the comments are checked.
+least one space: docstrings, help texts, messages; also the names of tests. Other code is not checked: fenced blocks and
+`inline code` of a document, names and keys of a program. In a fenced block the comments are checked.
 """
 
 import ast
@@ -18,6 +18,8 @@ ROOT = Path(__file__).parents[1]
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/**/*.md", "benchmarks/*.md", "bases/*/README.md")
 SOURCES = ("src/**/*.py",)
 TEMPLATES = ("src/**/*.j2",)
+TESTS = ("tests/**/test_*.py",)
+NAME_OF_TEST = re.compile(r"^ *def (test_\w+)", re.MULTILINE)
 UNIT = (
     "byte|call|class|cell|device|document|epoch|example|file|job|label|layer|line|logit|mask|parameter|process|prompt|"
     "row|run|seed|segment|sequence|side|step|target|task|tensor|text|token|type|verb|word"
@@ -141,13 +143,24 @@ def problems_of_sources(root: Path) -> list[str]:
     return programs + templates
 
 
+def problems_of_test_names(root: Path) -> list[str]:
+    """The same for the names of tests, read as sentences."""
+    found = []
+    for file in files(root, TESTS):
+        text = file.read_text(encoding="utf-8")
+        for name in NAME_OF_TEST.finditer(text):
+            line = 1 + text.count("\n", 0, name.start(1))
+            found += [_line(file, root, finding) for finding in findings(name[1].replace("_", " "), line)]
+    return found
+
+
 def _line(file: Path, root: Path, finding: Finding) -> str:
     return f"{file.relative_to(root)}:{finding.line}: '{finding.phrase}' -> {finding.wording}"
 
 
 def main() -> int:
     """Print every problem; 1 if there is one."""
-    problems = problems_of_documents(ROOT) + problems_of_sources(ROOT)
+    problems = problems_of_documents(ROOT) + problems_of_sources(ROOT) + problems_of_test_names(ROOT)
     print("\n".join(problems), end="\n" if problems else "", file=sys.stderr)
     return 1 if problems else 0
 

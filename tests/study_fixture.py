@@ -19,9 +19,9 @@ from headswap.study.plan import make_plan
 from headswap.study.planned_jobs import Job, Plan
 from headswap.study.prepare import Prepared, prepare
 from headswap.study.runs import PretrainedBase, ScoredRun, StudyRuns
-from tiny import sentences, write_labelled
+from tiny import ONE_LAYER, sentences, write_labelled
 
-SHAPE = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+SHAPE = ONE_LAYER
 MACHINE = {"device": "cpu", "threads": 1}
 ARMS = ("majority", "tfidf", "scratch", "pretrained")
 """The default arms without lsa, which has its own tests."""

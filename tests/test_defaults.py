@@ -28,9 +28,9 @@ from headswap.defaults import (
 from headswap.finetuning.config import FinetuneRecipe, FinetuneTraining, HeadSettings
 from headswap.pretraining import pretrain
 from headswap.pretraining.config import PretrainRecipe
-from tiny import ONE_THREAD, SCRATCH, TINY_LAYERS, sentences
+from tiny import ONE_LAYER, ONE_THREAD, SCRATCH, TINY_LAYERS, sentences
 
-SHAPE = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16, "max_length": 24}
+SHAPE = {**ONE_LAYER, "hidden_size": 16, "intermediate_size": 16, "max_length": 24}
 
 
 @pytest.mark.parametrize(

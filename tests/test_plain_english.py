@@ -4,7 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from plain_english import ROOT, RULES, findings, findings_of_python, problems_of_documents, prose_of_document
+from plain_english import (
+    ROOT,
+    RULES,
+    findings,
+    findings_of_python,
+    problems_of_documents,
+    problems_of_test_names,
+    prose_of_document,
+)
 
 REJECTED = [
     "texts that also stand in test",
@@ -91,6 +99,14 @@ def test_of_a_program_only_sentences_and_comments_are_checked() -> None:
 
 def test_the_documents_have_none_of_these_phrases() -> None:
     assert problems_of_documents(ROOT) == []
+
+
+def test_names_of_tests_are_read_as_sentences(tmp_path: Path) -> None:
+    (tmp_path / "tests").mkdir()
+    program = "x = 1\n\n\ndef test_a_run_goes_on() -> None:\n    guard = 1\n"
+    (tmp_path / "tests" / "test_x.py").write_text(program, encoding="utf-8")
+    assert problems_of_test_names(tmp_path) == ["tests/test_x.py:4: 'goes on' -> resumes, continues"]
+    assert problems_of_test_names(ROOT) == []
 
 
 def test_a_problem_names_file_line_phrase_and_wording(tmp_path: Path) -> None:

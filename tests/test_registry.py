@@ -3,8 +3,10 @@
 Each test copies the package, adds the file and the line to the copy, and uses it with the commands of a user.
 """
 
+import ast
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -151,3 +153,21 @@ def test_a_new_baseline_is_one_file_and_one_line(copy: Copy, labelled: list[str]
     rows = [line for line in report.splitlines() if line.startswith("| shortest |")]
     assert len(rows) == 2, report  # the scores, and the confidence
     assert "the label of the shortest training text" in (copy.folder / "study" / "report.html").read_text("utf-8")
+
+
+def test_only_tasks_know_the_names_of_tasks() -> None:
+    """A room asks a task what it can do; a comparison with its name would leave out a task that is added."""
+    source = Path(headswap.__file__).parent
+    found = set()
+    for file in source.rglob("*.py"):
+        place = file.relative_to(source).as_posix()
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Compare) or place.startswith("tasks/"):
+                continue
+            sides = [ast.unparse(side) for side in (node.left, *node.comparators)]
+            names = {name for side in sides for name in re.findall(r"'(\w+)'", side)}
+            if names & set(registry.TASKS) and any(
+                re.search(r"task(_of\(.*\))?\.(name|task)\b", side) for side in sides
+            ):
+                found.add(place)
+    assert found == {"bundle/rename_labels.py"}, "bundle/ is below tasks/ and has only the name"

@@ -25,6 +25,7 @@ TINY_LAYERS: dict[str, Any] = {
     "num_attention_heads": 2,
     "intermediate_size": 48,
 }
+ONE_LAYER: dict[str, Any] = {**TINY_LAYERS, "num_hidden_layers": 1, "intermediate_size": 32}
 TINY = {**TINY_LAYERS, "max_position_embeddings": 40}
 ONE_THREAD: dict[str, Any] = {"device": "cpu", "threads": 1}
 PRETRAIN: dict[str, Any] = {"preset": "lab", **TINY_LAYERS, **ONE_THREAD, "max_length": 24, "batch_size": 8}
@@ -35,10 +36,7 @@ SCRATCH: dict[str, Any] = {
 """Settings of a tiny fine-tuning run from scratch; the training set is missing."""
 TINY_SETTINGS: dict[str, Any] = {**TINY_LAYERS, **ONE_THREAD, "max_length": 40, "batch_size": 8}
 """The same shape as flat settings of `hs.pretrain`, on one thread of a CPU."""
-SMALL: dict[str, Any] = {
-    "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32, "max_length": 24,
-    **ONE_THREAD,
-}  # fmt: skip
+SMALL: dict[str, Any] = {**ONE_LAYER, **ONE_THREAD, "max_length": 24}
 """One layer, for tests of the Python interface."""
 STORY_SETTINGS = TINY_SETTINGS | {"max_length": 48}
 """For the longer documents of the fixture `stories`."""

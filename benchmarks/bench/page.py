@@ -20,11 +20,11 @@ HEAD = """# Speed
 `make bench-page` generates this page from the figures of `make bench` and `make bench-gpu`. Edit
 `benchmarks/performance_notes.md` and the bench, not this page.
 
-Every contest alternates headswap and other libraries in one run, on the same work, and counts real tokens without
+Every comparison runs headswap and other libraries alternately, on the same work, and counts real tokens without
 padding. A ratio is taken within each round; the tables show the median over the rounds with the smallest and largest in
 brackets. The others are the lab's code (`nn.TransformerEncoder`, float32) and Hugging Face transformers in the same
 shape: *default* without flags, *best* in its strongest setting. *Ceilings* are measured peak rates of the machine.
-*Floor* is the least work of a row, and the speed that the ceilings allow for it.
+*Floor* is the least number of operations and bytes that a row needs, and the speed that the ceilings allow for it.
 """
 
 

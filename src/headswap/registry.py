@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 if TYPE_CHECKING:
     from headswap.baselines.arm_baseline import ArmBaseline
     from headswap.baselines.classify import ClassifyBaseline
-    from headswap.baselines.regress import RegressBaseline
     from headswap.baselines.scores import Baseline
     from headswap.bundle.bundle import Bundle
     from headswap.finetuning.prediction_file import AnyPredictions
@@ -74,7 +73,7 @@ STUDY_BASELINES: "Registry[ClassifyBaseline]" = Registry(
     }
 )
 """The arms of a study of classifiers that are baselines."""
-ARM_BASELINES: "dict[str, Registry[ClassifyBaseline | RegressBaseline | ArmBaseline]]" = {
+ARM_BASELINES: "dict[str, Registry[ArmBaseline]]" = {
     "classify": Registry({**STUDY_BASELINES, "pairs": "baselines.pairs:pairs_baseline"}),
     "multilabel": Registry(
         {
@@ -112,13 +111,7 @@ BASELINES: "dict[str, Registry[Baseline]]" = {
             "tfidf": "baselines.multilabel:tfidf_labels",
         }
     ),
-    "regress": Registry(
-        {
-            "mean": "baselines.regress:mean_value",
-            "tfidf": "baselines.regress:tfidf_ridge",
-            "pairs": "baselines.pairs:ridge_baseline",
-        }
-    ),
+    "regress": Registry({**ARM_BASELINES["regress"]}),
     "tag": Registry(
         {
             "majority": "baselines.tag:most_frequent_tags",

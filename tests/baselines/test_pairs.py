@@ -8,7 +8,7 @@ import pytest
 
 from headswap.baselines.classify import tfidf_baseline
 from headswap.baselines.pairs import overlap_numbers, pair_features, pairs_baseline, ridge_baseline
-from headswap.baselines.regress import tfidf_ridge
+from headswap.baselines.regress import tfidf_baseline as tfidf_ridge
 from headswap.baselines.scores import task_baselines
 from headswap.core.errors import InputError
 from headswap.data.records import Example

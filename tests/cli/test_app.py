@@ -84,12 +84,12 @@ def test_file_dash_is_standard_input(
         (("predict", "classifier", "--file", "corpus.txt", "--text-column", "x"), "corpus.txt has no columns"),
         (("params", "base", "--num-labels", "3"), "A bundle has its own shape and head"),
         (("params", "base", "--max-length", "3"), "A bundle has its own shape and head"),
-        (("evaluate", "classifier", "test.jsonl", "more"), "'more' is too much. See headswap evaluate --help."),
+        (("evaluate", "classifier", "test.jsonl", "more"), "'more' is not expected. See headswap evaluate --help."),
         (("predict",), "The argument MODEL is missing. See headswap predict --help."),
         (("predict", "classifier", "x", "--device", "gpu"), "A GPU is called cuda."),
         (("study", "movies", "--out", "x", "--max-steps=3"), "--pretrain.max-steps or --adapt.max-steps"),
         (("study", "movies", "--out", "x", "--max-minuts", "3"), "Did you mean --max-minutes?"),
-        (("generate", "base", "one", "two", "three"), "'two', 'three' are too much. generate takes one prompt"),
+        (("generate", "base", "one", "two", "three"), "'two', 'three' are not expected. generate takes one prompt"),
     ],
 )  # fmt: skip
 def test_flags_without_effect_are_refused(

@@ -72,8 +72,9 @@ def test_with_the_installed_base_the_planned_tests_are_about_it_and_pretraining_
 
 def sentence_of(cells: dict[tuple[str, int], list[float]], **more: Any) -> str:
     sentence = closing_sentence(analyse(synthetic_study(cells, **more)))
-    assert sentence.endswith(f"; to measure it on your own text and labels, run: {OWN_TEXT}")
-    return sentence.partition(";")[0]
+    end = f". To measure it on your own text and labels, run: {OWN_TEXT}"
+    assert sentence.endswith(end)
+    return sentence.removesuffix(end)
 
 
 def test_the_last_sentence_states_a_gain_only_where_every_planned_test_shows_it() -> None:
@@ -81,7 +82,7 @@ def test_the_last_sentence_states_a_gain_only_where_every_planned_test_shows_it(
     name = "a base that was pre-trained on many film reviews"
     assert sentence_of(shown) == (
         f"What this means: with the same labels, {name} beats training from scratch and the best baseline here, so "
-        "pre-training on your kind of text is worth a test"
+        "pre-training on text of your kind is worth a test"
     )
     level = shown | {("tfidf", 400): [0.75, 0.76, 0.74]}
     assert sentence_of(level) == (

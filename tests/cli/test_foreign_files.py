@@ -270,7 +270,9 @@ def test_file_without_vectors_is_not_replaced(
     np.save(out, np.arange(5))
     for content in (out.read_bytes(), b"notes", b""):
         out.write_bytes(content)
-        assert "no valid array of vectors" in refused(capsys, "embed", adapted, "a film", "--out", out, "--overwrite")
+        assert "not a valid array of vectors" in refused(
+            capsys, "embed", adapted, "a film", "--out", out, "--overwrite"
+        )
         assert out.read_bytes() == content
 
 

@@ -105,7 +105,7 @@ def test_the_hash_of_a_file_is_sha256(tmp_path: Path) -> None:
     assert sha256_of_file(tmp_path / "file").startswith("ba7816bf8f01cfea414140de5dae2223b00361a396177a9c")
 
 
-def test_a_folder_is_replaced_in_one_stroke_where_the_system_can(tmp_path: Path) -> None:
+def test_a_folder_is_replaced_atomically_where_the_system_can(tmp_path: Path) -> None:
     """Both names refer to a folder at any moment."""
     (tmp_path / "new").mkdir()
     (tmp_path / "old").mkdir()
@@ -116,7 +116,7 @@ def test_a_folder_is_replaced_in_one_stroke_where_the_system_can(tmp_path: Path)
     assert list((tmp_path / "new").iterdir()) == []
 
 
-def test_without_that_stroke_a_kill_between_two_renames_loses_nothing(
+def test_without_an_atomic_exchange_a_kill_between_two_renames_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class KilledError(BaseException):

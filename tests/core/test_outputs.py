@@ -44,7 +44,7 @@ def test_files_that_headswap_did_not_write_are_never_replaced(tmp_path: Path) ->
     with pytest.raises(SettingError, match=r"would remove 'thesis\.tex'"):
         folder(tmp_path / "run", overwrite=True)
     (tmp_path / "notes.json").touch()
-    with pytest.raises(SettingError, match="no valid tokenizer"):
+    with pytest.raises(SettingError, match="not a valid tokenizer"):
         file(tmp_path / "notes.json", overwrite=True, is_ours=False)
 
 

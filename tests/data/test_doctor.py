@@ -80,7 +80,7 @@ def test_the_description_has_known_numbers(tokenizer: Tokenizer) -> None:
     assert sum(one.scripts.values()) == pytest.approx(1)
 
 
-def test_a_tokenizer_of_other_text_shows_in_unknown_tokens_and_tokens_a_word(tokenizer: Tokenizer) -> None:
+def test_a_tokenizer_of_other_text_has_more_unknown_tokens_and_tokens_per_word(tokenizer: Tokenizer) -> None:
     documents = [Document("the film was fine and the story was dull", "tests", 1)]
     words = train_tokenizer(documents, TokenizerSettings(kind="word", vocab_size=100))
     texts = [example.text for example in clean(20)]
@@ -132,7 +132,7 @@ def test_a_set_that_cannot_be_read_is_a_problem_and_the_others_are_checked() -> 
     assert "train" in diagnosis.sets
 
 
-def test_a_corpus_too_small_for_the_base_and_its_repetitions_are_told() -> None:
+def test_a_corpus_too_small_for_the_base_and_its_repetitions_are_reported() -> None:
     texts = [one.text for one in clean(20)] * 2
     findings = examine_data(lambda: texts, {}, num_parameters=1_000_000).findings
     assert "20 of 40 documents repeat an earlier one" in found(findings, "duplicates")[0].message

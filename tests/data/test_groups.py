@@ -80,7 +80,7 @@ def test_finetuning_holds_out_whole_groups(tmp_path: Path, caplog: pytest.LogCap
         assert not {one.group for one in splits.train} & {one.group for one in splits.validation}
     splits.warn_of_overlap()
     assert "of train" in caplog.text
-    assert "also in test, so the scores on test are too good" in caplog.text
+    assert "also in test, so the scores on test are too high" in caplog.text
 
 
 def test_shared_groups_are_counted() -> None:
@@ -143,7 +143,7 @@ def test_doctor_reports_groups_in_two_sets(capsys: pytest.CaptureFixture[str], t
     found = json.loads(capsys.readouterr().out)
     messages = [one["message"] for one in found["findings"] if one["check"] == "groups"]
     assert code == 1
-    assert "6 groups of train (60 texts) are also in test, so the scores on test are too good." in messages
+    assert "6 groups of train (60 texts) are also in test, so the scores on test are too high." in messages
     assert "60 texts of 6 groups." in messages
     assert run(["doctor", "--train", str(train), "--group-column", "who"]) == 1
     assert "has no column 'who'" in capsys.readouterr().out

@@ -417,7 +417,7 @@ setting(
 )
 argv("an unknown verb", "pretrian", says=("'pretrian' is not a command", "Did you mean 'pretrain'?"))
 argv("no folder to write", "pretrain", "corpus.txt", says=("--out", "headswap pretrain --help"), files="corpus.txt")
-argv("an extra argument", "finetune", "extra", "--out=out", says=("'extra' is too much", "--help"))
+argv("an extra argument", "finetune", "extra", "--out=out", says=("'extra' is not expected", "--help"))
 argv("a shape for a base that has one", "finetune", "--base=base", "--train=train.csv", "--out=out", "--hidden-size=16",
      files="base train.csv", says=("--hidden-size: the base has its own", "Remove the setting"))  # fmt: skip
 argv("a longer text than the base reads", "finetune", "--base=base", "--train=train.csv", "--out=out",

@@ -123,7 +123,7 @@ def with_id(file: Path, id: int) -> None:
     file.write_text(json.dumps(content))
 
 
-@case("a tokenizer with an id far beyond its entries", "tok.json has the id 4,000,000", "without holes")
+@case("a tokenizer with an id far beyond its entries", "tok.json has the id 4,000,000", "without gaps")
 def _(folder: Path, good: Good) -> list[str]:
     good.copy("store", folder).joinpath("tokenizer.json").rename(folder / "tok.json")
     with_id(folder / "tok.json", 4_000_000)

@@ -95,7 +95,7 @@ def on_cuda(job: Job) -> Job:
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device; run the tests on a machine with one")
 @pytest.mark.parametrize("job", [on_cuda(PRETRAIN), on_cuda(FINETUNE)], ids=lambda job: job.name)
-def test_killed_on_a_cuda_device_it_goes_on_bit_for_bit(harness: Harness, job: Job) -> None:
+def test_killed_on_a_cuda_device_it_is_resumed_bit_for_bit(harness: Harness, job: Job) -> None:
     for step in (2, 13):
         check(harness, job, f"{job.name}-{step}", Trigger("line of metrics", step))
     check(harness, job, f"{job.name}-half", Trigger("half-written file", 4))

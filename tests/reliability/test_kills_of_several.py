@@ -100,7 +100,7 @@ def test_torchrun_and_both_its_processes_killed_at_once(pair: Pair, step: int, k
     assert differences(pair.folder / "whole", pair.finish(out, "--resume")) == []
 
 
-def test_one_of_two_processes_killed_ends_both_and_they_go_on(pair: Pair) -> None:
+def test_one_of_two_processes_killed_ends_both_and_they_are_resumed(pair: Pair) -> None:
     torchrun = pair.start("one-killed", "die", 13)
     assert torchrun.stdout is not None
     workers = [int(line.split()[1]) for line in torchrun.stdout if line.startswith("process")]

@@ -47,7 +47,7 @@ def batches(tokenizer: Tokenizer, lengths: list[int], batch_size: int, seed: int
     accumulation=st.integers(1, 3),
     kills=st.sets(st.integers(0, 80), max_size=4),
 )
-def test_every_document_is_seen_once_an_epoch_by_any_number_of_processes_across_kills(
+def test_every_document_is_seen_once_per_epoch_by_any_number_of_processes_across_kills(
     tokenizer: Tokenizer,
     lengths: list[int],
     batch_size: int,

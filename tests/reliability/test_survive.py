@@ -167,7 +167,7 @@ def test_resuming_looks_at_no_step_that_was_done(files: Path, monkeypatch: pytes
     assert asked == list(range(15, 24))
 
 
-def test_metrics_are_cut_back_to_the_checkpoint_whatever_stands_behind_it(files: Path) -> None:
+def test_metrics_are_truncated_to_the_checkpoint_whatever_follows(files: Path) -> None:
     whole = pretrain(files, "whole")
     run = crashed(files)
     lines = (run / "metrics.jsonl").read_text()
@@ -206,7 +206,9 @@ def test_a_disk_that_takes_no_more_ends_in_a_sentence_and_loses_no_checkpoint(
     assert differences(whole.path, pretrain(files, "run", resume=True).path) == []
 
 
-def test_a_full_disk_while_the_metrics_are_written_is_told_alike(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_while_metrics_are_written_is_reported_in_the_same_way(
+    files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole = pretrain(files, "whole")
     append = RunFolder.append_metrics
 
@@ -346,7 +348,7 @@ def test_broken_steps_can_be_skipped_up_to_a_bound_and_each_is_recorded(
     assert all(tensor.isfinite().all() for tensor in weights.values())
 
 
-def test_one_broken_step_more_than_allowed_stops_and_what_was_saved_goes_on_under_a_higher_bound(
+def test_one_broken_step_more_than_allowed_stops_and_the_run_is_resumed_with_a_higher_bound(
     files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken_at(monkeypatch, 4, 12, 17)
@@ -472,7 +474,7 @@ def test_steps_are_not_added_if_the_old_last_step_may_be_the_best(files: Path) -
         finetune(files, "run", resume=True, **CONSTANT, **(limit | {"max_steps": 30}))
 
 
-def test_harmless_changes_are_said_and_change_nothing(files: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_harmless_changes_are_reported_and_change_nothing(files: Path, caplog: pytest.LogCaptureFixture) -> None:
     whole = pretrain(files, "whole")
     crashed(files)
     resumed = pretrain(files, "run", resume=True, logging_steps=1, save_steps=7, save_total_limit=5)
@@ -482,7 +484,7 @@ def test_harmless_changes_are_said_and_change_nothing(files: Path, caplog: pytes
     assert all(torch.equal(one[key], other[key]) for key in one)
 
 
-def test_going_on_with_another_thread_count_is_warned_of(files: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_resuming_with_another_thread_count_gives_a_warning(files: Path, caplog: pytest.LogCaptureFixture) -> None:
     run = crashed(files)
     environment = json.loads((run / "environment.json").read_text())
     (run / "environment.json").write_text(json.dumps(environment | {"threads": 64}))

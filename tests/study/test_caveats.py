@@ -100,8 +100,8 @@ def test_a_shared_base_is_stated() -> None:
         "runs; headswap study --base-seeds 3 (or more) includes it."
     ]
     assert caveats(replace(results, num_bases=2)) == [
-        "The runs of a pre-trained arm share two bases, which are too few to state anything about other bases; "
-        "headswap study --base-seeds 3 (or more) allows it."
+        "The runs of a pre-trained arm share two bases, too few for a claim about other bases; "
+        "headswap study --base-seeds 3 (or more) allows one."
     ]
     assert caveats(replace(results, num_bases=3)) == []
 

@@ -132,8 +132,8 @@ def test_task_and_metric_choose_the_default_arms(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("task", "arm", "sentence"),
     [
-        ("regress", "nbsvm", "'nbsvm' is no baseline of the task regress, which has mean, tfidf"),
-        ("classify", "mean", "'mean' is no baseline of the task classify"),
+        ("regress", "nbsvm", "'nbsvm' is not a baseline of the task regress, which has mean, tfidf"),
+        ("classify", "mean", "'mean' is not a baseline of the task classify"),
         ("regress", "llm=answers.csv", "is for classifiers, and this study is of the task regress"),
     ],
 )

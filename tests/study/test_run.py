@@ -75,7 +75,7 @@ def test_a_finished_job_keeps_its_bundle_and_no_checkpoints(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_a_study_that_was_killed_goes_on_and_ends_like_one_that_was_not(tmp_path: Path) -> None:
+def test_a_study_that_was_killed_is_resumed_and_ends_like_one_that_was_not(tmp_path: Path) -> None:
     """After SIGKILL during a fine-tuning run its jobs stop, and the second call finishes the study."""
     given = sections_of(tmp_path, arms=("scratch",), budgets=("220",), seeds=2)
     given["finetune"] = {"num_train_epochs": 12, "save_steps": 30}

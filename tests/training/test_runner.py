@@ -41,7 +41,7 @@ class CtrlC(Observer):
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_run_that_crashed_goes_on_bit_for_bit(files: Path, verb: Verb) -> None:
+def test_a_run_that_crashed_is_resumed_bit_for_bit(files: Path, verb: Verb) -> None:
     whole = verb(files, "whole")
     for step in (3, 12, 21):  # before the first checkpoint, between two, late
         with pytest.raises(MemoryError):
@@ -51,7 +51,7 @@ def test_a_run_that_crashed_goes_on_bit_for_bit(files: Path, verb: Verb) -> None
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_run_that_is_taken_elsewhere_with_its_files_goes_on_bit_for_bit(tmp_path: Path, verb: Verb) -> None:
+def test_a_run_that_is_moved_with_its_files_is_resumed_bit_for_bit(tmp_path: Path, verb: Verb) -> None:
     here, there = write_files(tmp_path / "here"), tmp_path / "there"
     verb(here, "whole")
     for name in ("cut", "other"):
@@ -69,7 +69,7 @@ def test_a_run_that_is_taken_elsewhere_with_its_files_goes_on_bit_for_bit(tmp_pa
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_in_bf16_too_a_run_that_crashed_goes_on_bit_for_bit(files: Path, verb: Verb) -> None:
+def test_a_run_in_bf16_that_crashed_is_resumed_bit_for_bit(files: Path, verb: Verb) -> None:
     whole = verb(files, "whole", precision="bf16")
     with pytest.raises(MemoryError):
         verb(files, "cut", precision="bf16", observer=Crash(12))
@@ -77,7 +77,7 @@ def test_in_bf16_too_a_run_that_crashed_goes_on_bit_for_bit(files: Path, verb: V
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_ctrl_c_saves_says_how_to_go_on_and_loses_no_step(files: Path, verb: Verb) -> None:
+def test_ctrl_c_saves_prints_how_to_resume_and_loses_no_step(files: Path, verb: Verb) -> None:
     whole = verb(files, "whole", save_steps=1_000)
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(StoppedError, match=r"Stopped at step 12 of .*--resume") as caught:

@@ -1,4 +1,4 @@
-"""A baseline of a task other than classification and regression, as an arm of a study."""
+"""A baseline as an arm of a study; those of classification and regression have more (classify.py, regress.py)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Any
 
 from headswap.baselines.lsa_space import TextSpace
 
-Outputs = Callable[[Sequence[Any], Sequence[Any], Sequence[str], str], tuple[Any, dict[str, Any]]]
+Outputs = Callable[..., tuple[Any, dict[str, Any]]]
 CROSS_VALIDATION = "cross_validation"
 """The score by cross-validation on train among what a baseline chose; the best baseline of a study is found by it."""
 
@@ -26,6 +26,7 @@ class ArmBaseline:
     is_constant: bool = False
     """Whether it predicts the same for every example, so that its score is a property of the test set."""
     needs_space: bool = False
+    """Whether it needs a space of texts that was fitted on an unlabelled corpus (lsa_space.py)."""
     reads_pairs: bool = False
     """Whether it is for pairs of texts only, and gets both; other baselines get the two texts joined."""
 

@@ -1,13 +1,14 @@
 """Baselines of classification: the most frequent class, and TF-IDF with logistic regression."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
 from typing import Any
 
 import numpy as np
 
+from headswap.baselines.arm_baseline import ArmBaseline
 from headswap.baselines.linear import METRIC, Candidate, chosen_probabilities, logistic_candidates
 from headswap.baselines.lsa_space import TextSpace
 from headswap.baselines.tfidf import check_size, joined_text, tfidf_features
@@ -16,24 +17,15 @@ from headswap.metrics.classification import scores
 
 
 @dataclass(frozen=True)
-class ClassifyBaseline:
-    """A baseline that computes the probability of every label; it is a function of train and test, and an arm."""
+class ClassifyBaseline(ArmBaseline):
+    """A baseline that computes the probability of every label; it is a function of train and test, and an arm.
 
-    meaning: str
-    """What it is, for the table of a study's arms."""
-    probabilities: Callable[..., tuple[np.ndarray, dict[str, Any]]]
-    """From train, test and the labels: the probabilities on test, and what was chosen on train. A function with the
-    argument `metric` also gets the metric by which it chooses, one with the argument `space` a space of texts."""
-    seconds_per_text: float = 0.0
-    """Time of one fit per text, for the estimate of a study."""
+    Its `outputs` are the probabilities on test. They are given the metric and a space of texts only if they have the
+    arguments `metric` and `space`.
+    """
+
     version: int = 2
-    """Part of the cache key and of a study's job ids: raise it when the scores change."""
-    needs_space: bool = False
-    """Whether it needs a space of texts that was fitted on an unlabelled corpus (lsa_space.py)."""
-    is_constant: bool = False
-    """Whether it predicts the same for every text, so that its score is a property of the test set."""
-    reads_pairs: bool = False
-    """Whether it is for pairs of texts only, and gets both; other baselines get the two texts joined."""
+    """Also part of the cache key."""
 
     def __call__(self, train: Sequence[Example], test: Sequence[Example], metric: str = METRIC) -> dict[str, Any]:
         """The metrics on test; the two texts of a pair are joined unless it reads pairs."""
@@ -52,10 +44,10 @@ class ClassifyBaseline:
         *,
         space: TextSpace | None = None,
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """The probabilities on test, and what was chosen on train, by this metric if `probabilities` takes one."""
+        """The probabilities on test, and what was chosen on train, by this metric if `outputs` takes one."""
         given = {"metric": metric, "space": space}
-        takes = signature(self.probabilities).parameters
-        return self.probabilities(train, test, labels, **{name: given[name] for name in given if name in takes})
+        takes = signature(self.outputs).parameters
+        return self.outputs(train, test, labels, **{name: given[name] for name in given if name in takes})
 
 
 def majority_probabilities(

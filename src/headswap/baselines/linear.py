@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from headswap.baselines.arm_baseline import CROSS_VALIDATION
 from headswap.baselines.tfidf import MAX_FOLDS, SOLVER, TOLERANCE, groups_of
 from headswap.data.records import Example
 from headswap.metrics.classification import scores
@@ -79,7 +80,7 @@ def _chosen(
         ]
         score, _ = _score([held[number][fold] for fold, number in enumerate(chosen)], metric)
     model = best.model.fit(best.train, truth)
-    return _probabilities(model, best.test, labels), {**best.settings, "cross_validation": score}
+    return _probabilities(model, best.test, labels), {**best.settings, CROSS_VALIDATION: score}
 
 
 def make_folds(truth: Sequence[str], groups: Sequence[str] | None) -> list[Fold]:

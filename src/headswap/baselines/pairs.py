@@ -38,8 +38,11 @@ def pair_probabilities(
         return chosen_probabilities(logistic_candidates(*features), train, labels, metric)
 
 
-def pair_values(train: Sequence[Example], test: Sequence[Example], metric: str) -> tuple[np.ndarray, dict[str, Any]]:
+def pair_values(
+    train: Sequence[Example], test: Sequence[Example], labels: Sequence[str], metric: str
+) -> tuple[np.ndarray, dict[str, Any]]:
     """Ridge regression on the features of pairs; its penalty is chosen by cross-validation on train alone."""
+    del labels
     return chosen_ridge(*pair_features(train, test), train, metric)
 
 

@@ -1,78 +1,39 @@
 """Baselines of regression: the mean, and TF-IDF with ridge regression."""
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from headswap.baselines.lsa_space import TextSpace
+from headswap.baselines.arm_baseline import CROSS_VALIDATION, ArmBaseline
 from headswap.baselines.tfidf import folds_without_strata, groups_of, joined_text, tfidf_features
 from headswap.data.records import Example
 from headswap.metrics.regression import regression_metrics
 
 METRIC = "mse"
 PENALTIES = tuple(10.0**power for power in range(-3, 4))
-CROSS_VALIDATION = "cross_validation"
 
 
-@dataclass(frozen=True)
-class RegressBaseline:
-    """A baseline that predicts a value per text; an arm of a study."""
-
-    meaning: str
-    """What it is, for the table of a study's arms."""
-    values: Callable[[Sequence[Example], Sequence[Example], str], tuple[np.ndarray, dict[str, Any]]]
-    """From train, test and the metric: the values on test, and what was chosen on train."""
-    seconds_per_text: float = 0.0
-    """Time of one fit per text, for the estimate of a study."""
-    version: int = 1
-    """Part of a study's job ids: raise it when the scores change."""
-    needs_space: bool = False
-    is_constant: bool = False
-    """Whether it predicts the same for every text, so that its score is a property of the test set."""
-    reads_pairs: bool = False
-    """Whether it is for pairs of texts only, and gets both; other baselines get the two texts joined."""
+class RegressBaseline(ArmBaseline):
+    """A baseline that predicts a value per text; it is a function of train and test, and an arm of a study."""
 
     def __call__(self, train: Sequence[Example], test: Sequence[Example], metric: str = METRIC) -> dict[str, Any]:
         """The metrics on test, and what was chosen by the metric."""
-        predicted, chosen = self.values(train, test, metric)
+        predicted, chosen = self.outputs(train, test, (), metric)
         truth = np.array([example.value for example in test])
         return regression_metrics(truth, predicted, is_final=True) | {
             name: value for name, value in chosen.items() if name != CROSS_VALIDATION
         }
 
-    def fit(
-        self,
-        train: Sequence[Example],
-        test: Sequence[Example],
-        labels: Sequence[str],
-        metric: str,
-        *,
-        space: TextSpace | None = None,
-    ) -> tuple[np.ndarray, dict[str, Any]]:
-        """The values on test, and what was chosen on train by the metric, with its score by cross-validation."""
-        del labels, space
-        return self.values(train, test, metric)
 
-
-def mean_value(train: Sequence[Example], test: Sequence[Example]) -> dict[str, Any]:
-    """Predicts the mean of train for every text."""
-    truth = np.array([example.value for example in test])
-    mean = float(np.mean([example.value for example in train]))
-    return regression_metrics(truth, np.full(len(test), mean), is_final=True) | {"value": mean}
-
-
-def tfidf_ridge(train: Sequence[Example], test: Sequence[Example], metric: str = METRIC) -> dict[str, Any]:
-    """TF-IDF and ridge regression; its penalty is chosen by cross-validation of the metric on train alone."""
-    return tfidf_baseline(train, test, metric)
-
-
-def mean_values(train: Sequence[Example], test: Sequence[Example], metric: str) -> tuple[np.ndarray, dict[str, Any]]:
+def mean_values(
+    train: Sequence[Example], test: Sequence[Example], labels: Sequence[str], metric: str
+) -> tuple[np.ndarray, dict[str, Any]]:
     """The mean of train for every text; it has no correlation to cross-validate."""
     from sklearn.dummy import DummyRegressor
 
+    del labels
     values = np.array([example.value for example in train])
     score = None
     if metric not in ("pearson", "spearman"):
@@ -83,8 +44,11 @@ def mean_values(train: Sequence[Example], test: Sequence[Example], metric: str) 
     return np.full(len(test), mean), {"value": mean, CROSS_VALIDATION: score}
 
 
-def ridge_values(train: Sequence[Example], test: Sequence[Example], metric: str) -> tuple[np.ndarray, dict[str, Any]]:
+def ridge_values(
+    train: Sequence[Example], test: Sequence[Example], labels: Sequence[str], metric: str
+) -> tuple[np.ndarray, dict[str, Any]]:
     """TF-IDF and ridge regression: the values on test, the penalty, and its score by cross-validation."""
+    del labels
     features = tfidf_features(*([joined_text(example) for example in part] for part in (train, test)))
     return chosen_ridge(*features, train, metric)
 

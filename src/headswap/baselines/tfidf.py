@@ -28,7 +28,7 @@ def check_size(num_classes: int, number: int, *, what: str, model: str = "TF-IDF
     if num_classes > MANY_CLASSES and num_classes * number > MOST_COEFFICIENTS:
         raise TooManyClassesError(
             f"{model} is not fitted: {num_classes:,} classes x {number:,} {what} are more than "
-            f"{MOST_COEFFICIENTS:,} numbers, which need gigabytes of memory. It is fitted with fewer classes or texts."
+            f"{MOST_COEFFICIENTS:,} numbers, which need gigabytes of memory. Fewer classes or texts make it possible."
         )
 
 

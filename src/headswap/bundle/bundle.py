@@ -85,6 +85,16 @@ class Bundle:
         """How this model is used; a base that was trained in both directions has two uses."""
         return uses_of(self.model.shape, self.objective, reads_pairs=self.task.reads_pairs)
 
+    def check_use(self, verb: str, needed: str) -> None:
+        """Raise if this is another kind of model than the verb needs, or if it has no head for it."""
+        name = self.path or "This bundle"
+        if verb not in {use.verb for use in self.uses}:
+            raise InputError(f"{name} is {self.what}; only {needed} can {verb}. Use headswap {self.verb}.")
+        if self.objective == "none":
+            raise InputError(
+                f"{name} has no language modelling head, so it cannot {verb}. Train one with headswap adapt."
+            )
+
     @property
     def reads_both_ways(self) -> bool:
         """Whether this is a base that was trained with causal and with bidirectional attention."""

@@ -112,7 +112,7 @@ def _golden(folder: Path) -> str:
     except (KeyError, TypeError, ValueError) as problem:
         raise _UnsoundError(f"{folder / GOLDEN} holds no golden outputs ({problem!r}). Restore it.") from None
     if problems:
-        raise _UnsoundError(f"{problems[0]} It computes other outputs than when it was saved.")
+        raise _UnsoundError(f"{problems[0]} The model computes other outputs than when it was saved.")
     return "the model computes the recorded outputs"
 
 

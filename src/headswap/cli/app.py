@@ -54,7 +54,7 @@ HELP = (
 )
 MODELS = (
     "A training writes a run folder; the folder bundle/ in it is the model with its tokenizer and labels. Commands "
-    "that read a model accept either of the two. Where a base is expected, box:NAME is an installed one."
+    "that read a model accept the run folder or the bundle. box:NAME is an installed base."
 )
 
 

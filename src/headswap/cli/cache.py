@@ -47,7 +47,9 @@ def cache(
         if done.foreign:
             console.print(f"Kept in {cache_folder()}: {listed(done.foreign)}, which headswap did not write.")
         if done.being_built:
-            console.print(f"Kept in {cache_folder()}: {listed(done.being_built)}, which may still be being written.")
+            console.print(
+                f"Kept in {cache_folder()}: {listed(done.being_built)}, which another process may still be writing."
+            )
         return
     entries = list_cache()
     if flags.json:

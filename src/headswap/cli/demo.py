@@ -1,4 +1,4 @@
-"""`headswap demo`: a small study with fixed arms, budgets and seeds, and one sentence on what its result means.
+"""`headswap demo`: a small study with fixed arms, budgets and seeds, and a sentence on what its result means.
 
 The number of seeds was chosen by the differences between arms with seeds 1 to 5 and their variation (docs/log.md).
 benchmarks/demo_blocks.py repeats the demo with other seeds and counts how often its planned tests show a gain.
@@ -50,7 +50,7 @@ def demo(
     seven minutes on a GPU, and a small model with random weights are trained on 100 and on 400 labelled Rotten Tomatoes
     sentences. They are compared with logistic regression (on TF-IDF, and on LSA vectors of IMDb reviews) and with the
     majority class. With --minutes, or without the installed base, the small model is also pre-trained on IMDb reviews.
-    The study ends with a table, a report, and one sentence on what the result means and what to run next.
+    At the end a table, the findings, what they mean, and a command for your own text are printed.
 
     Example: headswap demo
 
@@ -59,8 +59,8 @@ def demo(
     out
         Folder of the study. A demo that was stopped in this folder is resumed.
     minutes
-        Minutes of pre-training of a small base, which is one more arm (pretrained). Default: no such arm if the
-        installed base can be used, otherwise 1.
+        Also pre-train a small base for this many minutes and compare it (model pretrained). Default: no such model if
+        the installed base can be used, otherwise 1.
     seeds
         Number of runs of each model at each number of labels.
     jobs
@@ -89,7 +89,7 @@ def demo_sections(arms: Sequence[str], *, minutes: float | None = None, seeds: i
 
 
 def closing_sentence(results: "StudyResults") -> str:
-    """What the planned tests mean, and what to run next on own text, in one sentence."""
+    """What the planned tests mean, and what to run next on own text."""
     from headswap.study.arms import BOX
 
     planned = {family: [row for row in results.comparisons if row.family == family] for family in FAMILIES}
@@ -100,12 +100,12 @@ def closing_sentence(results: "StudyResults") -> str:
     elif all(gained.values()):
         meaning = (
             f"with the same labels, {name} beats training from scratch and the best baseline here, so pre-training on "
-            "your kind of text is worth a test"
+            "text of your kind is worth a test"
         )
     else:
         not_shown = [FAMILIES[family] for family, is_gain in gained.items() if not is_gain]
         meaning = f"a gain of {name} over {' and over '.join(not_shown)} is not shown at every number of labels"
-    return f"What this means: {meaning}; to measure it on your own text and labels, run: {OWN_TEXT}"
+    return f"What this means: {meaning}. To measure it on your own text and labels, run: {OWN_TEXT}"
 
 
 def _installed_arm(*, quiet: bool) -> tuple[str, ...]:

@@ -40,8 +40,9 @@ def doctor(
     """Check data before training, or a saved model before use.
 
     Data are checked for duplicates, conflicting labels, overlap between the sets, words that reveal the label, and
-    more. A saved model is checked for completeness, and whether it computes the same as when it was saved. The findings
-    are problems, warnings and notes. The exit code is 1 if there is a problem; warnings and notes do not change it.
+    more. For a saved model, the checks are whether it is complete and whether its outputs are the same as when it was
+    saved. The findings are problems, warnings and notes. The exit code is 1 if there is a problem; warnings and notes
+    do not change it.
 
     Example: headswap doctor --train train.csv --test test.csv --corpus reviews.txt
 

@@ -57,17 +57,14 @@ def embed(
     from headswap.bundle.bundle import Bundle
     from headswap.cli.display import print_json, start_messages
     from headswap.cli.texts import texts_to_read
-    from headswap.core.errors import SettingError, counted
+    from headswap.core.errors import counted
     from headswap.core.files import atomic_file
-    from headswap.core.outputs import check_file
+    from headswap.core.outputs import check_file, check_file_flags
     from headswap.inference.embed import are_vectors, embed_texts
     from headswap.training.device import device_with
 
     console = start_messages(quiet=flags.quiet)
-    if out is not None and out.suffix != ".npy":
-        raise SettingError(f"--out {out} must end in .npy: vectors are written as a NumPy array.")
-    if overwrite and out is None:
-        raise SettingError("--overwrite has no effect without --out. Pass --out FILE.npy, or leave --overwrite out.")
+    check_file_flags(out, ".npy", overwrite=overwrite, written="vectors are written as a NumPy array")
     if out is not None:
         reads = [file] if file else []
         check_file(

@@ -13,8 +13,9 @@ OfTraining = Parameter(group=Group("Training"))
 OfMachine = Parameter(group=Group("Machine"))
 
 if TYPE_CHECKING:
+    from headswap.model.shape import BaseShape
     from headswap.pretraining.measured_step import MeasuredStep
-    from headswap.pretraining.run_cost import RunCost
+    from headswap.pretraining.run_cost import RunCost, RunPlan, Speed
 
 
 def estimate(
@@ -75,18 +76,12 @@ def estimate(
         Maximum number of tokens per sequence. [default: that of the preset]
     """
     from headswap.cli.display import print_json
-    from headswap.core.errors import SettingError
-    from headswap.pretraining.run_cost import PROJECTION, RunPlan, Speed, estimate_run, known_device
+    from headswap.pretraining.run_cost import RunPlan, estimate_run
 
-    for name, value in (
-        ("tokens", tokens), ("epochs", epochs), ("batch-size", batch_size), ("gpus", gpus), ("tflops", tflops),
-        ("gradient-accumulation-steps", gradient_accumulation_steps), ("bandwidth", bandwidth),
-        ("vocab-size", vocab_size), ("max-length", max_length),
-    ):  # fmt: skip
-        if value is not None and value <= 0:
-            raise SettingError(f"--{name} {value:g} is not allowed: it should be above 0.")
-    if measure and tflops is not None:
-        raise SettingError("--measure and --tflops are both given. Use one of them.")
+    _check_positive(
+        tokens=tokens, epochs=epochs, batch_size=batch_size, gpus=gpus, tflops=tflops, bandwidth=bandwidth,
+        gradient_accumulation_steps=gradient_accumulation_steps, vocab_size=vocab_size, max_length=max_length,
+    )  # fmt: skip
     settings = model or ModelSettings()
     base = settings.shape(vocab_size=vocab_size or PRESET_VOCAB_SIZES[settings.preset], max_length=max_length)
     plan = RunPlan(
@@ -95,31 +90,51 @@ def estimate(
     )  # fmt: skip
     measured: MeasuredStep | None = None
     if measure:
-        from dataclasses import replace
-
-        from headswap.pretraining.measured_step import measure_step
-        from headswap.training.config import MachineSettings
-        from headswap.training.device import Machine
-
-        machine = Machine(MachineSettings(precision=precision))
-        plan = replace(plan, device="cuda" if machine.device.type == "cuda" else "cpu")
-        measured = measure_step(base, plan, machine)
-        speed = measured.speed
-    elif tflops is not None:
-        speed = Speed(tflops, f"{PROJECTION} from --tflops")
-    else:
-        device = known_device(gpu)
-        speed = Speed(
-            device.at_width(base.hidden_size), f"{PROJECTION} from {device.name}, measured on {device.date} in bf16"
-        )
-        if precision != "bf16":
-            raise SettingError("The table of measured GPUs is for bf16. Give --tflops for fp32, or use --measure.")
+        plan, measured = _measure(base, plan, tflops)
+    speed = measured.speed if measured else _projected_speed(base, precision, gpu, tflops)
     cost = estimate_run(base, plan, speed, bandwidth=None if bandwidth is None else bandwidth * 1e9)
-    found = cost.as_json() | ({"measured": _measured(measured)} if measured else {})
     if flags.json:
-        print_json(found)
+        print_json(cost.as_json() | ({"measured": _measured(measured)} if measured else {}))
     else:
         _print(cost, measured, title=f"{settings.preset}, {tokens:,.0f} tokens, {gpus} GPUs, {parallel}")
+
+
+def _check_positive(**values: float | None) -> None:
+    from headswap.core.errors import SettingError
+
+    for name, value in values.items():
+        if value is not None and value <= 0:
+            raise SettingError(f"--{name.replace('_', '-')} {value:g} is not allowed: it should be above 0.")
+
+
+def _measure(base: "BaseShape", plan: "RunPlan", tflops: float | None) -> tuple["RunPlan", "MeasuredStep"]:
+    """The plan for the device of this machine, and some steps on it."""
+    from dataclasses import replace
+
+    from headswap.core.errors import SettingError
+    from headswap.pretraining.measured_step import measure_step
+    from headswap.training.config import MachineSettings
+    from headswap.training.device import Machine
+
+    if tflops is not None:
+        raise SettingError("--measure and --tflops are both given. Use one of them.")
+    machine = Machine(MachineSettings(precision=plan.precision))
+    plan = replace(plan, device="cuda" if machine.device.type == "cuda" else "cpu")
+    return plan, measure_step(base, plan, machine)
+
+
+def _projected_speed(base: "BaseShape", precision: str, gpu: str, tflops: float | None) -> "Speed":
+    """The speed that is given, or that of the table of measured GPUs."""
+    from headswap.core.errors import SettingError
+    from headswap.pretraining.run_cost import PROJECTION, Speed, known_device
+
+    if tflops is not None:
+        return Speed(tflops, f"{PROJECTION} from --tflops")
+    device = known_device(gpu)
+    if precision != "bf16":
+        raise SettingError("The table of measured GPUs is for bf16. Give --tflops for fp32, or use --measure.")
+    source = f"{PROJECTION} from {device.name}, measured on {device.date} in bf16"
+    return Speed(device.at_width(base.hidden_size), source)
 
 
 def _measured(measured: "MeasuredStep") -> dict[str, Any]:

@@ -84,7 +84,8 @@ class StudyFlags(OutputFlags):
         ),
     ] = False
     overwrite: Annotated[
-        bool, switch("Replace the study in the folder. It is removed only after all settings were found valid.")
+        bool,
+        switch("Replace the study in the folder. The old study is removed only after all settings have been checked."),
     ] = False
 
 

@@ -70,7 +70,7 @@ def print_overview(about: str, groups: Mapping[str, Mapping[str, str]], models: 
     for title, verbs in groups.items():
         console.print(f"\n{title}", style="bold")
         for verb, description in verbs.items():
-            _print_entry(console, verb, description, width, name_width=13)
+            _print_entry(console, verb, description, width, name_width=14)
     _print_text(console, f"\n{models}\n\nheadswap COMMAND --help shows the options of a command.", width)
 
 

@@ -83,11 +83,7 @@ def predict(
     loaded = Bundle.load(bundle, device=device_with(device, fast=fast), allow_download=allow_download)
     task_of(loaded)
     columns = InputColumns(text_column, text_pair_column, tokens_column, question_column, context_column)
-    second = {"text-pair": text_pair, "question": question}
-    inputs = inputs_to_read(loaded.task, text, file, columns, second)
+    inputs = inputs_to_read(loaded.task, text, file, columns, {"text-pair": text_pair, "question": question})
     others = load_others(average_with, loaded, device=loaded.model.device)
     for prediction in predict_stream(loaded, inputs, precision=precision, abstain_below=abstain_below, others=others):
-        if flags.json:
-            print_json(prediction.as_json())
-        else:
-            print(prediction.as_line())
+        print_json(prediction.as_json()) if flags.json else print(prediction.as_line())

@@ -41,8 +41,9 @@ def store(
         Extra data to store with the tokens: word_starts (needed for --mask-unit word and span) or sentence_starts
         (needed for masked+nsp and masked+sop). Repeat the flag for both.
     drop_duplicates
-        Which documents are left out because an earlier one repeats them: keep (none), exact (equal apart from case and
-        white space), or near (also those that share 80 % of their word trigrams). The store has shards.
+        Which repeated documents are left out: keep (none), exact (those equal to an earlier document, apart from case
+        and white space), or near (also those that share 80 % of their word trigrams with an earlier document). With
+        exact or near the store is built in shards.
     shard_mb
         Build the store in shards of about this many megabytes of files. The same command finishes a store that was
         interrupted. [default: 256 with --executor or --drop-duplicates, otherwise one store without shards]

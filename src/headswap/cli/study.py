@@ -43,12 +43,13 @@ def study(
     """Compare models that are trained on different numbers of labels, and report what pre-training gains.
 
     A model in a study is called an arm. A number of labels is called a budget. Each arm is trained with several seeds
-    at each budget and scored on the same test set. The report has the scores with intervals, and for each difference
-    whether it is shown by a statistical test. A study compares models of one task, on single texts or pairs.
+    at each budget and scored on the same test set. The report has the scores with intervals. For each difference
+    between two arms it states whether it is statistically significant. All arms of a study have the same task, on
+    single texts or pairs.
 
     The same command resumes a study that was stopped. Settings of the trainings have a prefix, as in
-    --pretrain.max-minutes 10 or --finetune.num-train-epochs 5. All other settings, also those of masking, have no
-    prefix. --dropout is for pre-training, --finetune.dropout for fine-tuning.
+    --pretrain.max-minutes 10 or --finetune.num-train-epochs 5. All other settings have no prefix. --dropout
+    is for pre-training, --finetune.dropout for fine-tuning.
 
     Example: headswap study --corpus reviews.txt --train train.csv --test test.csv --out studies/reviews
 

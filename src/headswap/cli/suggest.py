@@ -48,17 +48,14 @@ def suggest(
     from headswap.bundle.bundle import Bundle
     from headswap.cli.display import print_json, start_messages
     from headswap.cli.texts import stream_to_read
-    from headswap.core.errors import SettingError, counted
+    from headswap.core.errors import counted
     from headswap.core.files import atomic_file
-    from headswap.core.outputs import check_file
+    from headswap.core.outputs import check_file, check_file_flags
     from headswap.inference.suggest import check_task, is_to_label, suggest_texts
     from headswap.training.device import device_with
 
     console = start_messages(quiet=flags.quiet)
-    if out is not None and out.suffix != ".csv":
-        raise SettingError(f"--out {out} must end in .csv: the texts are written as a table to be labelled.")
-    if overwrite and out is None:
-        raise SettingError("--overwrite has no effect without --out. Pass --out FILE.csv, or leave --overwrite out.")
+    check_file_flags(out, ".csv", overwrite=overwrite, written="the texts are written as a table to be labelled")
     if out is not None:
         check_file(
             out, what="table without labels", is_ours=is_to_label, overwrite=overwrite, reads=[file],

@@ -72,7 +72,7 @@ def _too_many(problem: UnusedCliTokensError, argv: list[str]) -> str:
         "generate": "generate takes one prompt, in quotes; with - it reads one prompt per line from standard input.",
         **dict.fromkeys(("predict", "fill", "embed"), "Put a text of several words in quotes."),
     }.get(argv[0], f"See headswap {argv[0]} --help.")
-    return f"{listed(unused)} {'is' if len(unused) == 1 else 'are'} too much. {hint}"
+    return f"{listed(unused)} {'is' if len(unused) == 1 else 'are'} not expected. {hint}"
 
 
 def _missing(argument: "object", argv: list[str]) -> str:

@@ -50,9 +50,19 @@ def check_file(
             raise SettingError(f"--out {out} is the input {name}. Choose another name.")
     if out.exists() and not (out.is_file() and is_ours(out)):
         raise SettingError(
-            f"--overwrite would remove {out}, which headswap did not write: it is no valid {what}. Move it away first."
+            f"--overwrite would remove {out}, which headswap did not write: it is not a valid {what}. Move it away."
         )
     check_writable(out)
+
+
+def check_file_flags(out: Path | None, suffix: str, *, overwrite: bool, written: str) -> None:
+    """Raise if the name of an optional file has another ending, or if --overwrite is given without --out."""
+    if out is not None and out.suffix != suffix:
+        raise SettingError(f"--out {out} must end in {suffix}: {written}.")
+    if overwrite and out is None:
+        raise SettingError(
+            f"--overwrite has no effect without --out. Pass --out FILE{suffix}, or leave --overwrite out."
+        )
 
 
 def check_apart(out: Path, reads: Iterable[str | Path], *, may_be_inside: bool = True) -> None:

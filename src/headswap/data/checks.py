@@ -120,7 +120,7 @@ def _duplicates(role: str, examples: Sequence[Labelled], digests: np.ndarray, la
     return Finding(
         "warning", "duplicates", role,
         f"{repeated:,} of {counted(len(examples), unit_of(examples))} {'repeats' if repeated == 1 else 'repeat'} an "
-        f"earlier one (line {again.line} repeats line {first.line}). Repeated ones have double weight in training and "
+        f"earlier one (line {again.line} repeats line {first.line}). Repeated ones count several times in training and "
         "in scores.",
         {"duplicates": repeated},
     )  # fmt: skip

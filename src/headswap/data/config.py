@@ -50,7 +50,7 @@ class ColumnSettings(Settings):
     """Name of the column with the answers and their start positions, in the format of SQuAD (task span)."""
     answer_offsets: Literal["exact", "nearest"] = "exact"
     """What to do with an answer that is not at its start position in the context (task span): exact (an error) or
-    nearest (it is moved to the nearest place where the context has it; without such a place it is an error)."""
+    nearest (use the nearest place in the context where it occurs; if there is none, it is an error)."""
 
 
 class LabelledSettings(ColumnSettings):

@@ -1,6 +1,6 @@
 """Groups of texts, such as those of one author, patient or thread (`--group-column`).
 
-Texts of one group are alike for other reasons than their label. A group on both sides of a split makes scores too good,
+Texts of one group are alike for other reasons than their label. A group on both sides of a split makes scores too high,
 so it is treated as texts in two sets are: a split never separates a group, and groups in two given sets are reported or
 dropped.
 """
@@ -16,7 +16,7 @@ from headswap.data.checks import Finding
 from headswap.data.config import LabelledSettings
 
 PAIRS = (("train", "test"), ("validation", "test"), ("train", "validation"))
-"""A group in both sets of a pair makes the scores on the second one too good."""
+"""A group in both sets of a pair makes the scores on the second one too high."""
 
 
 def check_group_column(data: LabelledSettings) -> None:
@@ -60,7 +60,7 @@ def shared_group_sentences(sets: Mapping[str, Sequence[Any]]) -> dict[tuple[str,
 def group_findings(sets: Mapping[str, Sequence[Any]]) -> list[Finding]:
     """The findings of `headswap doctor`: groups in two sets are problems, the number of groups is a note."""
     found = [
-        Finding("problem", "groups", first, f"{sentence}, so the scores on {second} are too good.")
+        Finding("problem", "groups", first, f"{sentence}, so the scores on {second} are too high.")
         for (first, second), sentence in shared_group_sentences(sets).items()
     ]
     for role, examples in sets.items():

@@ -23,6 +23,45 @@ class _Finetuned(BundleEstimator):
     _task: str
     result_: dict[str, Any]
 
+    def __init__(
+        self,
+        base: PathName = "scratch",
+        *,
+        tokenizer: PathName | None = None,
+        preset: str | None = None,
+        trainable: str | None = None,
+        pooling: str | None = None,
+        max_length: int | None = None,
+        num_train_epochs: float | None = None,
+        max_steps: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
+        dropout: float | None = None,
+        device: Literal["auto", "cpu", "cuda"] | None = None,
+        threads: int | None = None,
+        settings: Mapping[str, Any] | None = None,
+        random_state: int | np.random.RandomState | None = 42,
+        out: PathName | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.base = base
+        self.tokenizer = tokenizer
+        self.preset = preset
+        self.trainable = trainable
+        self.pooling = pooling
+        self.max_length = max_length
+        self.num_train_epochs = num_train_epochs
+        self.max_steps = max_steps
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.dropout = dropout
+        self.device = device
+        self.threads = threads
+        self.settings = settings
+        self.random_state = random_state
+        self.out = out
+        self.verbose = verbose
+
     def __sklearn_tags__(self) -> Any:
         """y is needed."""
         tags = super().__sklearn_tags__()
@@ -81,25 +120,14 @@ class TextClassifier(ClassifierMixin, _Finetuned):
         out: PathName | None = None,
         verbose: bool = False,
     ) -> None:
-        self.base = base
-        self.tokenizer = tokenizer
-        self.preset = preset
-        self.trainable = trainable
-        self.pooling = pooling
-        self.max_length = max_length
-        self.num_train_epochs = num_train_epochs
-        self.max_steps = max_steps
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.dropout = dropout
+        super().__init__(
+            base, tokenizer=tokenizer, preset=preset, trainable=trainable, pooling=pooling, max_length=max_length,
+            num_train_epochs=num_train_epochs, max_steps=max_steps, batch_size=batch_size, learning_rate=learning_rate,
+            dropout=dropout, device=device, threads=threads, settings=settings, random_state=random_state, out=out,
+            verbose=verbose,
+        )  # fmt: skip
         self.class_weight = class_weight
         self.calibrate = calibrate
-        self.device = device
-        self.threads = threads
-        self.settings = settings
-        self.random_state = random_state
-        self.out = out
-        self.verbose = verbose
 
     def fit(self, X: Any, y: Any) -> "TextClassifier":
         """Fine-tune on the texts X with the classes y."""
@@ -134,45 +162,6 @@ class TextRegressor(RegressorMixin, _Finetuned):
     """
 
     _task = "regress"
-
-    def __init__(
-        self,
-        base: PathName = "scratch",
-        *,
-        tokenizer: PathName | None = None,
-        preset: str | None = None,
-        trainable: str | None = None,
-        pooling: str | None = None,
-        max_length: int | None = None,
-        num_train_epochs: float | None = None,
-        max_steps: int | None = None,
-        batch_size: int | None = None,
-        learning_rate: float | None = None,
-        dropout: float | None = None,
-        device: Literal["auto", "cpu", "cuda"] | None = None,
-        threads: int | None = None,
-        settings: Mapping[str, Any] | None = None,
-        random_state: int | np.random.RandomState | None = 42,
-        out: PathName | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.base = base
-        self.tokenizer = tokenizer
-        self.preset = preset
-        self.trainable = trainable
-        self.pooling = pooling
-        self.max_length = max_length
-        self.num_train_epochs = num_train_epochs
-        self.max_steps = max_steps
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.dropout = dropout
-        self.device = device
-        self.threads = threads
-        self.settings = settings
-        self.random_state = random_state
-        self.out = out
-        self.verbose = verbose
 
     def fit(self, X: Any, y: Any) -> "TextRegressor":
         """Fine-tune on the texts X with the numbers y."""

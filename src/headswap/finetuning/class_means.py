@@ -31,12 +31,12 @@ LEAST_SPREAD = 1e-3
 
 def can_have_class_means(task: Task, head_hidden: str) -> bool:
     """Whether there are classes of texts and a class layer that reads the pooled vector."""
-    return task.name == "classify" and head_hidden == "none"
+    return task.one_label_per_text and head_hidden == "none"
 
 
 def check_class_means(task: Task, head_hidden: str) -> None:
     """Raise where there are no classes or no class layer that reads the pooled vector."""
-    if task.name != "classify":
+    if not task.one_label_per_text:
         raise SettingError(f"head_init is 'class-means', but the task {task.name} has no classes of texts. Remove it.")
     if head_hidden != "none":
         raise SettingError(

@@ -37,8 +37,8 @@ class HeadSettings(HeadShape):
     weighted-mean (token i has weight i). The tasks tag and span do not use it. Default: weighted-mean with
     causal attention, mean with bidirectional."""
     head_similarity: HeadSimilarity | None = None  # type: ignore[assignment]
-    """How a classifier scores labels: dot (dot product of the text vector and the weights of the label), or cosine
-    (16 times their cosine; the lengths of both vectors do not count). Default: cosine with 10 or more labels, if the
+    """How a classifier scores labels: dot (dot product of the text vector and the weights of the label), or cosine (16
+    times their cosine; the lengths of the two vectors have no effect). Default: cosine with 10 or more labels, if the
     base was pre-trained on at least 3 tokens per parameter; otherwise dot."""
 
 
@@ -68,7 +68,7 @@ class AdaptationSettings(Settings):
     """Number of epochs at the start in which only the new head is trained. Default: 1 with --unfreeze gradual,
     otherwise 0."""
     head_init: HeadInit | None = None
-    """First weights of the new head of a classifier: random, or class-means. With class-means the head scores the
+    """Initial weights of the new head of a classifier: random, or class-means. With class-means the head scores the
     labels by how close the vector of a text is to the mean vector of each label's training texts. Default: class-means
     with 10 or more labels, if the base was pre-trained on at least 3 tokens per parameter; otherwise random."""
 
@@ -131,9 +131,9 @@ class FinetuneTraining(TaskSettings, TrainingSettings):
     """Weight of R-Drop: each step reads its texts twice with different dropout, and the divergence between the two
     predictions is added to the loss. Only for the tasks classify and tag. Default: 0 (off)."""
     adversarial_epsilon: Share = 0.0
-    """Adversarial training: each step also reads its texts with token embeddings that are moved to where the loss grows
-    fastest, by this share of their norm. With --unlabelled the changed views of the unlabelled texts are moved too
-    (virtual adversarial training). Default: 0 (off)."""
+    """Adversarial training: each step also reads its texts with token embeddings that are shifted in the direction in
+    which the loss grows fastest, by this share of their norm. With --unlabelled the changed copies of the unlabelled
+    texts are shifted too (virtual adversarial training). Default: 0 (off)."""
 
 
 class StartSettings(ShapeChanges):
@@ -147,9 +147,9 @@ class StartSettings(ShapeChanges):
     width 512), llama (as modern, with RMSNorm), gpt2-small or bert-base (12 of width 768). Default: small, but with
     2 layers of width 128."""
     direction: Direction | None = None
-    """Attention direction: causal or bidirectional; a base of a masked objective cannot be made causal. Default: that
-    of the base, but bidirectional for the tasks tag and span. With --base scratch: bidirectional, or causal with the
-    preset lab, except for the tasks tag and span."""
+    """Attention direction: causal or bidirectional. A base with a masked objective cannot be made causal. Default:
+    bidirectional for the tasks tag and span; for other tasks that of the base, and with --base scratch bidirectional
+    (causal with the preset lab)."""
     dropout: Share | None = 0.1
     """Dropout on embeddings and residual branches during fine-tuning. For attention see attention_dropout."""
 
@@ -162,8 +162,9 @@ class ConsistencySettings(Settings):
     The model is trained to predict the same for a text and for the text with some tokens left out. With --teachers
     these are the texts for distillation."""
     teachers: tuple[str, ...] = ()
-    """Distillation: a fine-tuned classifier (run folder or bundle); repeat the flag for several. The mean of their
-    probabilities is the target of the unlabelled texts, instead of consistency training."""
+    """Distillation: a fine-tuned classifier (run folder or bundle); repeat the flag for several. The
+    targets of the unlabelled texts are then the mean probabilities of the teachers, and there is no consistency
+    training."""
     consistency_weight: Positive = 1.0
     """Weight of the consistency loss in the sum with the loss of the labelled texts."""
     consistency_token_dropout: Share = 0.2
@@ -171,8 +172,8 @@ class ConsistencySettings(Settings):
     consistency_threshold: Share = 0.8
     """An unlabelled text is used only if its most probable label has at least this probability."""
     consistency_temperature: Positive = 0.5
-    """The prediction for the unchanged text is the target. Its logits are divided by this temperature first; values
-    below 1 sharpen it."""
+    """The target of an unlabelled text is the prediction for the unchanged text, with its logits divided by this
+    temperature. Values below 1 sharpen the target."""
     consistency_ramp: Annotated[float, Field(ge=0, le=1)] = 0.2
     """Share of the steps in which the weight of the consistency loss rises from 0."""
     unlabelled_batch_size: Steps | None = None

@@ -47,8 +47,8 @@ def check_consistency(settings: ConsistencySettings, task: Task, *, reads_pairs:
         if given := settings.not_default(names):
             raise SettingError(f"{', '.join(given)}: only used with --unlabelled.")
         return
-    if task.name != "classify" or reads_pairs:
-        what = "pairs of texts" if task.name == "classify" else f"the task {task.name}"
+    if not task.one_label_per_text or reads_pairs:
+        what = "pairs of texts" if task.one_label_per_text else f"the task {task.name}"
         raise SettingError(f"--unlabelled cannot be used with {what}: it needs one label per single text.")
 
 

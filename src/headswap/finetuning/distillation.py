@@ -3,7 +3,7 @@
 The rows of a run are the labelled texts with their labels and the unlabelled texts with the mean probabilities of the
 teachers. Both are targets of one cross entropy, so order, micro-batches and captured steps are those of any
 fine-tuning. The teachers are applied once, before the first step. Teachers that were trained on texts of the validation
-set make its scores too good; the test set is not affected.
+set make its scores too high; the test set is not affected.
 
 Shapes: R unlabelled texts, C labels.
 """
@@ -71,7 +71,7 @@ def distilled_rows(
             f"'{other[0]}'. Use teachers that were trained on these labels."
         )
     if len(loaded) == 1:
-        log.info("Only one teacher is given; several with other seeds or bases usually make a better target.")
+        log.info("Only one teacher is given; several with different seeds or bases usually give better targets.")
     probabilities_RC = np.exp(np.stack(averaged(loaded, unlabelled, autocast=autocast).outputs))
     order = [loaded[0].labels.index(label) for label in student.labels]
     probabilities_RC = (probabilities_RC / probabilities_RC.sum(axis=1, keepdims=True))[:, order].astype(np.float32)

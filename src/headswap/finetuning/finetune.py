@@ -20,25 +20,16 @@ from headswap.bundle.task_state import TaskState
 from headswap.core.errors import SettingError, counted
 from headswap.core.local_paths import shared_name
 from headswap.core.settings import Settings, load_recipe
-from headswap.data.checks import findings_of, log_findings
 from headswap.data.records import Example
-from headswap.defaults import (
-    FinetuningFacts,
-    batch_size_of,
-    resolve_finetuning,
-    with_scratch_settings,
-)
+from headswap.defaults import FinetuningFacts, batch_size_of, resolve_finetuning, with_scratch_settings
 from headswap.finetuning.calibration import calibration_sentence, check_can_calibrate
 from headswap.finetuning.class_means import can_have_class_means, set_class_means
 from headswap.finetuning.config import FinetuneRecipe
-from headswap.finetuning.consistency import (
-    CollapseCheck,
-    read_unlabelled,
-    texts_checksum,
-)
+from headswap.finetuning.consistency import CollapseCheck, read_unlabelled, texts_checksum
 from headswap.finetuning.distillation import distilled_rows, teachers_checksum
 from headswap.finetuning.layer_rates import count, freeze, group_rates, report_trainable
 from headswap.finetuning.learning import make_learning
+from headswap.finetuning.messages import log_best_epoch, log_encoding, log_inputs
 from headswap.finetuning.reload_check import FreshProcess, Reader, SameProcess, check_reload
 from headswap.finetuning.splits import read_splits
 from headswap.finetuning.starting_point import StartingPoint
@@ -207,7 +198,10 @@ class _Finetuning:
         """Train, score the test set once, and write the results."""
         self._resolve()
         self.processes.from_first(self._begin)
-        self._log_inputs()
+        log_inputs(self.recipe, self.splits, self.start)
+        log_encoding("training", self.train, self.max_length, self.task.noun)
+        log_encoding("validation", self.validation, self.max_length, self.task.noun)
+        self._log_training()
         progress = run_steps(self._plan(), self.run)
         # All processes wait for rank 0 to write: under torchrun the first process that ends stops the others.
         self.processes.from_first(lambda: self._finish(progress))
@@ -215,6 +209,15 @@ class _Finetuning:
     def _begin(self) -> None:
         self.run.begin(self.recipe, self.machine.environment(self.recipe.training.seed), self.checksums())
         self.run.write("ledger.json", self.start.ledger.as_json())
+
+    def _log_training(self) -> None:
+        training = self.recipe.training
+        log.info(
+            "Fine-tuning for %s, batch size %d, learning rate %g, on %s.",
+            counted(self.total_steps, "step"), training.batch_size, training.learning_rate, self.machine.describe(),
+        )  # fmt: skip
+        epochs = self.total_steps / self.steps_per_epoch
+        report_trainable(self.start.model, self.recipe.adaptation, num_epochs=epochs)
 
     def _plan(self) -> Plan:
         training, per_epoch = self.recipe.training, self.steps_per_epoch
@@ -255,7 +258,7 @@ class _Finetuning:
         best_step = progress.best_step or progress.step
         best_epoch = next(line["epoch"] for line in reversed(progress.history) if line["step"] == best_step)
         if progress.best_step is not None:
-            self._log_best(best_epoch, progress.history[-1]["epoch"])
+            log_best_epoch(self.recipe.training.metric_for_best_model, best_epoch, progress.history[-1]["epoch"])
         result = self._result(progress, best_epoch)
         with self.reader() as reader:
             if self.splits.test and self.scores_test:
@@ -341,7 +344,7 @@ class _Finetuning:
         outputs = self._outputs(bundle, test)
         metrics = self.task.evaluate(outputs, test, bundle, is_final=True)
         self.task.warn_of_problems(metrics, role="test")
-        self._log_encoding("test", test)
+        log_encoding("test", test, self.max_length, self.task.noun)
         if self.calibration:
             self.calibration["test"] = self.task.effect_of_temperature(outputs, test, bundle)
         if self.task.prediction_kind is not None:
@@ -349,54 +352,3 @@ class _Finetuning:
             kind = PREDICTIONS.load(self.task.prediction_kind)
             kind.of_model(answers, self.splits.test, bundle.labels).save(self.run.path)
         return metrics | {"truncated_share": test.truncated_share}
-
-    def _log_inputs(self) -> None:
-        """Log the labelled sets and findings about them, the ledger, and what is trained."""
-        splits, training = self.splits, self.recipe.training
-        if not splits.validation:
-            log.info(
-                "Only %s: no validation set is held out, and the last weights are kept.",
-                counted(len(splits.train), "training example"),
-            )
-        elif self.recipe.data.validation is None:
-            num = len(splits.validation)
-            log.info("No validation set is given: %d training examples are held out for validation.", num)
-        splits.warn_of_overlap()
-        if self.start.is_turned:
-            log.info(
-                "The base is causal; it is fine-tuned with bidirectional attention, so every prediction uses the whole "
-                "text (--direction causal keeps its attention)."
-            )
-        elif self.task.is_per_token and self.start.model.shape.direction == "causal":
-            log.info("The base is causal: the prediction for a word does not use the text after it.")
-        log_findings(findings_of({"train": splits.train, "validation": splits.validation, "test": splits.test}), log)
-        log.info("Ledger: %s.", self.start.ledger.sentence())
-        log.info(
-            "Data: %s%d training, %d validation and %d test examples.",
-            f"{len(splits.labels)} labels; " if self.task.lists_labels else "",
-            len(splits.train), len(splits.validation), len(splits.test),
-        )  # fmt: skip
-        self._log_encoding("training", self.train)
-        self._log_encoding("validation", self.validation)
-        log.info(
-            "Fine-tuning for %s, batch size %d, learning rate %g, on %s.",
-            counted(self.total_steps, "step"), training.batch_size, training.learning_rate, self.machine.describe(),
-        )  # fmt: skip
-        epochs = self.total_steps / self.steps_per_epoch
-        report_trainable(self.start.model, self.recipe.adaptation, num_epochs=epochs)
-
-    def _log_encoding(self, role: str, encoded: EncodedSet) -> None:
-        """Log the share of tokens that is cut off in a set, and the task's notes about it."""
-        if len(encoded):
-            share = 100 * encoded.truncated_share
-            log.info(
-                "%.1f %% of the %s tokens are cut off (at most %d tokens per %s are read).",
-                share, role, self.max_length, self.task.noun,
-            )  # fmt: skip
-        for note in encoded.notes:
-            log.info("%s set: %s.", role.capitalize(), note)
-
-    def _log_best(self, epoch: float, num_epochs: float) -> None:
-        assert self.recipe.training.metric_for_best_model is not None
-        metric = self.recipe.training.metric_for_best_model.replace("_", " ").replace("f1", "F1")
-        log.info("Best epoch by validation %s: %.3g of %.3g. Its weights are kept.", metric, epoch, num_epochs)

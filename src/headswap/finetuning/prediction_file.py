@@ -124,18 +124,16 @@ class Predictions:
 
     def save(self, folder: Path) -> None:
         """Write `predictions.npz` into a run folder."""
-        with atomic_file(folder / FILE) as temporary, temporary.open("wb") as file:
-            arrays: dict[str, Any] = {
-                "probabilities": self.probabilities.astype(np.float32, copy=False),
-                "targets": self.targets.astype(np.int32),
-                "labels": np.array(self.labels, dtype=np.str_),
-                "text_ids": self.text_ids,
-            }
-            if self.group_ids is not None:
-                arrays["group_ids"] = self.group_ids
-            if not self.has_scores:
-                arrays["has_scores"] = np.array(False)
-            np.savez_compressed(file, **arrays)
+        save_arrays(
+            folder,
+            None,
+            probabilities=self.probabilities.astype(np.float32, copy=False),
+            targets=self.targets.astype(np.int32),
+            labels=np.array(self.labels, dtype=np.str_),
+            text_ids=self.text_ids,
+            group_ids=self.group_ids,
+            has_scores=None if self.has_scores else np.array(False),
+        )
 
     @classmethod
     def load(cls, folder: Path) -> "Predictions":
@@ -204,11 +202,9 @@ class ValuePredictions:
 
     def save(self, folder: Path) -> None:
         """Write `predictions.npz` into a run folder."""
-        with atomic_file(folder / FILE) as temporary, temporary.open("wb") as file:
-            arrays: dict[str, Any] = {"values": self.values, "targets": self.targets, "text_ids": self.text_ids}
-            if self.group_ids is not None:
-                arrays["group_ids"] = self.group_ids
-            np.savez_compressed(file, **arrays)
+        save_arrays(
+            folder, None, values=self.values, targets=self.targets, text_ids=self.text_ids, group_ids=self.group_ids
+        )
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> "ValuePredictions":
@@ -254,11 +250,11 @@ def _read(folder: Path, make: Callable[[Mapping[str, np.ndarray]], P]) -> P:
         raise InputError(f"{file} cannot be read ({why}).{RUN_AGAIN}") from None
 
 
-def save_arrays(folder: Path, kind: str, **arrays: np.ndarray | None) -> None:
-    """Write `predictions.npz` with the arrays that are not None."""
+def save_arrays(folder: Path, kind: str | None, **arrays: np.ndarray | None) -> None:
+    """Write `predictions.npz` with the arrays that are not None, and with their kind if it is given."""
+    arrays |= {KIND: None if kind is None else np.array(kind)}
+    given: dict[str, Any] = {name: array for name, array in arrays.items() if array is not None}
     with atomic_file(folder / FILE) as temporary, temporary.open("wb") as file:
-        given: dict[str, Any] = {name: array for name, array in arrays.items() if array is not None}
-        given[KIND] = np.array(kind)
         np.savez_compressed(file, **given)
 
 

@@ -38,7 +38,7 @@ class LabelledSplits:
     task: Task
 
     def warn_of_overlap(self) -> None:
-        """Warn about texts that are in two sets: scores on them are too good."""
+        """Warn about texts that are in two sets: scores on them are too high."""
         for sentence in self.overlap_sentences():
             log.warning("%s", sentence)
 
@@ -54,7 +54,7 @@ class LabelledSplits:
 
         if any(getattr(example, "group", None) is not None for example in self.train):
             for (_, scored), sentence in shared_group_sentences(sets).items():
-                found.append(f"{sentence}, so the scores on {scored} are too good.")
+                found.append(f"{sentence}, so the scores on {scored} are too high.")
         return found
 
     def checksums(self) -> dict[str, str]:

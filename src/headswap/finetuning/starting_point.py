@@ -95,7 +95,7 @@ class StartingPoint:
         check_untrained(recipe.tokenizer, f"the base {recipe.model.base} has its own tokenizer")
         if bundle.model.shape.head != "lm":
             log.warning(
-                "%s is %s: it was already trained on labels, so scores on texts of its training set are too good.",
+                "%s is %s: it was already trained on labels, so scores on texts of its training set are too high.",
                 recipe.model.base, bundle.what,
             )  # fmt: skip
         length = recipe.training.max_length

@@ -20,7 +20,7 @@ def for_task(recipe: FinetuneRecipe, task: Task) -> FinetuneRecipe:
         raise SettingError(
             f"token_dropout is {training.token_dropout:g}, but the task {task.name} needs every token. Remove it."
         )
-    if recipe.head.head_similarity == "cosine" and task.name != "classify":
+    if recipe.head.head_similarity == "cosine" and not task.one_label_per_text:
         raise SettingError(
             f"head_similarity is 'cosine', but the task {task.name} does not choose one label per text. Remove it."
         )
@@ -36,7 +36,7 @@ def for_task(recipe: FinetuneRecipe, task: Task) -> FinetuneRecipe:
 def _check_rdrop(recipe: FinetuneRecipe, task: Task) -> None:
     """R-Drop needs one label per target, and logits of the labelled texts only."""
     alpha = recipe.training.rdrop_alpha
-    if alpha and task.name not in ("classify", "tag"):
+    if alpha and not task.one_label_per_target:
         raise SettingError(
             f"rdrop_alpha is {alpha:g}, but the task {task.name} predicts no distribution over labels. Remove it."
         )

@@ -18,7 +18,7 @@ def check_limit(bundle: Bundle, below: float | None) -> None:
     if below is None:
         return
     task = task_of(bundle)
-    if task.name != "classify":
+    if not task.one_label_per_text:
         raise SettingError(f"abstain_below is for classifiers, and this model is a {task.product}. Leave it out.")
     if not 0 < below <= 1:
         raise SettingError(

@@ -38,7 +38,7 @@ def check_can_be_averaged(bundles: Sequence[Bundle]) -> None:
     first = bundles[0]
     for bundle in bundles:
         name = _name(bundle)
-        if bundle.model.shape.head == "lm" or task_of(bundle).name != "classify":
+        if bundle.model.shape.head == "lm" or not task_of(bundle).one_label_per_text:
             raise InputError(f"{name} is {bundle.what}, not a classifier, so its predictions cannot be averaged.")
         if set(bundle.labels) != set(first.labels):
             other = sorted(set(bundle.labels) ^ set(first.labels))[0]

@@ -139,6 +139,6 @@ def log_bf16_difference(half: Sequence[np.ndarray], full: Sequence[np.ndarray]) 
     gap = max(float(np.abs(one - other).max(initial=0.0)) for one, other in pairs)
     changed = sum(not np.array_equal(one.argmax(-1), other.argmax(-1)) for one, other in pairs)
     log.info(
-        "bf16 compared with fp32 on the first %s: raw outputs differ by at most %.2g, the highest output in %d.",
+        "bf16 compared with fp32 on the first %s: outputs differ by at most %.2g; in %d another one is the highest.",
         counted(len(pairs), "sequence"), gap, changed,
     )  # fmt: skip

@@ -74,8 +74,8 @@ def is_to_label(file: Path) -> bool:
 def check_task(bundle: Bundle) -> None:
     """Refuse models without probabilities of labels, and those that read pairs of texts."""
     task = task_of(bundle)
-    if task.name not in ("classify", "multilabel") or task.input_form(bundle.task).second is not None:
-        what = "pairs of texts" if task.name in ("classify", "multilabel") else f"the task {task.name}"
+    if not task.labels_texts or task.input_form(bundle.task).second is not None:
+        what = "pairs of texts" if task.labels_texts else f"the task {task.name}"
         raise InputError(
             f"suggest is for classifiers of single texts (classify, multilabel); this model is for {what}. "
             "Choose texts for it by hand."

@@ -22,7 +22,7 @@ class ExportSettings(Settings):
     """Whether sentence-transformers scales every vector to length 1."""
 
     quantize: Literal["int8"] | None = None
-    """int8: round the weights of matrix products to 8-bit integers (onnx). The effect must be measured with --test."""
+    """int8: round the weights of matrix products to 8-bit integers (onnx). --test is then required."""
     test: str | None = None
     """Labelled file on which the model is scored before and after the export (onnx)."""
     max_drop: Annotated[float, Field(ge=0, le=100)] = 0.5

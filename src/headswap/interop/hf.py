@@ -77,53 +77,35 @@ class HeadswapModel(transformers.PreTrainedModel):
         token_type_ids: Tensor | None = None,
         **others: Any,
     ) -> Any:
+        """The output of the base, or of the head of a subclass."""
+        return self.output(*self.hidden_and_batch(input_ids, attention_mask, token_type_ids))
+
+    def output(self, hidden_ND: Tensor, batch: Batch, is_real: Tensor) -> Any:
         """The vectors after the last layer."""
-        hidden_ND, _, is_real = self.hidden_and_batch(input_ids, attention_mask, token_type_ids)
         return BaseModelOutput(last_hidden_state=padded(hidden_ND, is_real))
 
 
 class HeadswapForSequenceClassification(HeadswapModel):
     """A classifier or a regression."""
 
-    def forward(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        **others: Any,
-    ) -> Any:
+    def output(self, hidden_ND: Tensor, batch: Batch, is_real: Tensor) -> Any:
         """One row of scores per sequence."""
-        hidden_ND, batch, _ = self.hidden_and_batch(input_ids, attention_mask, token_type_ids)
         return SequenceClassifierOutput(logits=self.head(hidden_ND, batch))
 
 
 class HeadswapForTokenClassification(HeadswapModel):
     """A tagger."""
 
-    def forward(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        **others: Any,
-    ) -> Any:
+    def output(self, hidden_ND: Tensor, batch: Batch, is_real: Tensor) -> Any:
         """One row of scores per token."""
-        hidden_ND, batch, is_real = self.hidden_and_batch(input_ids, attention_mask, token_type_ids)
         return TokenClassifierOutput(logits=padded(self.head(hidden_ND, batch), is_real))
 
 
 class HeadswapForQuestionAnswering(HeadswapModel):
     """A question answerer."""
 
-    def forward(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        **others: Any,
-    ) -> Any:
+    def output(self, hidden_ND: Tensor, batch: Batch, is_real: Tensor) -> Any:
         """Log-probabilities of start and end."""
-        hidden_ND, batch, is_real = self.hidden_and_batch(input_ids, attention_mask, token_type_ids)
         scores = padded(self.head(hidden_ND, batch), is_real, filling=torch.finfo(hidden_ND.dtype).min)
         return QuestionAnsweringModelOutput(start_logits=scores[..., 0], end_logits=scores[..., 1])
 
@@ -141,15 +123,8 @@ class HeadswapForLanguageModelling(HeadswapModel, transformers.GenerationMixin):
                 "express. Use headswap.load(...).generate and .fill, or AutoModel for its vectors."
             )
 
-    def forward(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        **others: Any,
-    ) -> Any:
+    def output(self, hidden_ND: Tensor, batch: Batch, is_real: Tensor) -> Any:
         """Logits over the vocabulary for every token."""
-        hidden_ND, _, is_real = self.hidden_and_batch(input_ids, attention_mask, token_type_ids)
         return CausalLMOutput(logits=padded(self.text_model.token_logits(hidden_ND), is_real))
 
     def prepare_inputs_for_generation(

@@ -104,7 +104,7 @@ class HeadShape(Settings):
     """Dropout on the input of the class layer."""
     head_similarity: HeadSimilarity = "dot"
     """How a classifier scores labels: dot (dot product of the text vector and the weights of the label), or cosine
-    (16 times their cosine; the lengths of both vectors do not count)."""
+    (16 times their cosine; the lengths of the two vectors have no effect)."""
 
     @field_validator("pooling", mode="before")
     @classmethod
@@ -199,8 +199,8 @@ class ShapeChanges(Settings):
     gelu_tanh. Default: none."""
     dropout: Share | None = None
     """Dropout on embeddings and residual branches. For attention see attention_dropout. Default: that of the preset;
-    for small, modern and llama 0, with the causal objective 0.1 above 4 epochs and 0.2 above 10 epochs (0.1 where the
-    default of --optimizer is muon)."""
+    for small, modern and llama it is 0, but with the causal objective 0.1 above 4 epochs and 0.2 above 10 epochs (0.1
+    if the default of --optimizer is muon)."""
     attention_dropout: Share | None = None
     """Dropout on attention weights. Default: 0 in the presets small, modern and llama; in other presets that of
     --dropout."""

@@ -23,8 +23,8 @@ class PretrainTraining(OptimizerSettings):
     """Pre-training objective. causal: predict the next token. masked: predict masked tokens from the text on both
     sides. masked+nsp: masked, and predict whether the second of two segments follows the first in its document (next
     sentence prediction). masked+sop: masked, and predict whether two neighbouring segments are in their original order
-    (sentence order prediction). causal+masked: some steps are causal and the others masked, and both predict a token at
-    the position before it (GPT-BERT), so that the base can generate text and fill masks."""
+    (sentence order prediction). causal+masked: some steps are causal and the others masked; in both, the
+    vector of a token predicts the next token (GPT-BERT). Such a base can generate text and fill masks."""
     layout: Literal["packed", "documents"] = "packed"
     """How documents become sequences: packed concatenates the documents and cuts the result into windows of equal
     length; documents makes one sequence per document and truncates it at max_length."""
@@ -101,13 +101,14 @@ class AdaptTraining(PretrainTraining):
     """Settings of continued pre-training."""
 
     objective: ObjectiveName | None = None  # type: ignore[assignment]
-    """Pre-training objective, as in headswap pretrain. Default: that of the base. With another one the base is trained
-    for other predictions: a causal base can become a masked one, or one of both kinds. <mask> is added to the
-    vocabulary where it is missing."""
+    """Pre-training objective, as in headswap pretrain. Default: that of the base. Another
+    objective changes the kind of base, for example from causal to masked or to causal+masked. <mask> is added to the
+    vocabulary if it is missing."""
     max_length: Annotated[int, Field(ge=2, le=10**8)] | None = None
     """Maximum number of tokens per sequence. Default: the context length of the base."""
     learning_rate: Positive | None = None
-    """Peak learning rate. Default: 0.0005 x sqrt(256 / width), half of that for a new base."""
+    """Peak learning rate. Default: 0.0005 x sqrt(256 / width), which is half the default for pre-training a new
+    base."""
     num_train_epochs: Epochs | None = None
     """Number of passes over the new text. Default: as many as make about 50 million tokens, but at least 1 and at most
     30. Only one limit can be given: epochs, steps, tokens or minutes."""

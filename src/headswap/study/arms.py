@@ -167,7 +167,7 @@ def _check_task(arms: Sequence[Arm], data: LabelledSettings) -> None:
         if arm.start == "baseline" and arm.name not in known:
             has = f"has {', '.join(known)}" if known else "has none"
             raise SettingError(
-                f"The arm '{arm.name}' is no baseline of the task {task.name}, which {has}. Leave it out with --arms."
+                f"The arm '{arm.name}' is not a baseline of the task {task.name}, which {has}. Leave it out (--arms)."
             )
         if arm.start == "baseline" and known.load(arm.name).reads_pairs and not is_pair:
             raise SettingError(

@@ -23,8 +23,8 @@ def caveats(results: StudyResults) -> list[str]:
         )
     elif results.num_bases == 2:
         found.append(
-            "The runs of a pre-trained arm share two bases, which are too few to state anything about other bases; "
-            "headswap study --base-seeds 3 (or more) allows it."
+            "The runs of a pre-trained arm share two bases, too few for a claim about other bases; "
+            "headswap study --base-seeds 3 (or more) allows one."
         )
     if any(budget.name == ALL for budget in results.budgets):
         found.append(

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from headswap.core.errors import counted
 from headswap.study.answer_file import SINGLE
 from headswap.study.arms import SCRATCH
-from headswap.study.results import EPOCH_SCORES, NO_BUDGET, Cell, Comparison, Curve, StudyResults
+from headswap.study.results import EPOCH_SCORES, NO_BUDGET, Curve, StudyResults
+from headswap.study.score_results import Cell, Comparison
 
 NUM_COLOURS = 12
 METRIC_NAMES = {

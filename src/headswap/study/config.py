@@ -42,9 +42,9 @@ class StudySettings(Settings):
     (logistic regression on the vectors of the base). Another base: box (the installed base box:reviews-en), box:NAME
     (another installed base), hf:NAME or hf:FOLDER (a public checkpoint), or a bundle or run folder. A base that is
     first trained on the corpus and the training texts: adapted (box:reviews-en) or adapted:BASE. Consistency training
-    on unlabelled texts: consistency (with the base of adapted; of pretrained if box:reviews-en cannot be used) or
-    consistency:BASE. Also linear:BASE, a recipe file, or NAME=FILE: the answers of another system, such as an LLM, to
-    the test rows (see --prepare-only). Default: the baselines of the task and scratch; lsa if there is a corpus of
+    on unlabelled texts: consistency (from the same base as adapted, or as pretrained if box:reviews-en cannot be used)
+    or consistency:BASE. Also linear:BASE, a recipe file, or NAME=FILE: the answers of another system, such as an LLM,
+    to the test rows (see --prepare-only). Default: the baselines of the task and scratch; lsa if there is a corpus of
     texts and one label per text; pretrained if there is a corpus; adapted if box:reviews-en can be used."""
     budgets: tuple[str, ...] = ("100", "400", "1600", ALL)
     """Budgets: the numbers of labelled examples that a run may use, or all, separated by commas. From 200 on, 20 % of
@@ -136,14 +136,14 @@ class StudyData(LabelledSettings):
     """Labelled training set: a file (.jsonl, .csv, .tsv, .parquet, or plain text with its labels in label_file, see
     --help-all), or a named data set such as movies (see headswap datasets)."""
     validation: str | None = None
-    """Labelled validation set of the budget all, used to choose the best epoch. Without it, and
-    for all other budgets, the validation set is part of the labels of each run (see --budgets)."""
+    """Labelled validation set of runs with the budget all; it is used to choose the best epoch. Without it, and at all
+    other budgets, each run holds out a part of its labels for validation (see --budgets)."""
     test: str | None = None
     """Labelled test set, on which all runs are scored. Required, unless a named data set has one."""
     task: TaskName | None = None
     """What the models predict: classify (one label per text), multilabel (any number of labels per text), regress (one
-    number per text), tag (one tag per word), span (the part of a text that answers a question). Default: found from the
-    training set as in headswap finetune; regress is never chosen."""
+    number per text), tag (one tag per word), span (the part of a text that answers a question). Default: the
+    task that fits the format of the training set, as in headswap finetune; regress must be given."""
     num_train: Annotated[int, Field(ge=2)] | None = None
     """Not allowed in a study: --budgets sets the numbers of labels."""
 

@@ -23,16 +23,8 @@ from headswap.study.arms import (
     is_adapted,
     is_from_box,
 )
-from headswap.study.results import (
-    BEST_BASELINE,
-    NO_BUDGET,
-    BreakEven,
-    CatchUp,
-    Comparison,
-    LabelWorth,
-    OverallDifference,
-    StudyResults,
-)
+from headswap.study.results import NO_BUDGET, StudyResults
+from headswap.study.score_results import BEST_BASELINE, BreakEven, CatchUp, Comparison, LabelWorth, OverallDifference
 from headswap.study.statistics import FEWEST_SEEDS_FOR_A_CLAIM
 
 MOST_ARMS_IN_SENTENCES = 2

@@ -24,8 +24,9 @@ from headswap.study.chart_svg import legend, svg
 from headswap.study.charts import METRIC_NAMES, NUM_COLOURS, Chart, make_charts
 from headswap.study.groups import counted_groups
 from headswap.study.methods import commands, methods, versions
-from headswap.study.results import NO_BUDGET, Comparison, StudyResults
+from headswap.study.results import NO_BUDGET, StudyResults
 from headswap.study.runs import StudyRuns
+from headswap.study.score_results import Comparison
 from headswap.study.statistics import ALPHA
 from headswap.study.what_next import what_next
 from headswap.tasks.choose import named_task

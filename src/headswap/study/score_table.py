@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from headswap.baselines.arm_baseline import CROSS_VALIDATION
 from headswap.core.local_paths import CHECKPOINT
 from headswap.study.answer_file import SINGLE
 from headswap.study.arms import BASELINES, SCRATCH, is_constant
@@ -22,7 +23,8 @@ from headswap.study.cell_quality import quality_of
 from headswap.study.design import is_planned
 from headswap.study.groups import test_groups
 from headswap.study.label_worth import catch_up, label_worth
-from headswap.study.results import (
+from headswap.study.runs import ScoredRun, StudyRuns
+from headswap.study.score_results import (
     BEST_BASELINE,
     BreakEven,
     CatchUp,
@@ -34,7 +36,6 @@ from headswap.study.results import (
     OverallDifference,
     Verdict,
 )
-from headswap.study.runs import ScoredRun, StudyRuns
 from headswap.study.statistics import (
     ALPHA,
     FEWEST_SEEDS_FOR_A_CLAIM,
@@ -49,8 +50,6 @@ from headswap.study.unit_scores import bounds_of, unit_scores
 
 FEWEST_BASES = 3
 """From this number of bases on, claims are about other bases too, and the test is over bases."""
-CROSS_VALIDATION = "cross_validation"
-"""Field of a baseline's `result.json`: its score by cross-validation on its own labels."""
 WITHOUT_SCORES = "the answers have no scores"
 """Why an arm has no log loss and no calibration error."""
 

@@ -8,7 +8,8 @@ from headswap.defaults import LEAST_TOKENS_PER_PARAMETER, is_well_trained
 from headswap.study.answer_file import SINGLE
 from headswap.study.arms import BASELINES, SCRATCH, is_adapted, is_from_box
 from headswap.study.findings import comparison_sentence, seeds_sentence
-from headswap.study.results import BaseResult, Cell, StudyResults
+from headswap.study.results import BaseResult, StudyResults
+from headswap.study.score_results import Cell
 from headswap.study.statistics import FEWEST_SEEDS_FOR_A_CLAIM
 
 STILL_FALLING = 0.01

@@ -34,6 +34,7 @@ class ClassifyTask(TextTask):
     table_metrics = ("accuracy", "macro_f1")
     settings = ("label_smoothing_factor", "class_weight", "calibrate")
     problem_type = "single_label_classification"
+    one_label_per_text = one_label_per_target = labels_texts = True
     label_noun = "class"
     prediction_kind = "classes"
     study_metrics = ("accuracy", "macro_f1")

@@ -51,8 +51,8 @@ class TaskSettings(Settings):
     total weight, so examples of rare classes count more)."""
     calibrate: bool = False
     """Divide the logits of a classifier by a temperature that minimises the log loss on validation, so that its
-    probabilities fit its accuracy. No prediction changes. Log loss and calibration error before and after are
-    reported."""
+    probabilities match its accuracy. The predicted labels stay the same. Log loss and calibration error before and
+    after are reported."""
 
     @field_validator("metric", "metric_for_best_model", mode="before")
     @classmethod

@@ -31,6 +31,7 @@ class MultiLabelTask(TextTask):
 
     name = "multilabel"
     product = "multi-label classifier"
+    labels_texts = True
     columns = (*TextTask.columns, "label_separator")
     selection_metrics = ("micro_f1", "macro_f1", "exact_match", "loss")
     logged_metrics = ("micro_f1", "macro_f1")

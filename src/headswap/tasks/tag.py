@@ -51,6 +51,7 @@ class TagTask(Task):
     direction = "bidirectional"
     noun = "sentence"
     product = "tagger"
+    one_label_per_target = True
     columns = ("tokens_column", "tags_column", "conll_word_column", "conll_tag_column")
     selection_metrics = ("f1", "macro_f1", "accuracy", "loss")
     logged_metrics = ("f1", "accuracy")

@@ -68,6 +68,12 @@ class Task(ABC):
     """Which of label_smoothing_factor, class_weight, max_answer_length and calibrate have an effect."""
     problem_type: ClassVar[str | None] = None
     """Hugging Face's `problem_type`, where it has one."""
+    one_label_per_text: ClassVar[bool] = False
+    """Whether each text has exactly one label. Class means, a cosine head, unlabelled texts and averages need this."""
+    one_label_per_target: ClassVar[bool] = False
+    """Whether each prediction, of a text or of a word, is a distribution over labels, which R-Drop needs."""
+    labels_texts: ClassVar[bool] = False
+    """Whether the predictions are probabilities of labels of whole texts, by which `suggest` chooses texts."""
     lists_labels: ClassVar[bool] = True
     """Whether the labels are names from the training set; otherwise they only name the outputs of the head."""
     num_outputs: ClassVar[int | None] = None

@@ -7,11 +7,12 @@ whose pre-tokenizer or normalizer is not known to be cut there encodes whole tex
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 from headswap.core.errors import InputError
 
+Item = TypeVar("Item")
 PART_CHARACTERS = 1 << 15
 GROUP_CHARACTERS = 1_000_000
 LONGEST_PART = 1 << 23
@@ -69,15 +70,20 @@ def _is_plain_split(step: Mapping[str, Any]) -> bool:
 
 def groups_of(texts: Iterable[str], pattern: re.Pattern[str] | None) -> Iterator[list[Part]]:
     """The parts of all texts in order, in groups of about `GROUP_CHARACTERS`; a short text is one part."""
-    group: list[Part] = []
+    parts = (part for number, text in enumerate(texts) for part in _parts(number, text, pattern))
+    return in_groups(parts, lambda part: len(part.content), GROUP_CHARACTERS)
+
+
+def in_groups(items: Iterable[Item], size_of: Callable[[Item], int], most: int) -> Iterator[list[Item]]:
+    """Lists of items in order; a list ends with the item with which its size reaches `most`."""
+    group: list[Item] = []
     size = 0
-    for number, text in enumerate(texts):
-        for part in _parts(number, text, pattern):
-            group.append(part)
-            size += len(part.content)
-            if size >= GROUP_CHARACTERS:
-                yield group
-                group, size = [], 0
+    for item in items:
+        group.append(item)
+        size += size_of(item)
+        if size >= most:
+            yield group
+            group, size = [], 0
     if group:
         yield group
 

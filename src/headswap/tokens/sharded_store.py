@@ -135,7 +135,7 @@ def _begin(out: Path, plan: dict[str, Any], tokenizer: Tokenizer, *, overwrite: 
         if is_store(out):
             log.info("%s is complete.", out)
         else:
-            log.info("%s was begun with the same files and settings; only what is missing is done.", out)
+            log.info("%s was started earlier with the same files and settings; only the missing parts are built.", out)
         return not is_store(out)
     if out.exists() and any(out.iterdir()):
         if not overwrite:

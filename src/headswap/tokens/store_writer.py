@@ -15,6 +15,7 @@ import numpy as np
 
 from headswap.core.errors import InputError
 from headswap.data.records import Document
+from headswap.tokens.parts import in_groups
 from headswap.tokens.tokenizer import Tokenizer
 
 BATCH_CHARACTERS = 2_000_000
@@ -107,21 +108,8 @@ def write_arrays(
 
 def encoded_batches(documents: Iterable[Document], tokenizer: Tokenizer, side: Sequence[str]) -> Iterator[EncodedBatch]:
     """All documents encoded, batch by batch. Reading ahead in a thread gained nothing on 2 cores."""
-    for batch in _batches(documents):
+    for batch in in_groups(documents, lambda document: len(document.text), BATCH_CHARACTERS):
         yield _encode(batch, tokenizer, side)
-
-
-def _batches(documents: Iterable[Document]) -> Iterator[list[Document]]:
-    batch: list[Document] = []
-    num_characters = 0
-    for document in documents:
-        batch.append(document)
-        num_characters += len(document.text)
-        if num_characters >= BATCH_CHARACTERS:
-            yield batch
-            batch, num_characters = [], 0
-    if batch:
-        yield batch
 
 
 def _encode(batch: list[Document], tokenizer: Tokenizer, side: Sequence[str]) -> EncodedBatch:

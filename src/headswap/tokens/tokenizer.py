@@ -52,7 +52,7 @@ class Tokenizer:
         if self.vocab_size > MOST_HOLES * (len(vocabulary) + len(SPECIAL_TOKENS)):
             raise InputError(
                 f"{origin} has the id {self.vocab_size - 1:,}, but its vocabulary has {len(vocabulary):,} entries. "
-                "Number the entries from 0 on, without holes."
+                "Number the entries from 0 on, without gaps."
             )
         foreign = roles_in(content, self.vocab_size, origin)
         roles = foreign or self._own_roles(vocabulary)

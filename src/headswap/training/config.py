@@ -110,4 +110,4 @@ class OptimizerSettings(TrainingSettings):
     Default: muon for a new causal base of the preset modern that reads its corpus more than 8 times on a GPU, unless
     --learning-rate or --weight-decay is given; otherwise adamw."""
     muon_lr_factor: Positive | None = None
-    """With --optimizer muon, the matrices of the layers have this many times --learning-rate. Default: 14."""
+    """With --optimizer muon: learning rate of the matrices of the layers, divided by --learning-rate. Default: 14."""

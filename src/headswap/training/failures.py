@@ -52,7 +52,7 @@ def out_of_memory(folder: Path, training: TrainingSettings, *, processes: int = 
     smaller = math.ceil(training.batch_size / processes / doubled)
     return problem + (
         f"Keep --batch-size {training.batch_size} and pass --gradient-accumulation-steps {doubled} (micro-batches of "
-        f"{smaller}): the results differ only by rounding and the dropout drawn."
+        f"{smaller}): the results differ only by rounding and by the random dropout masks."
     )
 
 

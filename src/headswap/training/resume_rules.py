@@ -43,8 +43,8 @@ ROUNDING = {
     "machine.device": "rounding",
     "machine.deterministic": "rounding",
     "machine.parallel": "rounding",
-    "machine.fast": "rounding and the dropout drawn",
-    "training.gradient_accumulation_steps": "rounding and the dropout drawn",
+    "machine.fast": "rounding and the random dropout masks",
+    "training.gradient_accumulation_steps": "rounding and the random dropout masks",
 }
 LIMITS = ("max_steps", "num_train_epochs", "max_tokens", "max_minutes")
 ENVIRONMENT = ("device", "precision", "threads", "processes")

@@ -31,16 +31,7 @@ class Filler:
     """Fills masks with a masked language model."""
 
     def __init__(self, bundle: Bundle) -> None:
-        if "fill" not in {use.verb for use in bundle.uses}:
-            raise InputError(
-                f"{bundle.path or 'This bundle'} is {bundle.what}; only a masked language model can fill. "
-                f"Use headswap {bundle.verb}."
-            )
-        if bundle.objective == "none":
-            raise InputError(
-                f"{bundle.path or 'This bundle'} has no language modelling head, so it cannot fill. Train one with "
-                "headswap adapt."
-            )
+        bundle.check_use("fill", "a masked language model")
         self.model, self.tokenizer, self.max_length = bundle.model, bundle.tokenizer, bundle.max_length
         self.shift = int(bundle.predicts_next)
         """A token is predicted by the vector so many positions before it."""

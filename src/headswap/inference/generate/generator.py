@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from headswap.bundle.bundle import Bundle
-from headswap.core.errors import InputError
 from headswap.core.random_streams import numpy_stream
 from headswap.inference.generate.cache import CacheLayout
 from headswap.inference.generate.config import SamplingSettings
@@ -41,16 +40,7 @@ class Generator:
     """Continues texts with a causal language model."""
 
     def __init__(self, bundle: Bundle) -> None:
-        if "generate" not in {use.verb for use in bundle.uses}:
-            raise InputError(
-                f"{bundle.path or 'This bundle'} is {bundle.what}; only a causal language model can generate. "
-                f"Use headswap {bundle.verb}."
-            )
-        if bundle.objective == "none":
-            raise InputError(
-                f"{bundle.path or 'This bundle'} has no language modelling head, so it cannot generate. Train one with "
-                "headswap adapt."
-            )
+        bundle.check_use("generate", "a causal language model")
         self.bundle, self.model, self.tokenizer = bundle, bundle.model, bundle.tokenizer
         never = (self.tokenizer.pad_id, self.tokenizer.sos_id, self.tokenizer.mask_id, self.tokenizer.sep_id)
         self.transposed_head_DV: Tensor | None = None

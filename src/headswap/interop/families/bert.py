@@ -16,6 +16,15 @@ BERT_TOKENS = {
 }  # fmt: skip
 
 
+def masked_head(shape: ModelShape, dense: str, norm: str, bias: str, decoder: str) -> Iterator[Entry]:
+    """The tensors of a language modelling head with a transform, from the names of its parts."""
+    yield from both("dense", dense)
+    yield from both("norm", norm)
+    yield Entry("bias", (f"{bias}.bias",))
+    if not shape.base.tied_head:
+        yield Entry("weight", (f"{decoder}.weight",))
+
+
 class Bert(Family):
     """BERT, and checkpoints of its shape such as MiniLM."""
 
@@ -89,11 +98,9 @@ class Bert(Family):
     def head_entries(self, shape: ModelShape) -> Iterator[Entry]:
         """The tensors of the head."""
         if shape.head == "lm":
-            yield from both("dense", "cls.predictions.transform.dense")
-            yield from both("norm", "cls.predictions.transform.LayerNorm")
-            yield Entry("bias", ("cls.predictions.bias",))
-            if not shape.base.tied_head:
-                yield Entry("weight", ("cls.predictions.decoder.weight",))
+            head = "cls.predictions"
+            parts = f"{head}.transform.dense", f"{head}.transform.LayerNorm", head, f"{head}.decoder"
+            yield from masked_head(shape, *parts)
         elif shape.head == "classify":
             yield from both("hidden", f"{self.prefix}pooler.dense")
             yield from both("output", "classifier")
@@ -134,8 +141,7 @@ class Bert(Family):
         base = shape.base
         if shape.direction != "bidirectional":
             yield f"its attention is causal; {self.name}'s is bidirectional (--objective masked)"
-        if base.positions != "learned":
-            yield f"positions is {base.positions}; {self.name} has learned positions (--positions learned)"
+        yield from self.position_obstacles(base, "learned")
         if base.norm != "post" or base.final_norm or not base.embedding_norm:
             yield "its norms are not on the embeddings and after each block (--norm post, --embedding-norm)"
         yield from self.layer_obstacles(base)
@@ -175,11 +181,7 @@ class Roberta(Bert):
     def head_entries(self, shape: ModelShape) -> Iterator[Entry]:
         """The tensors of the head."""
         if shape.head == "lm":
-            yield from both("dense", "lm_head.dense")
-            yield from both("norm", "lm_head.layer_norm")
-            yield Entry("bias", ("lm_head.bias",))
-            if not shape.base.tied_head:
-                yield Entry("weight", ("lm_head.decoder.weight",))
+            yield from masked_head(shape, "lm_head.dense", "lm_head.layer_norm", "lm_head", "lm_head.decoder")
         elif shape.head == "classify":
             yield from both("hidden", "classifier.dense")
             yield from both("output", "classifier.out_proj")

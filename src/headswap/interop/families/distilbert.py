@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
-from headswap.interop.families.bert import BERT_TOKENS
-from headswap.interop.families.family import CheckpointConfig, Entry, Family, as_transform, both
+from headswap.interop.families.bert import Bert, masked_head
+from headswap.interop.families.family import CheckpointConfig, Entry, as_transform, both
 from headswap.model.shape import BaseShape, HeadShape
 from headswap.model.text_model import ModelShape
 
 
-class DistilBert(Family):
+class DistilBert(Bert):
     """DistilBERT."""
 
     name = "DistilBERT"
@@ -21,7 +21,7 @@ class DistilBert(Family):
         "Model": "none", "ForMaskedLM": "lm", "ForSequenceClassification": "classify", "ForTokenClassification": "tag",
         "ForQuestionAnswering": "span",
     }  # fmt: skip
-    special_tokens = BERT_TOKENS
+    ignored = ()
     duplicates: ClassVar[Mapping[str, str]] = {"vocab_projector.weight": "distilbert.embeddings.word_embeddings.weight"}
 
     def base_shape(self, config: CheckpointConfig) -> BaseShape:
@@ -65,11 +65,8 @@ class DistilBert(Family):
     def head_entries(self, shape: ModelShape) -> Iterator[Entry]:
         """The tensors of the head."""
         if shape.head == "lm":
-            yield from both("dense", "vocab_transform")
-            yield from both("norm", "vocab_layer_norm")
-            yield Entry("bias", ("vocab_projector.bias",))
-            if not shape.base.tied_head:
-                yield Entry("weight", ("vocab_projector.weight",))
+            projector = "vocab_projector"
+            yield from masked_head(shape, "vocab_transform", "vocab_layer_norm", projector, projector)
         elif shape.head == "classify":
             yield from both("hidden", "pre_classifier")
             yield from both("output", "classifier")
@@ -99,22 +96,17 @@ class DistilBert(Family):
             "qa_dropout": dropout,
         }
 
+    def missing_tensors(self, shape: BaseShape) -> dict[str, tuple[int, ...]]:
+        """None: its stock class has no segment embeddings."""
+        return {}
+
     def obstacles(self, shape: ModelShape) -> Iterator[str]:
         """What DistilBERT cannot express."""
         base = shape.base
-        if shape.direction != "bidirectional":
-            yield "its attention is causal; DistilBERT's is bidirectional (--objective masked)"
-        if base.positions != "learned":
-            yield f"positions is {base.positions}; DistilBERT has learned positions (--positions learned)"
-        if base.norm != "post" or base.final_norm or not base.embedding_norm:
-            yield "its norms are not on the embeddings and after each block (--norm post, --embedding-norm)"
-        yield from self.layer_obstacles(base)
+        yield from super().obstacles(shape)
         if base.activation == "gelu_tanh":
             yield "activation is gelu_tanh; DistilBERT has gelu or relu (--activation gelu)"
         if base.layer_norm_eps != 1e-12:
             yield f"layer_norm_eps is {base.layer_norm_eps:g}; DistilBERT's is 1e-12"
         if base.type_vocab_size:
             yield "it has segment embeddings (--type-vocab-size 0)"
-        if shape.head == "lm" and not (base.lm_head_transform == base.activation and base.lm_head_bias):
-            how = f"--preset bert-base --lm-head-transform {base.activation}"
-            yield f"its language modelling head has no bias, or no transform with the activation of its layers ({how})"

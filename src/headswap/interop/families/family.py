@@ -98,9 +98,10 @@ class Family(ABC):
     def head_entries(self, shape: ModelShape) -> Iterator[Entry]:
         """The tensors of the head; a tied language modelling head has none."""
 
-    @abstractmethod
     def stock_head(self, config: "CheckpointConfig", kind: str) -> HeadShape:
-        """How the stock class for a kind of head pools and scores."""
+        """How the stock class for a kind of head pools and scores: causal ones score the last token, without a bias."""
+        dropout = config.get("classifier_dropout", config.get("hidden_dropout", 0.1)) if kind == "tag" else 0.0
+        return HeadShape(pooling="last", head_bias=kind != "classify", head_dropout=dropout)
 
     @abstractmethod
     def config_entries(self, shape: ModelShape) -> dict[str, Any]:
@@ -131,6 +132,21 @@ class Family(ABC):
             yield "query heads share their keys and values"
         if base.embedding_scale:
             yield "its embeddings are scaled"
+
+    def position_obstacles(self, base: BaseShape, positions: str) -> Iterator[str]:
+        """What a family with one kind of positions cannot express."""
+        if base.positions != positions:
+            yield f"positions is {base.positions}; {self.name} has {positions} positions (--positions {positions})"
+
+    def pre_norm_obstacles(self, shape: ModelShape) -> Iterator[str]:
+        """What norms before the blocks, one embedding per token and a plain language modelling head cannot express."""
+        base = shape.base
+        if base.norm != "pre" or not base.final_norm or base.embedding_norm:
+            yield "its norms are not before each block and after the last layer (--norm pre, --final-norm)"
+        if base.type_vocab_size:
+            yield "it has segment embeddings"
+        if shape.head == "lm" and (base.lm_head_bias or base.lm_head_transform != "none"):
+            yield "its language modelling head has a bias or a transform"
 
     @abstractmethod
     def obstacles(self, shape: ModelShape) -> Iterator[str]:

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from headswap.core.errors import InputError
 from headswap.interop.families.family import CheckpointConfig, Entry, Family, activation_name, both
-from headswap.model.shape import BaseShape, HeadShape
+from headswap.model.shape import BaseShape
 from headswap.model.text_model import ModelShape
 
 
@@ -77,11 +77,6 @@ class Gpt2(Family):
         elif shape.head == "span":
             yield from both("output", "qa_outputs")
 
-    def stock_head(self, config: CheckpointConfig, kind: str) -> HeadShape:
-        """The classifier scores the last token, without a bias."""
-        dropout = config.get("classifier_dropout", config.get("hidden_dropout", 0.1)) if kind == "tag" else 0.0
-        return HeadShape(pooling="last", head_bias=kind != "classify", head_dropout=dropout)
-
     def config_entries(self, shape: ModelShape) -> dict[str, Any]:
         """The entries of config.json."""
         base = shape.base
@@ -104,12 +99,6 @@ class Gpt2(Family):
         base = shape.base
         if shape.direction != "causal":
             yield "its attention is bidirectional; GPT-2's is causal"
-        if base.positions != "learned":
-            yield f"positions is {base.positions}; GPT-2 has learned positions (--positions learned)"
-        if base.norm != "pre" or not base.final_norm or base.embedding_norm:
-            yield "its norms are not before each block and after the last layer (--norm pre, --final-norm)"
+        yield from self.position_obstacles(base, "learned")
         yield from self.layer_obstacles(base)
-        if base.type_vocab_size:
-            yield "it has segment embeddings"
-        if shape.head == "lm" and (base.lm_head_bias or base.lm_head_transform != "none"):
-            yield "its language modelling head has a bias or a transform"
+        yield from self.pre_norm_obstacles(shape)

@@ -89,11 +89,6 @@ class Llama(Family):
         else:
             yield from both("output", "score", has_bias=shape.head == "tag")
 
-    def stock_head(self, config: CheckpointConfig, kind: str) -> HeadShape:
-        """The classifier scores the last token, without a bias."""
-        dropout = config.get("classifier_dropout", config.get("hidden_dropout", 0.1)) if kind == "tag" else 0.0
-        return HeadShape(pooling="last", head_bias=kind != "classify", head_dropout=dropout)
-
     def config_entries(self, shape: ModelShape) -> dict[str, Any]:
         """The entries of config.json."""
         base = shape.base
@@ -119,20 +114,14 @@ class Llama(Family):
         base = shape.base
         if shape.direction != self.direction:
             yield f"its attention is {shape.direction}; {self.name}'s is {self.direction}"
-        if base.positions != "rotary":
-            yield f"positions is {base.positions}; {self.name} has rotary positions (--positions rotary)"
-        if base.norm != "pre" or not base.final_norm or base.embedding_norm:
-            yield "its norms are not before each block and after the last layer (--norm pre, --final-norm)"
+        yield from self.position_obstacles(base, "rotary")
         if base.normalization != "rms":
             yield f"its norms are LayerNorm; {self.name} has RMSNorm (--preset llama)"
         if base.activation != "swiglu" or base.bias:
             yield "its feed-forward layers are not SwiGLU without biases (--preset llama)"
         if base.embedding_scale:
             yield "its embeddings are scaled"
-        if base.type_vocab_size:
-            yield "it has segment embeddings"
-        if shape.head == "lm" and (base.lm_head_bias or base.lm_head_transform != "none"):
-            yield "its language modelling head has a bias or a transform"
+        yield from self.pre_norm_obstacles(shape)
 
 
 class EuroBert(Llama):
