@@ -3,11 +3,12 @@
     python benchmarks/cluster.py jobs --count 1000 --machines 3 --kills 10
     python benchmarks/cluster.py corpus --mb 200 --shard-mb 10
 
-`jobs` starts a cluster of several node processes on this machine, runs a study of one cheap baseline with many seeds on
-it, and kills machines at random while it runs. It prints how many jobs were done, how often a job was started again,
-and the seconds per job beside those of the local executor. `corpus` generates text, and builds its token store with
-headswap (one store, shards, shards without near repeats, shards on Ray) and its ids with `datasets.map`, each in a
-process of its own. It prints MB of text per second and the peak memory, for a quarter of the text and for all of it.
+`jobs` starts a cluster of several node processes on this machine, runs a study of two baselines and two tiny
+fine-tunings with many seeds on it, and kills machines at random while it runs. It prints how many jobs were done, how
+often a job was started again, and the seconds per job beside those of the local executor. `corpus` generates text, and
+builds its token store with headswap (one store, shards, shards without near repeats, shards on Ray) and its ids with
+`datasets.map`, each in a process of its own. It prints MB of text per second and the peak memory, for a quarter of the
+text and for all of it.
 """
 
 import argparse
@@ -27,6 +28,7 @@ import numpy as np
 
 VOCABULARY, WORDS_PER_TEXT = 50_000, 150
 SHARE_EQUAL, SHARE_NEAR = 0.05, 0.05
+ARMS = ("majority", "tfidf", "scratch", "pretrained")
 WAYS = ("store", "shards", "shards-near", "shards-ray", "datasets")
 
 
@@ -88,14 +90,20 @@ def run_jobs(count: int, num_machines: int, num_kills: int) -> dict[str, Any]:
 
 
 def _write_labelled(folder: Path, count: int) -> dict[str, Any]:
-    """A small labelled set, and a study of the majority baseline with one job per seed."""
+    """A small labelled set, and a study of four arms with equally many seeds: two baselines, two tiny fine-tunings."""
     draw = random.Random(0)
     for name, size in (("train", 400), ("test", 200)):
         rows = [{"text": f"{name} text {number} {draw.random()}", "label": draw.choice("ab")} for number in range(size)]
         (folder / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    (folder / "corpus.txt").write_text("".join(f"text {number} {draw.random()}\n" for number in range(200)))
+    study = {"arms": ARMS, "budgets": ("40",), "seeds": count // len(ARMS), "on_overlap": "report", "max_length": 24}
     return {
-        "study": {"arms": ("majority",), "budgets": ("40",), "seeds": count, "on_overlap": "report"},
+        "study": {"corpus": (str(folder / "corpus.txt"),), **study},
         "data": {"train": str(folder / "train.jsonl"), "test": str(folder / "test.jsonl")},
+        "tokenizer": {"vocab_size": 300},
+        "model": {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32},
+        "pretrain": {"max_steps": 3},
+        "finetune": {"num_train_epochs": 2},
         "machine": {"device": "cpu", "threads": 1},
     }
 
