@@ -1,14 +1,14 @@
 """Many small jobs on a Ray cluster whose machines are killed, and a corpus in shards: speed, memory, nothing lost.
 
     python benchmarks/cluster.py jobs --count 1000 --machines 3 --kills 10
-    python benchmarks/cluster.py corpus --mb 200 --shard-mb 10
+    python benchmarks/cluster.py corpus --sizes 50 200 --shard-mb 10
 
 `jobs` starts a cluster of several node processes on this machine, runs a study of two baselines and two tiny
 fine-tunings with many seeds on it, and kills machines at random while it runs. It prints how many jobs were done, how
 often a job was started again, and the seconds per job beside those of the local executor. `corpus` generates text, and
 builds its token store with headswap (one store, shards, shards without near repeats, shards on Ray) and its ids with
-`datasets.map`, each in a process of its own. It prints MB of text per second and the peak memory, for a quarter of the
-text and for all of it.
+`datasets.map`, each in a process of its own. It prints MB of text per second and the peak memory of the process and of
+the workers of Ray, for every size, and after a quarter, a half and all of the shards.
 """
 
 import argparse
@@ -17,10 +17,13 @@ import logging
 import os
 import random
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +44,8 @@ def main() -> None:
     jobs.add_argument("--machines", type=int, default=3)
     jobs.add_argument("--kills", type=int, default=10)
     corpus = parts.add_parser("corpus")
-    corpus.add_argument("--mb", type=int, default=200)
+    corpus.add_argument("--sizes", type=int, nargs="+", default=[50, 200], help="MB of text, ascending")
+    corpus.add_argument("--folder", type=Path, help="where the generated text is kept for another call")
     corpus.add_argument("--shard-mb", type=float, default=10)
     corpus.add_argument("--ways", nargs="*", default=list(WAYS))
     one = parts.add_parser("one")
@@ -54,7 +58,7 @@ def main() -> None:
     if given.part == "jobs":
         print(json.dumps(run_jobs(given.count, given.machines, given.kills), indent=2))
     elif given.part == "corpus":
-        for line in run_corpus(given.mb, given.shard_mb, given.ways):
+        for line in run_corpus(given.folder, given.sizes, given.shard_mb, given.ways):
             print(json.dumps(line), flush=True)
     else:
         print(json.dumps(measure(given.way, given.folder, given.num_files, given.shard_mb)))
@@ -159,21 +163,19 @@ def _num_equal(one: Path, other: Path) -> int:
     )
 
 
-def run_corpus(num_mb: int, shard_mb: float, ways: list[str]) -> Any:
+def run_corpus(kept: Path | None, sizes: list[int], shard_mb: float, ways: list[str]) -> Any:
     """One line per way and size; the first line describes the text."""
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        num_files, num_bytes = _write_texts(folder / "texts", num_mb)
-        yield {"files": num_files, "MB": round(num_bytes / 1e6, 1), "cores": os.cpu_count()}
-        from headswap.data.config import ReadSettings
-        from headswap.data.documents import read_documents
-        from headswap.tokens.config import TokenizerSettings
-        from headswap.tokens.train_tokenizer import train_tokenizer
-
-        documents = read_documents([str(folder / "texts" / "part-0000.txt")], ReadSettings(documents="line"))
-        train_tokenizer(documents, TokenizerSettings(vocab_size=8000)).save(folder / "tokenizer.json")
+        folder = kept or Path(name)
+        folder.mkdir(exist_ok=True)
+        if not (folder / "tokenizer.json").exists():
+            _write_texts(folder / "texts", sizes[-1])
+            _write_tokenizer(folder)
+        ends = np.cumsum([file.stat().st_size for file in sorted((folder / "texts").iterdir())]) / 1e6
+        yield {"files": len(ends), "MB": round(float(ends[-1]), 1), "cores": os.cpu_count()}
         for way in ways:
-            for count in (max(1, num_files // 4), num_files):
+            for size in sizes:
+                count = min(len(ends), int(np.searchsorted(ends, size)) + 1)
                 command = [sys.executable, __file__, "one", way, str(folder), str(count), str(shard_mb)]
                 limits = {"RAYON_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "HF_DATASETS_OFFLINE": "1"}
                 limits |= {"HF_HOME": str(folder / "hf"), "TOKENIZERS_PARALLELISM": "false"}
@@ -181,6 +183,16 @@ def run_corpus(num_mb: int, shard_mb: float, ways: list[str]) -> Any:
                 if done.returncode:
                     raise SystemExit(done.stderr)
                 yield json.loads(done.stdout.splitlines()[-1])
+
+
+def _write_tokenizer(folder: Path) -> None:
+    from headswap.data.config import ReadSettings
+    from headswap.data.documents import read_documents
+    from headswap.tokens.config import TokenizerSettings
+    from headswap.tokens.train_tokenizer import train_tokenizer
+
+    documents = read_documents([str(folder / "texts" / "part-0000.txt")], ReadSettings(documents="line"))
+    train_tokenizer(documents, TokenizerSettings(vocab_size=8000)).save(folder / "tokenizer.json")
 
 
 def _write_texts(folder: Path, num_mb: int) -> tuple[int, int]:
@@ -218,16 +230,59 @@ def measure(way: str, folder: Path, num_files: int, shard_mb: float) -> dict[str
 
     tokenizer = Tokenizer.load(folder / "tokenizer.json")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    workers = _WorkerMemory()
+    logging.getLogger("headswap").addHandler(trace := _Trace(workers))
+    logging.getLogger("headswap").setLevel(logging.INFO)
     start = time.perf_counter()
     found = _datasets(files, folder) if way == "datasets" else _headswap(way, files, tokenizer, out, shard_mb)
     seconds = time.perf_counter() - start
-    own, children = (resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    peak, of_workers = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, workers.stop()
     num_mb = sum(Path(file).stat().st_size for file in files) / 1e6
+    shutil.rmtree(out, ignore_errors=True)
+    shutil.rmtree(folder / "hf", ignore_errors=True)
     return {
         "way": way, "MB": round(num_mb, 1), "seconds": round(seconds, 1), "MB_per_second": round(num_mb / seconds, 2),
-        "peak_MB": round(max(own, children if way != "datasets" else 0) / 1024), "before_MB": round(before / 1024),
-        **found,
+        "peak_MB": round(peak / 1024), "peak_worker_MB": round(of_workers / 1024), "before_MB": round(before / 1024),
+        "peaks_after_shards": trace.peaks, **found,
     }  # fmt: skip
+
+
+class _Trace(logging.Handler):
+    """The peak memory of the process and of a worker after a quarter, a half and all of the shards."""
+
+    def __init__(self, workers: "_WorkerMemory") -> None:
+        super().__init__()
+        self.workers, self.peaks = workers, {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if "shard encoded" in record.getMessage():
+            done, total = (int(str(number).replace(",", "")) for number in record.args[:2])
+            if done in (-(-total // 4), -(-total // 2), total):
+                own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+                self.peaks[done] = [round(own / 1024), round(self.workers.largest / 1024)]
+
+
+class _WorkerMemory:
+    """The largest peak memory of a worker of Ray, in KiB, found by looking at all processes every half second."""
+
+    def __init__(self) -> None:
+        self.largest = 0
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> int:
+        self._end.set()
+        self._thread.join()
+        return self.largest
+
+    def _watch(self) -> None:
+        while not self._end.wait(0.5):
+            for process in Path("/proc").glob("[0-9]*"):
+                with suppress(OSError, IndexError, ValueError):  # it has ended
+                    if (process / "cmdline").read_bytes().startswith(b"ray::run_on_node"):
+                        peak = (process / "status").read_text().split("VmHWM:")[1].split()[0]
+                        self.largest = max(self.largest, int(peak))
 
 
 def _headswap(way: str, files: list[str], tokenizer: Any, out: Path, shard_mb: float) -> dict[str, Any]:
