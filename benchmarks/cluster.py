@@ -2,6 +2,7 @@
 
     python benchmarks/cluster.py jobs --count 1000 --machines 3 --kills 10
     python benchmarks/cluster.py corpus --sizes 50 200 --shard-mb 10
+    python benchmarks/cluster.py read --sizes 50 200
 
 `jobs` starts a cluster of several node processes on this machine, runs a study of two baselines and two tiny
 fine-tunings with many seeds on it, and kills machines at random while it runs. It prints how many jobs were done, how
@@ -9,6 +10,8 @@ often a job was started again, and the seconds per job beside those of the local
 builds its token store with headswap (one store, shards, shards without near repeats, shards on Ray) and its ids with
 `datasets.map`, each in a process of its own. It prints MB of text per second and the peak memory of the process and of
 the workers of Ray, for every size, and after a quarter, a half and all of the shards.
+`read` builds stores of one shard and of one shard per file, and prints the peak memory of a process that reads all
+documents in random order, and of a short pre-training run.
 """
 
 import argparse
@@ -32,6 +35,27 @@ import numpy as np
 VOCABULARY, WORDS_PER_TEXT = 50_000, 150
 SHARE_EQUAL, SHARE_NEAR = 0.05, 0.05
 ARMS = ("majority", "tfidf", "scratch", "pretrained")
+READER = """
+import json, resource, sys, tempfile
+import numpy as np
+import headswap as hs
+from pathlib import Path
+from headswap.tokens.store import TokenStore
+
+def memory():
+    status = Path("/proc/self/status").read_text()
+    return {name: round(int(status.split(name + ":")[1].split()[0]) / 1024) for name in ("VmHWM", "RssAnon", "RssFile")}
+
+before = memory()
+store = TokenStore.open(Path(sys.argv[1]))
+opened = memory()
+total = sum(int(store.document(int(row)).sum()) for row in np.random.default_rng(0).permutation(store.num_documents))
+read = memory()
+shape = dict(hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32)
+with tempfile.TemporaryDirectory() as out:
+    hs.pretrain(sys.argv[1], out=Path(out) / "run", max_steps=200, max_length=128, device="cpu", threads=1, **shape)
+print(json.dumps({"before": before, "opened": opened, "all_read": read, "trained": memory()}))
+"""
 WAYS = ("store", "shards", "shards-near", "shards-ray", "datasets")
 
 
@@ -48,6 +72,9 @@ def main() -> None:
     corpus.add_argument("--folder", type=Path, help="where the generated text is kept for another call")
     corpus.add_argument("--shard-mb", type=float, default=10)
     corpus.add_argument("--ways", nargs="*", default=list(WAYS))
+    read = parts.add_parser("read")
+    read.add_argument("--sizes", type=int, nargs="+", default=[50, 200], help="MB of text, ascending")
+    read.add_argument("--folder", type=Path, help="where the generated text is kept for another call")
     one = parts.add_parser("one")
     one.add_argument("way")
     one.add_argument("folder", type=Path)
@@ -59,6 +86,9 @@ def main() -> None:
         print(json.dumps(run_jobs(given.count, given.machines, given.kills), indent=2))
     elif given.part == "corpus":
         for line in run_corpus(given.folder, given.sizes, given.shard_mb, given.ways):
+            print(json.dumps(line), flush=True)
+    elif given.part == "read":
+        for line in run_read(given.folder, given.sizes):
             print(json.dumps(line), flush=True)
     else:
         print(json.dumps(measure(given.way, given.folder, given.num_files, given.shard_mb)))
@@ -166,12 +196,7 @@ def _num_equal(one: Path, other: Path) -> int:
 def run_corpus(kept: Path | None, sizes: list[int], shard_mb: float, ways: list[str]) -> Any:
     """One line per way and size; the first line describes the text."""
     with tempfile.TemporaryDirectory() as name:
-        folder = kept or Path(name)
-        folder.mkdir(exist_ok=True)
-        if not (folder / "tokenizer.json").exists():
-            _write_texts(folder / "texts", sizes[-1])
-            _write_tokenizer(folder)
-        ends = np.cumsum([file.stat().st_size for file in sorted((folder / "texts").iterdir())]) / 1e6
+        folder, ends = _texts(kept or Path(name), sizes[-1])
         yield {"files": len(ends), "MB": round(float(ends[-1]), 1), "cores": os.cpu_count()}
         for way in ways:
             for size in sizes:
@@ -183,6 +208,34 @@ def run_corpus(kept: Path | None, sizes: list[int], shard_mb: float, ways: list[
                 if done.returncode:
                     raise SystemExit(done.stderr)
                 yield json.loads(done.stdout.splitlines()[-1])
+
+
+def _texts(folder: Path, num_mb: int) -> tuple[Path, np.ndarray]:
+    """The folder of the generated text, and the MB of text up to the end of each file."""
+    folder.mkdir(exist_ok=True)
+    if not (folder / "tokenizer.json").exists():
+        _write_texts(folder / "texts", num_mb)
+        _write_tokenizer(folder)
+    return folder, np.cumsum([file.stat().st_size for file in sorted((folder / "texts").iterdir())]) / 1e6
+
+
+def run_read(kept: Path | None, sizes: list[int]) -> Any:
+    """One line per size and number of shards."""
+    from headswap.tokens.tokenizer import Tokenizer
+
+    with tempfile.TemporaryDirectory() as name:
+        folder, ends = _texts(kept or Path(name), sizes[-1])
+        tokenizer = Tokenizer.load(folder / "tokenizer.json")
+        for size in sizes:
+            files = [str(file) for file in sorted((folder / "texts").iterdir())[: int(np.searchsorted(ends, size)) + 1]]
+            for shard_mb in (1e6, 1e-6):
+                out = Path(name) / f"{size}-{shard_mb}"
+                shards = _headswap("shards", files, tokenizer, out, shard_mb)["shards"]
+                done = subprocess.run([sys.executable, "-c", READER, str(out)], capture_output=True, text=True)
+                if done.returncode:
+                    raise SystemExit(done.stderr)
+                yield {"MB": round(float(ends[len(files) - 1]), 1), "shards": shards, **json.loads(done.stdout)}
+                shutil.rmtree(out)
 
 
 def _write_tokenizer(folder: Path) -> None:

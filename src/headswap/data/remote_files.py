@@ -87,7 +87,7 @@ def list_remote(source: str, extensions: Iterable[str] = ()) -> list[RemoteFile]
 
     if shown(source) != source:
         log_once(
-            f"{shown(source)}: the part after the question mark is written into recipes. If it is a signature, remove it "
+            f"{shown(source)}: what follows the question mark is written into recipes. If it is a signature, remove it "
             "before you share them."
         )
     filesystem, path = _filesystem(source)
