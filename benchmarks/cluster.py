@@ -8,8 +8,8 @@
 fine-tunings with many seeds on it, and kills machines at random while it runs. It prints how many jobs were done, how
 often a job was started again, and the seconds per job beside those of the local executor. `corpus` generates text, and
 builds its token store with headswap (one store, shards, shards without near repeats, shards on Ray) and its ids with
-`datasets.map`, each in a process of its own. It prints MB of text per second and the peak memory of the process and of
-the workers of Ray, for every size, and after a quarter, a half and all of the shards.
+`datasets.map`, each in a process of its own. It prints MB of text per second and per second of CPU time, and the peak
+memory of the process and of the workers of Ray, for every size, and after a quarter, a half and all of the shards.
 `read` builds stores of one shard and of one shard per file, and prints the peak memory of a process that reads all
 documents in random order, and of a short pre-training run.
 """
@@ -286,15 +286,18 @@ def measure(way: str, folder: Path, num_files: int, shard_mb: float) -> dict[str
     workers = _WorkerMemory()
     logging.getLogger("headswap").addHandler(trace := _Trace(workers))
     logging.getLogger("headswap").setLevel(logging.INFO)
-    start = time.perf_counter()
+    start, cpu_start = time.perf_counter(), time.process_time()
     found = _datasets(files, folder) if way == "datasets" else _headswap(way, files, tokenizer, out, shard_mb)
     seconds = time.perf_counter() - start
+    cpu_seconds = time.process_time() - cpu_start
     peak, of_workers = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, workers.stop()
+    cpu_seconds += sum(workers.cpu_seconds.values())
     num_mb = sum(Path(file).stat().st_size for file in files) / 1e6
     shutil.rmtree(out, ignore_errors=True)
     shutil.rmtree(folder / "hf", ignore_errors=True)
     return {
         "way": way, "MB": round(num_mb, 1), "seconds": round(seconds, 1), "MB_per_second": round(num_mb / seconds, 2),
+        "MB_per_CPU_second": round(num_mb / cpu_seconds, 2),
         "peak_MB": round(peak / 1024), "peak_worker_MB": round(of_workers / 1024), "before_MB": round(before / 1024),
         "peaks_after_shards": trace.peaks, **found,
     }  # fmt: skip
@@ -316,10 +319,11 @@ class _Trace(logging.Handler):
 
 
 class _WorkerMemory:
-    """The largest peak memory of a worker of Ray, in KiB, found by looking at all processes every half second."""
+    """The largest peak memory of a worker of Ray in KiB, and the CPU time of each, looked up every half second."""
 
     def __init__(self) -> None:
         self.largest = 0
+        self.cpu_seconds: dict[str, float] = {}
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
@@ -336,6 +340,8 @@ class _WorkerMemory:
                     if (process / "cmdline").read_bytes().startswith(b"ray::run_on_node"):
                         peak = (process / "status").read_text().split("VmHWM:")[1].split()[0]
                         self.largest = max(self.largest, int(peak))
+                        ticks = (process / "stat").read_text().rpartition(")")[2].split()[11:13]
+                        self.cpu_seconds[process.name] = sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
 
 
 def _headswap(way: str, files: list[str], tokenizer: Any, out: Path, shard_mb: float) -> dict[str, Any]:
