@@ -74,9 +74,9 @@ def estimate(
     max_length
         Maximum number of tokens per sequence. [default: that of the preset]
     """
-    from headswap.cli.display import print_json
+    from headswap.cli.display import print_json, start_messages
     from headswap.core.errors import SettingError
-    from headswap.pretraining.run_cost import PROJECTION, RunPlan, Speed, estimate_run, known_device
+    from headswap.pretraining.run_cost import PROJECTION, RunPlan, Speed, advice, estimate_run, known_device
 
     for name, value in (
         ("tokens", tokens), ("epochs", epochs), ("batch-size", batch_size), ("gpus", gpus), ("tflops", tflops),
@@ -94,6 +94,7 @@ def estimate(
         accumulation=gradient_accumulation_steps, precision=precision,
     )  # fmt: skip
     measured: MeasuredStep | None = None
+    note = None
     if measure:
         from dataclasses import replace
 
@@ -114,12 +115,17 @@ def estimate(
         )
         if precision != "bf16":
             raise SettingError("The table of measured GPUs is for bf16. Give --tflops for fp32, or use --measure.")
+        note = advice(base, plan, speed, device)
     cost = estimate_run(base, plan, speed, bandwidth=None if bandwidth is None else bandwidth * 1e9)
-    found = cost.as_json() | ({"measured": _measured(measured)} if measured else {})
+    found = (
+        cost.as_json() | ({"measured": _measured(measured)} if measured else {}) | ({"advice": note} if note else {})
+    )
     if flags.json:
         print_json(found)
     else:
         _print(cost, measured, title=f"{settings.preset}, {tokens:,.0f} tokens, {gpus} GPUs, {parallel}")
+        if note:
+            start_messages(quiet=flags.quiet).print(note)
 
 
 def _measured(measured: "MeasuredStep") -> dict[str, Any]:
