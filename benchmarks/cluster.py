@@ -1,13 +1,17 @@
 """Many small jobs on a Ray cluster whose machines are killed, and a corpus in shards: speed, memory, nothing lost.
 
     python benchmarks/cluster.py jobs --count 1000 --machines 3 --kills 10
-    python benchmarks/cluster.py corpus --mb 200 --shard-mb 10
+    python benchmarks/cluster.py corpus --sizes 50 200 --shard-mb 10
+    python benchmarks/cluster.py read --sizes 50 200
 
-`jobs` starts a cluster of several node processes on this machine, runs a study of one cheap baseline with many seeds on
-it, and kills machines at random while it runs. It prints how many jobs were done, how often a job was started again,
-and the seconds per job beside those of the local executor. `corpus` generates text, and builds its token store with
-headswap (one store, shards, shards without near repeats, shards on Ray) and its ids with `datasets.map`, each in a
-process of its own. It prints MB of text per second and the peak memory, for a quarter of the text and for all of it.
+`jobs` starts a cluster of several node processes on this machine, runs a study of two baselines and two tiny
+fine-tunings with many seeds on it, and kills machines at random while it runs. It prints how many jobs were done, how
+often a job was started again, and the seconds per job beside those of the local executor. `corpus` generates text, and
+builds its token store with headswap (one store, shards, shards without near repeats, shards on Ray) and its ids with
+`datasets.map`, each in a process of its own. It prints MB of text per second and per second of CPU time, and the peak
+memory of the process and of the workers of Ray, for every size, and after a quarter, a half and all of the shards.
+`read` builds stores of one shard and of one shard per file, and prints the peak memory of a process that reads all
+documents in random order, and of a short pre-training run.
 """
 
 import argparse
@@ -16,10 +20,13 @@ import logging
 import os
 import random
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +34,28 @@ import numpy as np
 
 VOCABULARY, WORDS_PER_TEXT = 50_000, 150
 SHARE_EQUAL, SHARE_NEAR = 0.05, 0.05
+ARMS = ("majority", "tfidf", "scratch", "pretrained")
+READER = """
+import json, resource, sys, tempfile
+import numpy as np
+import headswap as hs
+from pathlib import Path
+from headswap.tokens.store import TokenStore
+
+def memory():
+    status = Path("/proc/self/status").read_text()
+    return {name: round(int(status.split(name + ":")[1].split()[0]) / 1024) for name in ("VmHWM", "RssAnon", "RssFile")}
+
+before = memory()
+store = TokenStore.open(Path(sys.argv[1]))
+opened = memory()
+total = sum(int(store.document(int(row)).sum()) for row in np.random.default_rng(0).permutation(store.num_documents))
+read = memory()
+shape = dict(hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32)
+with tempfile.TemporaryDirectory() as out:
+    hs.pretrain(sys.argv[1], out=Path(out) / "run", max_steps=200, max_length=128, device="cpu", threads=1, **shape)
+print(json.dumps({"before": before, "opened": opened, "all_read": read, "trained": memory()}))
+"""
 WAYS = ("store", "shards", "shards-near", "shards-ray", "datasets")
 
 
@@ -39,9 +68,13 @@ def main() -> None:
     jobs.add_argument("--machines", type=int, default=3)
     jobs.add_argument("--kills", type=int, default=10)
     corpus = parts.add_parser("corpus")
-    corpus.add_argument("--mb", type=int, default=200)
+    corpus.add_argument("--sizes", type=int, nargs="+", default=[50, 200], help="MB of text, ascending")
+    corpus.add_argument("--folder", type=Path, help="where the generated text is kept for another call")
     corpus.add_argument("--shard-mb", type=float, default=10)
     corpus.add_argument("--ways", nargs="*", default=list(WAYS))
+    read = parts.add_parser("read")
+    read.add_argument("--sizes", type=int, nargs="+", default=[50, 200], help="MB of text, ascending")
+    read.add_argument("--folder", type=Path, help="where the generated text is kept for another call")
     one = parts.add_parser("one")
     one.add_argument("way")
     one.add_argument("folder", type=Path)
@@ -52,7 +85,10 @@ def main() -> None:
     if given.part == "jobs":
         print(json.dumps(run_jobs(given.count, given.machines, given.kills), indent=2))
     elif given.part == "corpus":
-        for line in run_corpus(given.mb, given.shard_mb, given.ways):
+        for line in run_corpus(given.folder, given.sizes, given.shard_mb, given.ways):
+            print(json.dumps(line), flush=True)
+    elif given.part == "read":
+        for line in run_read(given.folder, given.sizes):
             print(json.dumps(line), flush=True)
     else:
         print(json.dumps(measure(given.way, given.folder, given.num_files, given.shard_mb)))
@@ -88,14 +124,20 @@ def run_jobs(count: int, num_machines: int, num_kills: int) -> dict[str, Any]:
 
 
 def _write_labelled(folder: Path, count: int) -> dict[str, Any]:
-    """A small labelled set, and a study of the majority baseline with one job per seed."""
+    """A small labelled set, and a study of four arms with equally many seeds: two baselines, two tiny fine-tunings."""
     draw = random.Random(0)
     for name, size in (("train", 400), ("test", 200)):
         rows = [{"text": f"{name} text {number} {draw.random()}", "label": draw.choice("ab")} for number in range(size)]
         (folder / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    (folder / "corpus.txt").write_text("".join(f"text {number} {draw.random()}\n" for number in range(200)))
+    study = {"arms": ARMS, "budgets": ("40",), "seeds": count // len(ARMS), "on_overlap": "report", "max_length": 24}
     return {
-        "study": {"arms": ("majority",), "budgets": ("40",), "seeds": count, "on_overlap": "report"},
+        "study": {"corpus": (str(folder / "corpus.txt"),), **study},
         "data": {"train": str(folder / "train.jsonl"), "test": str(folder / "test.jsonl")},
+        "tokenizer": {"vocab_size": 300},
+        "model": {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32},
+        "pretrain": {"max_steps": 3},
+        "finetune": {"num_train_epochs": 2},
         "machine": {"device": "cpu", "threads": 1},
     }
 
@@ -151,21 +193,14 @@ def _num_equal(one: Path, other: Path) -> int:
     )
 
 
-def run_corpus(num_mb: int, shard_mb: float, ways: list[str]) -> Any:
+def run_corpus(kept: Path | None, sizes: list[int], shard_mb: float, ways: list[str]) -> Any:
     """One line per way and size; the first line describes the text."""
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        num_files, num_bytes = _write_texts(folder / "texts", num_mb)
-        yield {"files": num_files, "MB": round(num_bytes / 1e6, 1), "cores": os.cpu_count()}
-        from headswap.data.config import ReadSettings
-        from headswap.data.documents import read_documents
-        from headswap.tokens.config import TokenizerSettings
-        from headswap.tokens.train_tokenizer import train_tokenizer
-
-        documents = read_documents([str(folder / "texts" / "part-0000.txt")], ReadSettings(documents="line"))
-        train_tokenizer(documents, TokenizerSettings(vocab_size=8000)).save(folder / "tokenizer.json")
+        folder, ends = _texts(kept or Path(name), sizes[-1])
+        yield {"files": len(ends), "MB": round(float(ends[-1]), 1), "cores": os.cpu_count()}
         for way in ways:
-            for count in (max(1, num_files // 4), num_files):
+            for size in sizes:
+                count = min(len(ends), int(np.searchsorted(ends, size)) + 1)
                 command = [sys.executable, __file__, "one", way, str(folder), str(count), str(shard_mb)]
                 limits = {"RAYON_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "HF_DATASETS_OFFLINE": "1"}
                 limits |= {"HF_HOME": str(folder / "hf"), "TOKENIZERS_PARALLELISM": "false"}
@@ -173,6 +208,44 @@ def run_corpus(num_mb: int, shard_mb: float, ways: list[str]) -> Any:
                 if done.returncode:
                     raise SystemExit(done.stderr)
                 yield json.loads(done.stdout.splitlines()[-1])
+
+
+def _texts(folder: Path, num_mb: int) -> tuple[Path, np.ndarray]:
+    """The folder of the generated text, and the MB of text up to the end of each file."""
+    folder.mkdir(exist_ok=True)
+    if not (folder / "tokenizer.json").exists():
+        _write_texts(folder / "texts", num_mb)
+        _write_tokenizer(folder)
+    return folder, np.cumsum([file.stat().st_size for file in sorted((folder / "texts").iterdir())]) / 1e6
+
+
+def run_read(kept: Path | None, sizes: list[int]) -> Any:
+    """One line per size and number of shards."""
+    from headswap.tokens.tokenizer import Tokenizer
+
+    with tempfile.TemporaryDirectory() as name:
+        folder, ends = _texts(kept or Path(name), sizes[-1])
+        tokenizer = Tokenizer.load(folder / "tokenizer.json")
+        for size in sizes:
+            files = [str(file) for file in sorted((folder / "texts").iterdir())[: int(np.searchsorted(ends, size)) + 1]]
+            for shard_mb in (1e6, 1e-6):
+                out = Path(name) / f"{size}-{shard_mb}"
+                shards = _headswap("shards", files, tokenizer, out, shard_mb)["shards"]
+                done = subprocess.run([sys.executable, "-c", READER, str(out)], capture_output=True, text=True)
+                if done.returncode:
+                    raise SystemExit(done.stderr)
+                yield {"MB": round(float(ends[len(files) - 1]), 1), "shards": shards, **json.loads(done.stdout)}
+                shutil.rmtree(out)
+
+
+def _write_tokenizer(folder: Path) -> None:
+    from headswap.data.config import ReadSettings
+    from headswap.data.documents import read_documents
+    from headswap.tokens.config import TokenizerSettings
+    from headswap.tokens.train_tokenizer import train_tokenizer
+
+    documents = read_documents([str(folder / "texts" / "part-0000.txt")], ReadSettings(documents="line"))
+    train_tokenizer(documents, TokenizerSettings(vocab_size=8000)).save(folder / "tokenizer.json")
 
 
 def _write_texts(folder: Path, num_mb: int) -> tuple[int, int]:
@@ -210,16 +283,65 @@ def measure(way: str, folder: Path, num_files: int, shard_mb: float) -> dict[str
 
     tokenizer = Tokenizer.load(folder / "tokenizer.json")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    start = time.perf_counter()
+    workers = _WorkerMemory()
+    logging.getLogger("headswap").addHandler(trace := _Trace(workers))
+    logging.getLogger("headswap").setLevel(logging.INFO)
+    start, cpu_start = time.perf_counter(), time.process_time()
     found = _datasets(files, folder) if way == "datasets" else _headswap(way, files, tokenizer, out, shard_mb)
     seconds = time.perf_counter() - start
-    own, children = (resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    cpu_seconds = time.process_time() - cpu_start
+    peak, of_workers = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, workers.stop()
+    cpu_seconds += sum(workers.cpu_seconds.values())
     num_mb = sum(Path(file).stat().st_size for file in files) / 1e6
+    shutil.rmtree(out, ignore_errors=True)
+    shutil.rmtree(folder / "hf", ignore_errors=True)
     return {
         "way": way, "MB": round(num_mb, 1), "seconds": round(seconds, 1), "MB_per_second": round(num_mb / seconds, 2),
-        "peak_MB": round(max(own, children if way != "datasets" else 0) / 1024), "before_MB": round(before / 1024),
-        **found,
+        "MB_per_CPU_second": round(num_mb / cpu_seconds, 2),
+        "peak_MB": round(peak / 1024), "peak_worker_MB": round(of_workers / 1024), "before_MB": round(before / 1024),
+        "peaks_after_shards": trace.peaks, **found,
     }  # fmt: skip
+
+
+class _Trace(logging.Handler):
+    """The peak memory of the process and of a worker after a quarter, a half and all of the shards."""
+
+    def __init__(self, workers: "_WorkerMemory") -> None:
+        super().__init__()
+        self.workers, self.peaks = workers, {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if "shard encoded" in record.getMessage():
+            done, total = (int(str(number).replace(",", "")) for number in record.args[:2])
+            if done in (-(-total // 4), -(-total // 2), total):
+                own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+                self.peaks[done] = [round(own / 1024), round(self.workers.largest / 1024)]
+
+
+class _WorkerMemory:
+    """The largest peak memory of a worker of Ray in KiB, and the CPU time of each, looked up every half second."""
+
+    def __init__(self) -> None:
+        self.largest = 0
+        self.cpu_seconds: dict[str, float] = {}
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> int:
+        self._end.set()
+        self._thread.join()
+        return self.largest
+
+    def _watch(self) -> None:
+        while not self._end.wait(0.5):
+            for process in Path("/proc").glob("[0-9]*"):
+                with suppress(OSError, IndexError, ValueError):  # it has ended
+                    if (process / "cmdline").read_bytes().startswith(b"ray::run_on_node"):
+                        peak = (process / "status").read_text().split("VmHWM:")[1].split()[0]
+                        self.largest = max(self.largest, int(peak))
+                        ticks = (process / "stat").read_text().rpartition(")")[2].split()[11:13]
+                        self.cpu_seconds[process.name] = sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
 
 
 def _headswap(way: str, files: list[str], tokenizer: Any, out: Path, shard_mb: float) -> dict[str, Any]:

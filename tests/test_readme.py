@@ -23,6 +23,7 @@ from tiny import sentences
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("bases/*/README.md"))]
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+TORCHRUN = re.compile(r"^torchrun .*?-m headswap ")
 BOX = "box:reviews-en"
 # Minutes and labels of a document, on the small files.
 QUICK = {"--max-minutes": "0.05", "--budgets": "40", "--seeds": "1"}
@@ -51,7 +52,7 @@ def blocks(name: str) -> list[Block]:
 
 def shell_lines(text: str) -> list[str]:
     """The commands of a block: lines behind `$`, or all; a backslash at the end of a line continues it."""
-    lines = re.sub(r"\\\n\s*", "", text).splitlines()
+    lines = [TORCHRUN.sub("headswap ", line) for line in re.sub(r"\\\n\s*", "", text).splitlines()]
     shown = [line[2:] for line in lines if line.startswith("$ ")]
     return shown or [line for line in lines if line.startswith(("headswap ", "python benchmarks/"))]
 
@@ -255,3 +256,21 @@ def test_the_commands_of_installed_bases_run(workplace: Workplace) -> None:
     first = next(block.text for block in blocks("docs/bases.md") if block.language == "bash")
     for line in shell_lines(first):
         assert workplace.problem(quick(shlex.split(line, comments=True))) == ""
+
+
+@pytest.mark.slow
+def test_the_recipe_for_several_processes_on_one_computer_runs(tmp_path: Path) -> None:
+    """docs/scale.md: two CPU processes with fsdp, here with three steps of a small model."""
+    lines = [line for block in blocks("docs/scale.md") for line in block.text.splitlines()]
+    (recipe,) = [shlex.split(line) for line in lines if line.startswith("torchrun") and "--device cpu" in line]
+    recipe[recipe.index("--max-steps") + 1] = "3"
+    (tmp_path / "corpus").mkdir()
+    texts = "".join(f"{text} {number}\n" for number, (text, _) in enumerate(sentences(80)))
+    (tmp_path / "corpus" / "reviews.txt").write_text(texts, encoding="utf-8")
+    small = ["--hidden-size=32", "--num-hidden-layers=1", "--num-attention-heads=2", "--max-length=16", "--threads=1"]
+    command = [sys.executable, "-m", "torch.distributed.run", *recipe[1:], *small, "--intermediate-size=32"]
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "runs" / "laptop" / "bundle" / "model.safetensors").is_file()

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from headswap.core import files
 from headswap.core.errors import InputError
 from headswap.core.files import atomic_file, atomic_folder, read_json, remove_folder, sha256_of_file, write_json
-from headswap.core.ownership import Layout
+from headswap.core.ownership import ABANDONED_SECONDS, Layout, is_of_dead, is_unfinished, this_computer, unique
 
 LAYOUT = Layout(files=("a", "kept", "sub/first", "sub/second"))
 
@@ -207,7 +208,7 @@ def test_the_next_writer_removes_what_a_killed_one_left(tmp_path: Path) -> None:
     killed = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True)
     dead = int(killed.stdout)
     layout = Layout(files=("inside",))
-    names = {name: f".tmp-{number}-01234567-{target}" for name, number, target in (
+    names = {name: f".tmp-{number}.{this_computer()}-01234567-{target}" for name, number, target in (
         ("dead file", dead, "file"), ("living file", os.getpid(), "file"), ("other file", dead, "another"),
         ("dead folder", dead, "folder"), ("foreign folder", dead, "foreign"))}  # fmt: skip
     for name, place in names.items():
@@ -224,6 +225,42 @@ def test_the_next_writer_removes_what_a_killed_one_left(tmp_path: Path) -> None:
     left = {name for name, place in names.items() if (tmp_path / place).exists()}
     assert left == {"living file", "other file", "foreign folder"}
     assert (tmp_path / "file").read_text() == "new"
+
+
+def test_a_writer_on_another_computer_with_a_dead_number_here_keeps_its_file(tmp_path: Path) -> None:
+    """Two computers share the folder: a process number that is free here may belong to a writer there."""
+    killed = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True)
+    dead, there = int(killed.stdout), f"{int(this_computer(), 16) ^ 1:08x}"
+    places = [tmp_path / name for name in (f".tmp-{dead}.{there}-01234567-file", f".tmp-{dead}-01234567-file")]
+    folder = tmp_path / f".tmp-{dead}.{there}-01234567-folder"
+    folder.mkdir()
+    for place in (*places, folder / "a"):
+        place.write_text("half")
+    long_ago = (time.time() - ABANDONED_SECONDS - 60,) * 2
+    os.utime(folder, long_ago)
+    for _ in range(2):
+        write_json(tmp_path / "file", 1)
+        with atomic_folder(tmp_path / "folder", LAYOUT) as temporary:
+            (temporary / "a").write_text("new")
+    assert all(place.exists() for place in (*places, folder)), "what is in the folder is new"
+    for place in (*places, folder / "a", folder):
+        os.utime(place, long_ago)
+    write_json(tmp_path / "file", 2)
+    with atomic_folder(tmp_path / "folder", LAYOUT) as temporary:
+        (temporary / "a").write_text("new")
+    assert not any(place.exists() for place in (*places, folder)), "nobody wrote to them for a week"
+
+
+def test_a_temporary_name_has_the_process_and_the_computer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = unique(tmp_path / "file")
+    assert made.name.startswith(f".tmp-{os.getpid()}.{this_computer()}-")
+    assert is_unfinished(made.name)
+    assert not is_of_dead(made)
+    here = this_computer()
+    this_computer.cache_clear()
+    monkeypatch.setattr("socket.gethostname", lambda: "another")
+    assert this_computer() != here
+    this_computer.cache_clear()
 
 
 def test_an_error_of_a_write_has_the_name_of_the_file(tmp_path: Path) -> None:

@@ -5,12 +5,14 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import fsspec
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
 from headswap.core.errors import InputError, MissingExtraError, SettingError
+from headswap.data import remote_files
 from headswap.data.config import ReadSettings
 from headswap.data.documents import read_documents
 from headswap.data.remote_files import UNKNOWN_SIZE, fetch, is_remote, list_remote
@@ -60,6 +62,72 @@ def test_a_copy_is_kept_until_the_file_changes(memory: Any, tmp_path: Path, monk
     assert fetch(changed, tmp_path).read_text() == "a good film\n"
     with pytest.raises(InputError, match="changed while it was fetched"):
         fetch(file, tmp_path / "other")
+
+
+def test_a_file_of_the_same_size_that_changed_after_the_listing_is_an_error(memory: Any, tmp_path: Path) -> None:
+    (file,) = list_remote("memory://reviews/b.txt")
+    memory.pipe("/reviews/b.txt", b"a new film\n")
+    assert memory.info("/reviews/b.txt")["size"] == file.size
+    with pytest.raises(InputError, match=r"b\.txt changed while it was fetched"):
+        fetch(file, tmp_path)
+    assert not list(tmp_path.rglob("b.txt"))
+
+
+def test_a_copy_without_a_version_is_used_in_one_process_only(
+    memory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (known,) = list_remote("memory://reviews/b.txt")
+    file = replace(known, version="", size=UNKNOWN_SIZE)
+    copy = fetch(file, tmp_path)
+    memory.pipe("/reviews/b.txt", b"a good film\n")
+    assert fetch(file, tmp_path).read_text() == "a bad film\n"
+    monkeypatch.setattr(remote_files, "_FETCHED", set())  # as in another process
+    assert fetch(file, tmp_path).read_text() == "a good film\n"
+    assert fetch(file, tmp_path) == copy
+
+
+class Web(MemoryFileSystem):
+    """Files by web addresses: the query is not a part of the path of a file, but of what is asked for."""
+
+    protocol = "https"
+    asked: ClassVar[list[str]] = []
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        return path
+
+    def unstrip_protocol(self, name: str) -> str:
+        return name
+
+    def _inner(self, path: str) -> str:
+        self.asked.append(path)
+        if "Signature=secret" not in path:
+            raise PermissionError(f"403 Forbidden: {path}")
+        return path.partition("?")[0].removeprefix("https://host")
+
+    def info(self, path: str, **options: Any) -> Any:
+        return {**super().info(self._inner(path), **options), "name": path, "ETag": "one"}
+
+    def isfile(self, path: str) -> bool:
+        return self.info(path)["type"] == "file"
+
+    def get_file(self, path: str, target: str, **_: Any) -> None:
+        Path(target).write_bytes(self.store[self._inner(path)].getvalue())
+
+
+def test_a_signed_web_address_is_read_by_the_extension_of_its_path(
+    memory: Any, tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory.pipe("/rows.jsonl.gz", gzip.compress(b'{"text": "a fine film"}\n'))
+    monkeypatch.setitem(sys.modules["fsspec.registry"]._registry, "https", Web)
+    address = "https://host/rows.jsonl.gz?X-Expires=1&Signature=secret"
+    assert texts_of(address) == ["a fine film"]
+    assert address in Web.asked, "the signature is sent"
+    build_sharded_store([address], LINES, tokenizer, tmp_path / "store", shard_bytes=1)
+    assert not any(b"secret" in file.read_bytes() for file in (tmp_path / "store").rglob("*") if file.is_file())
+    with pytest.raises(InputError, match=r"https://host/rows\.jsonl\.gz\?\.\.\. cannot be read \(403") as problem:
+        texts_of("https://host/rows.jsonl.gz?Signature=wrong")
+    assert "wrong" not in str(problem.value)
 
 
 def test_the_copies_are_entries_of_the_cache(memory: Any, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from headswap.pretraining.run_cost import (
     PROJECTION,
     RunPlan,
     Speed,
+    advice,
     estimate_run,
     forward_and_backward,
     known_device,
@@ -68,6 +69,15 @@ def test_a_billion_parameters_fit_on_small_gpus_only_with_fsdp() -> None:
     assert states[1] < states[0] / 4
     assert ddp.memory_per_gpu["activations"] == fsdp.memory_per_gpu["activations"]
     assert ddp.disk == fsdp.disk
+
+
+def test_ddp_is_advised_for_a_model_that_fits_without_fsdp() -> None:
+    gpu, sharded = DEVICES["h200"], replace(PLAN, gpus=8, parallel="fsdp")
+    found = advice(GPT2, sharded, SPEED, gpu)
+    assert found is not None
+    assert "ddp is faster" in found
+    assert advice(GPT2, replace(sharded, parallel="ddp"), SPEED, gpu) is None
+    assert advice(GPT2, sharded, SPEED, replace(gpu, memory_bytes=2e9)) is None
 
 
 def test_more_micro_batches_need_less_memory() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headswap.core.errors import MissingExtraError, SettingError
+from headswap.core.errors import MissingExtraError, RunError, SettingError
 from headswap.core.surroundings import Surroundings
 from headswap.study.executors import slurm_jobs
 from headswap.study.executors.backend import Request
@@ -46,6 +46,9 @@ class Slurm:
         self.options: dict[str, Any] = {}
         self.states: dict[str, str] = {}
         self.is_down = False
+        self.num_failures = 0
+        """So many calls of squeue fail."""
+        self.slept: list[float] = []
         self.now = 0.0
         slurm = self
 
@@ -67,7 +70,8 @@ class Slurm:
     def squeue(self, command: list[str], **_: Any) -> Any:
         assert command[0] == "squeue"
         lines = "".join(f"{number} {state}\n" for number, state in self.states.items())
-        return subprocess.CompletedProcess(command, int(self.is_down), lines, "no answer")
+        self.num_failures -= 1
+        return subprocess.CompletedProcess(command, int(self.is_down or self.num_failures >= 0), lines, "no answer")
 
 
 @pytest.fixture
@@ -80,7 +84,7 @@ def slurm(monkeypatch: pytest.MonkeyPatch) -> Slurm:
         found.now += 10  # every look is later than the last answer of squeue
         return found.now
 
-    monkeypatch.setattr(slurm_jobs, "time", SimpleNamespace(monotonic=monotonic, sleep=lambda seconds: None))
+    monkeypatch.setattr(slurm_jobs, "time", SimpleNamespace(monotonic=monotonic, sleep=found.slept.append))
     return found
 
 
@@ -156,6 +160,22 @@ def test_the_next_process_of_a_study_takes_running_jobs_over(slurm: Slurm, reque
     slurm.states["1"] = "CANCELLED"
     SlurmJobs(None).start(request_)
     assert len(slurm.jobs) == 2, "one that has ended is submitted again"
+
+
+def test_a_squeue_that_fails_at_a_takeover_submits_nothing_twice(
+    slurm: Slurm, request_: Request, caplog: pytest.LogCaptureFixture
+) -> None:
+    SlurmJobs(None).start(request_)
+    slurm.states["1"] = "RUNNING"
+    slurm.num_failures = 2
+    SlurmJobs(None).start(request_)
+    assert len(slurm.jobs) == 1
+    assert [seconds for seconds in slurm.slept if seconds] == [1, 2]
+    assert "squeue failed (no answer); it is called again after 1 seconds" in caplog.text
+    slurm.is_down = True
+    with pytest.raises(RunError, match=r"squeue failed 6 times \(no answer\).*Run the same command again"):
+        SlurmJobs(None).start(request_)
+    assert len(slurm.jobs) == 1
 
 
 def test_a_stop_request_cancels_the_job(slurm: Slurm, request_: Request) -> None:

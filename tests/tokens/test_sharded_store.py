@@ -3,6 +3,7 @@
 import gzip
 import os
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,13 @@ import pytest
 
 import headswap as hs
 from headswap.core.errors import HeadswapError, InputError, SettingError
+from headswap.core.files import read_json, write_json
 from headswap.data.config import ReadSettings
 from headswap.data.documents import read_documents
 from headswap.data.overlap import find_overlap
 from headswap.tokens import sharded_store
-from headswap.tokens.sharded_store import SourceFile, build_sharded_store, plan_shards
+from headswap.tokens.shard_plan import as_json, list_sources, plan_shards
+from headswap.tokens.sharded_store import build_sharded_store
 from headswap.tokens.store import TokenStore, build_store
 from headswap.tokens.tokenizer import Tokenizer
 from tiny import PRETRAIN, sentences
@@ -178,6 +181,54 @@ def test_a_file_that_changes_while_a_store_is_built_is_an_error(
         build(corpus, tokenizer, tmp_path / "shards", duplicates="near")
 
 
-def test_files_are_divided_in_their_order() -> None:
-    files = [SourceFile(str(number), size, "") for number, size in enumerate([4, 5, 2, 30, 1, 1])]
-    assert [[file.size for file in part] for part in plan_shards(files, 10)] == [[4, 5], [2], [30], [1, 1]]
+def test_a_corpus_of_plain_text_and_rows_is_read_as_without_shards(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    folder = tmp_path / "mixed"
+    folder.mkdir()
+    (folder / "a.txt").write_text("a fine film\nanother one\n")
+    (folder / "b.jsonl").write_text('{"body": "a dull film"}\n')
+    (folder / "c.csv").write_text("body\nthe end\n")
+    settings = ReadSettings(documents="line", text_column="body")
+    whole = build_store(read_documents([str(folder)], settings), tokenizer, tmp_path / "whole")
+    for size in (1, 10**6):
+        assert_same(
+            build_sharded_store([str(folder)], settings, tokenizer, tmp_path / f"{size}", shard_bytes=size), whole
+        )
+    with pytest.raises(SettingError, match="no file of the corpus has columns"):
+        build_sharded_store([str(folder / "a.txt")], settings, tokenizer, tmp_path / "plain", shard_bytes=1)
+
+
+def test_a_store_and_its_corpus_can_be_moved_and_name_no_folder(
+    corpus: Path, tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    (corpus / "more").mkdir()
+    (corpus / "1.txt").rename(corpus / "more" / "1.txt")
+    build(corpus, tokenizer, tmp_path / "out")
+    written = [file for file in (tmp_path / "out").rglob("*.json") if file.name != "tokenizer.json"]
+    assert len(written) >= 4
+    assert not any(str(tmp_path) in file.read_text() or "more" in file.read_text() for file in written)
+    moved = tmp_path / "elsewhere"
+    moved.mkdir()
+    for name in ("corpus", "out"):
+        (tmp_path / name).rename(moved / name)
+    before = sorted((file, file.stat().st_mtime_ns) for file in (moved / "out").rglob("*"))
+    build(moved / "corpus", tokenizer, moved / "out")
+    assert sorted((file, file.stat().st_mtime_ns) for file in (moved / "out").rglob("*")) == before, "it is complete"
+    (moved / "out" / "store.json").unlink()
+    shutil.rmtree(moved / "out" / "shard-00001")
+    assert_same(build(moved / "corpus", tokenizer, moved / "out"), build(moved / "corpus", tokenizer, tmp_path / "new"))
+
+
+def test_a_store_that_an_older_version_began_is_finished(corpus: Path, tokenizer: Tokenizer, tmp_path: Path) -> None:
+    """Its plan has the places of the files, and it has no joined arrays."""
+    out = tmp_path / "out"
+    finished = build(corpus, tokenizer, out)
+    plan = read_json(out / "plan.json")
+    shards = plan_shards(list_sources([str(corpus)]), 15_000)
+    write_json(out / "plan.json", plan | {"shards": as_json(shards)})
+    for name in ("offsets.bin", "byte_counts.bin"):
+        (out / name).unlink()
+    assert_same(build(corpus, tokenizer, out), finished)
+    TokenStore.open(out).verify()
+    (out / "store.json").unlink()
+    assert_same(build(corpus, tokenizer, out), finished)
+    assert str(tmp_path) not in (out / "plan.json").read_text()

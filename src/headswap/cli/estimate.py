@@ -75,8 +75,8 @@ def estimate(
     max_length
         Maximum number of tokens per sequence. [default: that of the preset]
     """
-    from headswap.cli.display import print_json
-    from headswap.pretraining.run_cost import RunPlan, estimate_run
+    from headswap.cli.display import print_json, start_messages
+    from headswap.pretraining.run_cost import RunPlan, advice, estimate_run, known_device
 
     _check_positive(
         tokens=tokens, epochs=epochs, batch_size=batch_size, gpus=gpus, tflops=tflops, bandwidth=bandwidth,
@@ -88,15 +88,16 @@ def estimate(
         tokens=tokens, epochs=epochs, gpus=gpus, parallel=parallel, batch_size=batch_size, objective=objective,
         accumulation=gradient_accumulation_steps, precision=precision,
     )  # fmt: skip
-    measured: MeasuredStep | None = None
-    if measure:
-        plan, measured = _measure(base, plan, tflops)
+    plan, measured = _measure(base, plan, tflops) if measure else (plan, None)
     speed = measured.speed if measured else _projected_speed(base, precision, gpu, tflops)
     cost = estimate_run(base, plan, speed, bandwidth=None if bandwidth is None else bandwidth * 1e9)
+    note = advice(base, plan, speed, known_device(gpu)) if measured is None and tflops is None else None
     if flags.json:
-        print_json(cost.as_json() | ({"measured": _measured(measured)} if measured else {}))
+        print_json(cost.as_json() | _measured(measured) | ({"advice": note} if note else {}))
     else:
         _print(cost, measured, title=f"{settings.preset}, {tokens:,.0f} tokens, {gpus} GPUs, {parallel}")
+        if note:
+            start_messages(quiet=flags.quiet).print(note)
 
 
 def _check_positive(**values: float | None) -> None:
@@ -137,13 +138,13 @@ def _projected_speed(base: "BaseShape", precision: str, gpu: str, tflops: float 
     return Speed(device.at_width(base.hidden_size), source)
 
 
-def _measured(measured: "MeasuredStep") -> dict[str, Any]:
-    return {
-        "device": measured.device,
-        "step_seconds": measured.step_seconds,
-        "tokens_per_second": measured.timed.tokens / measured.timed.seconds,
-        "peak_memory_bytes": measured.peak_memory_bytes,
-    }
+def _measured(measured: "MeasuredStep | None") -> dict[str, Any]:
+    """The entry of `--json` about measured steps; none without `--measure`."""
+    if measured is None:
+        return {}
+    timed = measured.timed.tokens / measured.timed.seconds
+    found = {"device": measured.device, "step_seconds": measured.step_seconds, "tokens_per_second": timed}
+    return {"measured": found | {"peak_memory_bytes": measured.peak_memory_bytes}}
 
 
 def _print(cost: "RunCost", measured: "MeasuredStep | None", *, title: str) -> None:

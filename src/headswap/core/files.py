@@ -2,7 +2,8 @@
 
 Data is written under a temporary name next to the target, flushed to the disk, and then renamed. A process that is
 killed at any moment leaves either the old file or the new one, and at most a `.tmp-` leftover, which the next writer of
-the same name removes. A folder is replaced only if headswap wrote everything in it (see ownership.py).
+the same name removes; on a shared disk, a leftover of another computer only after a week. A folder is replaced only if
+headswap wrote everything in it (see ownership.py).
 The contents of a folder can be checked later against its manifest (see manifest.py).
 """
 
@@ -141,7 +142,7 @@ def remove_leftovers(path: Path, layout: Layout) -> None:
 def _remove_of_dead(path: Path, layout: Layout | None = None) -> None:
     """Remove what killed writers of `path` left next to it: a file, or with a `layout` a folder without other files."""
     with os.scandir(path.parent) as found:
-        beside = [entry for entry in found if finished_name(entry.name) == path.name and is_of_dead(entry.name)]
+        beside = [entry for entry in found if finished_name(entry.name) == path.name and is_of_dead(Path(entry))]
     for entry in beside:
         if layout is None and entry.is_file(follow_symlinks=False):
             Path(entry).unlink(missing_ok=True)

@@ -5,24 +5,46 @@ checks it here: foreign files are reported and never removed. The names of tempo
 that files that a killed process left are recognised.
 """
 
+import hashlib
 import os
 import re
 import secrets
+import socket
+import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 from headswap.core.errors import SettingError, listed
 
 TEMPORARY, ASIDE = ".tmp-", ".old-"
-UNFINISHED = re.compile(r"(?:\.(?:tmp|old)-\d+-[0-9a-f]{8}-)+")
+_ONE = r"\.(?:tmp|old)-(\d+)(?:\.([0-9a-f]{8}))?-[0-9a-f]{8}-"
+"""The number of the process, the computer (absent in names of older versions), random digits."""
+LAST_GIVEN, UNFINISHED = re.compile(_ONE), re.compile(f"(?:{_ONE})+")
+ABANDONED_SECONDS = 7 * 24 * 3600
+"""A temporary file of another computer is left by a killed process if nothing was written to it for so long."""
 
 
 def unique(path: Path, prefix: str = TEMPORARY) -> Path:
-    """A name next to `path` that no other process uses: prefix, process number, eight random digits, name."""
-    return path.with_name(f"{prefix}{os.getpid()}-{secrets.token_hex(4)}-{path.name}")
+    """A name next to `path` that no other process uses: prefix, process, computer, eight random digits, name."""
+    return path.with_name(f"{prefix}{os.getpid()}.{this_computer()}-{secrets.token_hex(4)}-{path.name}")
+
+
+@cache
+def this_computer() -> str:
+    """Eight digits for the space of process numbers: processes with other digits cannot be seen from here.
+
+    Two computers or containers that share a folder have equal process numbers. Their host names differ, or else the
+    time at which they were started or the name of their process space (Linux).
+    """
+    parts = [socket.gethostname()]
+    with suppress(OSError):
+        parts.append(os.readlink("/proc/self/ns/pid"))
+    with suppress(OSError):
+        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip())
+    return hashlib.sha256("|".join(parts).encode()).hexdigest()[:8]
 
 
 def is_unfinished(name: str, prefix: str = TEMPORARY) -> bool:
@@ -30,20 +52,33 @@ def is_unfinished(name: str, prefix: str = TEMPORARY) -> bool:
     return name.startswith(prefix) and UNFINISHED.match(name) is not None
 
 
-def is_of_dead(name: str) -> bool:
-    """Whether `unique` created this file name in a process that has ended, as far as this computer knows."""
-    if not is_unfinished(name):
+def is_of_dead(path: Path) -> bool:
+    """Whether `unique` created this name in a process that has ended; for another computer its age decides."""
+    made = LAST_GIVEN.match(path.name)
+    if made is None or not path.name.startswith(TEMPORARY):
         return False
-    number = int(name.removeprefix(TEMPORARY).partition("-")[0])
+    number, computer = made.groups()
+    if computer != this_computer():
+        return _is_abandoned(path)
     if os.name != "posix":  # there os.kill would end the process
         return False
     try:
-        os.kill(number, 0)
+        os.kill(int(number), 0)
     except ProcessLookupError:
         return True
     except (OSError, OverflowError):
         return False
     return False
+
+
+def _is_abandoned(path: Path) -> bool:
+    """Whether nothing was written to a file, or to a folder and what is in it, for a long time."""
+    try:
+        inside = [Path(place, name) for place, _, names in os.walk(path) for name in ("", *names)]
+        newest = max(one.lstat().st_mtime for one in (path, *inside))
+    except OSError:  # its process has just renamed it
+        return False
+    return time.time() - newest > ABANDONED_SECONDS
 
 
 def finished_name(name: str) -> str:

@@ -47,11 +47,21 @@ def files_read(sources: Sequence[str]) -> list[Path]:
 def read_documents(sources: Sequence[str], settings: ReadSettings) -> Iterator[Document]:
     """Yield all documents of a corpus in the order of the sources. Missing files are reported before the first one."""
     plan = _plan(sources)
-    if settings.not_default(["text_column"]) and not _has_columns(plan):
+    check_text_column(plan, settings)
+    return _documents(plan, settings)
+
+
+def check_text_column(sources: Sequence[Path | str], settings: ReadSettings) -> None:
+    """Raise if a text column is set and no file of the corpus has columns."""
+    if settings.not_default(["text_column"]) and not _has_columns(sources):
         raise SettingError(
             f"text_column is '{settings.text_column}', but no file of the corpus has columns. Leave it out."
         )
-    return _documents(plan, settings)
+
+
+def read_file_documents(path: Path, settings: ReadSettings) -> Iterator[Document]:
+    """The documents of one file of a corpus; it may be one without columns of a corpus that has others with columns."""
+    return _documents([path], settings)
 
 
 def has_columns(sources: Sequence[str]) -> bool:

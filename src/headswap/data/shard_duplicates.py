@@ -182,6 +182,6 @@ class _Trigrams:
         if shard not in self.open:
             file = _trigram_file(self.folder, shard)
             content = np.memmap(file, dtype="<u4", mode="r") if file.stat().st_size else np.zeros(0, "<u4")
-            self.open[shard] = np.load(_file(self.folder, "sizes", shard)), content
+            self.open[shard] = np.load(_file(self.folder, "sizes", shard), mmap_mode="r"), content
         ends, content = self.open[shard]
         return np.asarray(content[ends[row] : ends[row + 1]])

@@ -16,6 +16,7 @@ from headswap.tokens.tokenizer import Tokenizer
 
 log = logging.getLogger("headswap")
 MOST_HELD_OUT_TOKENS = 50_000
+COUNTED_AT_ONCE = 1 << 20  # tokens; counting converts them to 8 bytes each
 
 
 @dataclass(frozen=True)
@@ -106,8 +107,8 @@ def num_seen_in_training(store: TokenStore, train: np.ndarray, held_out: np.ndar
 def unigram_entropy(store: TokenStore, tokenizer: Tokenizer) -> float:
     """Entropy of the token frequencies in nats: the loss of a model that knows nothing but these frequencies."""
     counts = np.zeros(tokenizer.vocab_size, dtype=np.int64)
-    for start in range(0, store.num_tokens, 1 << 24):
-        counts += np.bincount(store.ids[start : start + (1 << 24)], minlength=tokenizer.vocab_size)
+    for start in range(0, store.num_tokens, COUNTED_AT_ONCE):
+        counts += np.bincount(store.ids[start : start + COUNTED_AT_ONCE], minlength=tokenizer.vocab_size)
     counts[tokenizer.eos_id] += store.num_documents
     share = counts[counts > 0] / counts.sum()
     return float(-(share * np.log(share)).sum())

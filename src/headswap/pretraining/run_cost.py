@@ -12,7 +12,7 @@ P are the parameters, N the GPUs, D the width, F the feed-forward width, L the l
 Only one GPU can be measured; time for several is a projection.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from headswap.core.errors import SettingError, listed
@@ -26,6 +26,8 @@ from headswap.training.config import ParallelName
 WORD = 4
 """Bytes of a weight, a gradient and each of AdamW's moments."""
 MASKED_SHARE = 0.15
+USABLE_SHARE = 0.8
+"""Of the memory of a GPU; the formulas have no fragmentation and no other programs in them."""
 PROJECTION, FORMULA, MEASURED = "projection", "formula", "from the measured step"
 
 
@@ -174,6 +176,19 @@ def estimate_run(base: BaseShape, plan: RunPlan, speed: Speed, *, bandwidth: flo
         },
         speed=speed,
     )  # fmt: skip
+
+
+def advice(base: BaseShape, plan: RunPlan, speed: Speed, device: Device) -> str | None:
+    """A sentence if FSDP is planned for a model that fits on the device without it, where DDP is faster."""
+    if plan.parallel != "fsdp":
+        return None
+    needed = sum(estimate_run(base, replace(plan, parallel="ddp"), speed).memory_per_gpu.values())
+    if needed > USABLE_SHARE * device.memory_bytes:
+        return None
+    return (
+        f"With --parallel ddp a GPU needs {needed / 1e9:.1f} GB, which fits on one {device.name} "
+        f"({device.memory_bytes / 1e9:.0f} GB). ddp is faster for models that fit."
+    )
 
 
 def state_bytes(total: int, in_layers: int, num_layers: int, plan: RunPlan) -> dict[str, float]:

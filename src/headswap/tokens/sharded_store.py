@@ -1,30 +1,33 @@
 """Building a token store of many shards, by tasks that can run on several machines.
 
-The files of a corpus are divided into shards of about the same size in the order of their names. Every shard is built
-by one task, and a task whose output exists is not run again. All tasks write into the folder of the store, so it must
-be on a disk that all machines share. `store.json` is written last. The arrays of the shards, end to end, are those of
-one store of the whole corpus, whatever the size of the shards and wherever the tasks run.
+The files of a corpus are divided into shards of about the same size in the order of their names (shard_plan.py). Every
+shard is built by one task, and a task whose output exists is not run again. All tasks write into the folder of the
+store, so it must be on a disk that all machines share. `store.json` is written last; before it, the offsets and byte
+counts of all shards are written end to end, so opening the store reads nothing into memory. The arrays of the shards,
+end to end, are those of one store of the whole corpus, whatever the size of the shards and wherever the tasks run.
 """
 
-import json
+import hashlib
 import logging
 import re
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import ExitStack
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from headswap.core.errors import InputError, SettingError, counted
-from headswap.core.files import atomic_folder, has_entry, read_json, remove_folder, write_json
+from headswap.core.files import atomic_file, atomic_folder, has_entry, read_json, remove_folder, write_json
 from headswap.core.outputs import EXISTS
 from headswap.core.ownership import Layout, check_replaceable
 from headswap.core.task_pool import TaskPool
 from headswap.data.config import ReadSettings
-from headswap.data.documents import KNOWN_EXTENSIONS, find_files, read_documents
+from headswap.data.documents import check_text_column, read_file_documents
 from headswap.data.records import Document
-from headswap.data.remote_files import RemoteFile, fetch, is_remote, list_remote
+from headswap.data.remote_files import RemoteFile, fetch
 from headswap.data.shard_duplicates import (
     Duplicates,
     find_in_part,
@@ -33,37 +36,29 @@ from headswap.data.shard_duplicates import (
     repeated_rows,
     write_fingerprints,
 )
+from headswap.tokens.shard_plan import SourceFile, as_json, is_same_plan, list_sources, plan_shards, recorded
 from headswap.tokens.store import (
     FORMAT_VERSION,
     META_FILE,
+    PER_DOCUMENT,
+    PIECE,
     SHARD,
     SHARDED_VERSION,
     TokenStore,
     check_filled,
     check_side,
     is_store,
-    sha256_of_array,
 )
 from headswap.tokens.store import LAYOUT as STORE
-from headswap.tokens.store_writer import write_arrays
+from headswap.tokens.store_writer import file_name, write_arrays
 from headswap.tokens.tokenizer import Tokenizer
 
 log = logging.getLogger("headswap")
-PLAN_FILE, WORK, TOKENIZER = "plan.json", "work", "tokenizer.json"
+PLAN_FILE, WORK, SOURCES, TOKENIZER = "plan.json", "work", "sources.json", "tokenizer.json"
 LAYOUT = Layout(
     files=(*STORE.files, re.escape(PLAN_FILE), f"{WORK}/.+", *(f"{SHARD}/{name}" for name in STORE.files)),
     is_ours=lambda folder: has_entry(folder / META_FILE, "headswap_store") or has_entry(folder / PLAN_FILE, "shards"),
 )
-
-
-@dataclass(frozen=True)
-class SourceFile:
-    """One file of the corpus, on a disk or at an address."""
-
-    place: str
-    size: int
-    version: str
-    """Changes when the file changes."""
 
 
 def build_sharded_store(
@@ -82,8 +77,9 @@ def build_sharded_store(
     check_side(side)
     pool = TaskPool(executor)
     shards = plan_shards(list_sources(sources), shard_bytes)
+    check_text_column([Path(file.name) for files in shards for file in files], settings)
     plan = {
-        "shards": [[asdict(file) for file in files] for files in shards],
+        "shards": recorded(shards),
         "read": settings.model_dump(mode="json", include=set(ReadSettings.model_fields)),
         "side": sorted(side),
         "duplicates": duplicates,
@@ -91,52 +87,23 @@ def build_sharded_store(
     }
     out = out.absolute()
     if _begin(out, plan, tokenizer, overwrite=overwrite):
+        write_json(out / WORK / SOURCES, as_json(shards))
         _run_tasks(out, len(shards), duplicates, pool)
         _complete(out, plan, tokenizer)
     return TokenStore.open(out)
 
 
-def list_sources(sources: Sequence[str]) -> list[SourceFile]:
-    """The files of a corpus in order, each once."""
-    found: dict[str, SourceFile] = {}
-    for source in sources:
-        if is_remote(source):
-            files = [SourceFile(**vars_of(file)) for file in list_remote(source, KNOWN_EXTENSIONS)]
-        else:
-            paths = [path.resolve() for path in find_files([source])]
-            files = [SourceFile(str(path), path.stat().st_size, str(path.stat().st_mtime_ns)) for path in paths]
-        for file in files:
-            found.setdefault(file.place, file)
-    return list(found.values())
-
-
-def vars_of(file: RemoteFile) -> dict[str, Any]:
-    """The fields of a remote file under the names of a source file."""
-    return {"place": file.address, "size": file.size, "version": file.version}
-
-
-def plan_shards(files: Sequence[SourceFile], shard_bytes: int) -> list[list[SourceFile]]:
-    """Consecutive files, divided where a shard would become larger; a larger file is a shard alone."""
-    shards: list[list[SourceFile]] = []
-    size = 0
-    for file in files:
-        if not shards or size + file.size > shard_bytes:
-            shards.append([])
-            size = 0
-        shards[-1].append(file)
-        size += file.size
-    return shards
-
-
 def _begin(out: Path, plan: dict[str, Any], tokenizer: Tokenizer, *, overwrite: bool) -> bool:
     """Prepare the folder; False if it holds the finished store of the same plan."""
-    is_same = has_entry(out / PLAN_FILE, "shards") and read_json(out / PLAN_FILE) == json.loads(json.dumps(plan))
+    is_same = has_entry(out / PLAN_FILE, "shards") and is_same_plan(read_json(out / PLAN_FILE), plan)
     if is_same and not overwrite:
         if is_store(out):
             log.info("%s is complete.", out)
-        else:
-            log.info("%s was started earlier with the same files and settings; only the missing parts are built.", out)
-        return not is_store(out)
+            return False
+        log.info("%s was started earlier with the same files and settings; only the missing parts are built.", out)
+        (out / WORK).mkdir(exist_ok=True)
+        write_json(out / PLAN_FILE, plan)  # an older version recorded the places of the files
+        return True
     if out.exists() and any(out.iterdir()):
         if not overwrite:
             raise SettingError(f"--out {out} {EXISTS}")
@@ -177,7 +144,7 @@ def fingerprint_shard(folder: str, number: int) -> None:
     """Task: the fingerprints of the documents of a shard."""
     plan = read_json(Path(folder) / PLAN_FILE)
     with tempfile.TemporaryDirectory() as place:
-        texts = (document.text for document in _documents(plan, number, Path(place)))
+        texts = (document.text for document in _documents(Path(folder), plan, number, Path(place)))
         near = plan["duplicates"] == "near"
         write_fingerprints(texts, Path(folder) / WORK, number, num_parts=len(plan["shards"]), near=near)
 
@@ -197,7 +164,7 @@ def encode_shard(folder: str, number: int) -> None:
         dropped = set(repeated_rows(out / WORK, number, num_parts=len(plan["shards"])).tolist())
     tokenizer = _tokenizer(folder, plan["fingerprint"])
     with tempfile.TemporaryDirectory() as place, atomic_folder(_shard(out, number), STORE) as temporary:
-        documents = _documents(plan, number, Path(place))
+        documents = _documents(Path(folder), plan, number, Path(place))
         kept = (document for row, document in enumerate(documents) if row not in dropped)
         written = write_arrays(kept, tokenizer, temporary, plan["side"])
         meta = {"headswap_store": FORMAT_VERSION, "corpus_hash": "", "options": {}, "num_dropped": len(dropped)}
@@ -211,25 +178,26 @@ def _tokenizer(folder: str, fingerprint: str) -> Tokenizer:
     return Tokenizer.load(Path(folder) / TOKENIZER)
 
 
-def _documents(plan: dict[str, Any], number: int, place: Path) -> Iterator[Document]:
+def _documents(out: Path, plan: dict[str, Any], number: int, place: Path) -> Iterator[Document]:
     """The documents of a shard; files at addresses are copied one at a time."""
     settings = ReadSettings(**plan["read"])
-    for file in plan["shards"][number]:
-        if is_remote(file["place"]):
-            copy = fetch(RemoteFile(file["place"], file["size"], file["version"]), place)
-            yield from read_documents([str(copy)], settings)
+    for entry in read_json(out / WORK / SOURCES)[number]:
+        file = SourceFile(**entry)
+        if file.is_remote:
+            copy = fetch(RemoteFile(file.place, file.size, file.version), place)
+            yield from read_file_documents(copy, settings)
             remove_folder(copy.parent)
         else:
             _check_version(file)
-            yield from read_documents([file["place"]], settings)
+            yield from read_file_documents(Path(file.place), settings)
             _check_version(file)
 
 
-def _check_version(file: dict[str, Any]) -> None:
+def _check_version(file: SourceFile) -> None:
     """Files are read twice, and repeats are dropped by their place, so a file must not change in between."""
-    state = Path(file["place"]).stat()
-    if (state.st_size, str(state.st_mtime_ns)) != (file["size"], file["version"]):
-        raise InputError(f"{file['place']} changed while the store was built. Build it again with --overwrite.")
+    state = Path(file.place).stat()
+    if (state.st_size, str(state.st_mtime_ns)) != (file.size, file.version):
+        raise InputError(f"{file.place} changed while the store was built. Build it again with --overwrite.")
 
 
 def _shard(out: Path, number: int) -> Path:
@@ -242,15 +210,7 @@ def _complete(out: Path, plan: dict[str, Any], tokenizer: Tokenizer) -> None:
     metas = [read_json(out / name / META_FILE) for name in names]
     counts = {name: sum(meta[name] for meta in metas) for name in ("num_documents", "num_tokens", "num_bytes")}
     check_filled(counts)
-    extra = 1 - len(metas)  # each shard has an offset more than documents
-    arrays = {
-        name: {
-            "dtype": entry["dtype"],
-            "length": sum(meta["arrays"][name]["length"] for meta in metas) + (extra if name == "offsets" else 0),
-            "sha256": "",
-        }
-        for name, entry in metas[0]["arrays"].items()
-    }
+    arrays = {name: _join(out, names, name, entry["dtype"]) for name, entry in metas[0]["arrays"].items()}
     meta = {
         "headswap_store": SHARDED_VERSION,
         "corpus_hash": "",
@@ -263,11 +223,38 @@ def _complete(out: Path, plan: dict[str, Any], tokenizer: Tokenizer) -> None:
         "kind": tokenizer.kind,
         "arrays": arrays,
     }
-    joined = TokenStore.from_shards(out, meta)
-    for name, entry in arrays.items():
-        entry["sha256"] = sha256_of_array(joined.array(name))
     write_json(out / META_FILE, meta)
     remove_folder(out / WORK)
     if meta["num_dropped"]:
         total = counts["num_documents"] + meta["num_dropped"]
         log.info("Dropped %s of %s as repeats.", f"{meta['num_dropped']:,}", counted(total, "document"))
+
+
+def _join(out: Path, names: list[str], array: str, dtype: str) -> dict[str, Any]:
+    """The entry of an array of all shards end to end; one with a value per document is also written to a file."""
+    digest, length = hashlib.sha256(), 0
+    with ExitStack() as stack:
+        target = None
+        if array in PER_DOCUMENT:
+            target = stack.enter_context(stack.enter_context(atomic_file(out / file_name(array))).open("wb"))
+        for piece in _pieces(out, names, array, np.dtype(dtype)):
+            data = piece.tobytes()
+            digest.update(data)
+            length += len(piece)
+            if target:
+                target.write(data)
+    return {"dtype": dtype, "length": length, "sha256": digest.hexdigest()}
+
+
+def _pieces(out: Path, names: list[str], array: str, dtype: np.dtype) -> Iterator[np.ndarray]:
+    """The array in pieces, read from the files of the shards, so that memory does not grow with the corpus."""
+    end = 0
+    for number, name in enumerate(names):
+        start, num_left_out = end, int(array == "offsets" and number > 0)  # the offsets of each shard begin with 0
+        with (out / name / file_name(array)).open("rb") as file:
+            while len(piece := np.fromfile(file, dtype=dtype, count=PIECE)):
+                if array == "offsets":
+                    piece += start
+                    end = int(piece[-1])
+                yield piece[num_left_out:]
+                num_left_out = 0

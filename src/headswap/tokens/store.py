@@ -31,7 +31,8 @@ SHARDED_VERSION = 2
 META_FILE = "store.json"
 SIDE_ARRAYS = ("word_starts", "sentence_starts")
 """Available side arrays: uint8, 1 where a token begins a word or a sentence."""
-ARRAYS = ("ids", "offsets", "byte_counts")
+PER_DOCUMENT = ("offsets", "byte_counts")
+ARRAYS = ("ids", *PER_DOCUMENT)
 DTYPES = {"ids": ("<u2", "<u4"), "offsets": (OFFSET_TYPE,), "byte_counts": (OFFSET_TYPE,)} | dict.fromkeys(
     SIDE_ARRAYS, ("|u1",)
 )
@@ -85,7 +86,11 @@ class TokenStore:
 
     @classmethod
     def from_shards(cls, folder: Path, meta: Mapping[str, Any]) -> Self:
-        """The shards as one store: ids and side arrays stay on disk, 16 bytes per document are read into memory."""
+        """The shards as one store; the arrays stay on disk.
+
+        Stores of older versions have no files with the offsets and byte counts of all shards; they are then read into
+        memory.
+        """
         try:
             if not all(re.fullmatch(SHARD, name) for name in meta["shards"]):
                 raise ValueError("a name is not that of a shard")
@@ -97,12 +102,17 @@ class TokenStore:
             }
         except (AttributeError, KeyError, TypeError, ValueError) as problem:
             raise _damaged(folder, f"{META_FILE} does not describe its shards ({problem})") from None
-        starts = np.cumsum([0, *(shard.num_tokens for shard in shards)])
-        offsets = [shard.offsets[1:] + start for shard, start in zip(shards, starts, strict=False)]
+        if all((folder / file_name(name)).is_file() for name in PER_DOCUMENT):
+            offsets, byte_counts = (_map(folder, name, meta["arrays"][name]) for name in PER_DOCUMENT)
+        else:
+            starts = np.cumsum([0, *(shard.num_tokens for shard in shards)])
+            parts = [shard.offsets[1:] + start for shard, start in zip(shards, starts, strict=False)]
+            offsets = np.concatenate([np.zeros(1, OFFSET_TYPE), *parts])
+            byte_counts = np.concatenate([np.zeros(0, OFFSET_TYPE), *(shard.byte_counts for shard in shards)])
         store = cls(
             ids=JoinedArray([shard.ids for shard in shards], types["ids"]),  # type: ignore[arg-type]
-            offsets=np.concatenate([np.zeros(1, OFFSET_TYPE), *offsets]),
-            byte_counts=np.concatenate([np.zeros(0, OFFSET_TYPE), *(shard.byte_counts for shard in shards)]),
+            offsets=offsets,
+            byte_counts=byte_counts,
             fingerprint=meta["fingerprint"],
             sides=sides,  # type: ignore[arg-type]
             meta=meta,

@@ -30,6 +30,8 @@ class RayWorkers:
         self.ray, self._disconnect = connect(address, num_cpus=max(parallel, cores))
         self.num_gpus = 1 if device != "cpu" and self.ray.cluster_resources().get("GPU", 0) >= 1 else 0
         self.surroundings = Surroundings()
+        self.actor_class = self.ray.remote(Node)
+        """Made once: for Ray each class is another type of task, and it warns of hundreds of them."""
         self.idle: list[tuple[int, Any]] = []
         """Actors without a job, with the threads that they reserve."""
         self.jobs: list[RayJob] = []
@@ -60,7 +62,7 @@ class RayWorkers:
             )
         self.num_actors += 1
         options = {"num_cpus": threads, "num_gpus": self.num_gpus, "max_restarts": 0, "max_concurrency": 2}
-        return self.ray.remote(Node).options(**options).remote(self.surroundings)
+        return self.actor_class.options(**options).remote(self.surroundings)
 
     def release(self, threads: int, actor: Any) -> None:
         """An actor has ended its job: a job that waits for a free machine gets it, otherwise it becomes idle.

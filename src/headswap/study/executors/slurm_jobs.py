@@ -14,7 +14,7 @@ import threading
 import time
 from typing import Any
 
-from headswap.core.errors import MissingExtraError, SettingError
+from headswap.core.errors import MissingExtraError, RunError, SettingError
 from headswap.core.surroundings import Surroundings
 from headswap.study.executors.backend import Request
 from headswap.study.executors.node import STOPPED, Node
@@ -29,6 +29,8 @@ POLL_SECONDS = 2.0
 """How often Slurm is asked for the states of all jobs."""
 GRACE_SECONDS = 60.0
 """So long the result of a job that has ended may take to appear in the shared folder."""
+WAITS_FOR_SQUEUE = (1.0, 2.0, 5.0, 10.0, 20.0)
+"""Seconds between the attempts to call squeue before jobs of an earlier process are taken over."""
 
 
 def run_on_node(surroundings: Surroundings, file: str, log: str, threads: int, machine: str | None) -> int:
@@ -56,6 +58,8 @@ class SlurmJobs:
         self.surroundings = Surroundings()
         self._states: dict[str, str] = {}
         self._read_at = float("-inf")
+        self._is_known = False
+        """Whether squeue has answered once."""
 
     def start(self, request: Request) -> "SlurmJob":
         """Take over the Slurm job that an earlier process of the study submitted, or submit one."""
@@ -78,15 +82,39 @@ class SlurmJobs:
 
     def existing(self, request: Request, number: str) -> Any:
         """A Slurm job that an earlier process submitted; None if Slurm does not run it any more."""
-        self._read_at = float("-inf")
+        self._know_states()
         if self.state(number) in ENDED:
             return None
         return self.submitit.SlurmJob(folder=request.file.parent, job_id=number, tasks=[0])
 
+    def _know_states(self) -> None:
+        """Call squeue until it has answered once: what it did not list may run, and would be submitted twice."""
+        problem = ""
+        for seconds in (0.0, *WAITS_FOR_SQUEUE):
+            if self._is_known:
+                return
+            if problem:
+                log.warning("squeue failed (%s); it is called again after %g seconds.", problem, seconds)
+            time.sleep(seconds)
+            found, problem = _states_of_all()
+            if found is not None:
+                self._states, self._is_known = found | self._states, True
+                self._read_at = time.monotonic()
+                return
+        raise RunError(
+            f"The study has jobs in Slurm from an earlier process, but squeue failed {len(WAITS_FOR_SQUEUE) + 1} times "
+            f"({problem}), so it is not known which of them still run. Nothing was submitted twice. Run the same "
+            "command again when squeue works."
+        )
+
     def state(self, number: str) -> str:
         """The state of a Slurm job, as Slurm told it at most a few seconds ago."""
         if time.monotonic() - self._read_at > POLL_SECONDS:
-            self._states = _states_of_all(self._states)
+            found, problem = _states_of_all()
+            if found is None:  # the controller may be busy or restarted: the jobs are not touched by that
+                log.warning("squeue failed (%s); it is called again.", problem)
+            else:
+                self._states, self._is_known = found, True
             self._read_at = time.monotonic()
         return self._states.get(number, GONE)
 
@@ -98,14 +126,16 @@ class SlurmJobs:
         """Nothing is kept between jobs."""
 
 
-def _states_of_all(before: dict[str, str]) -> dict[str, str]:
-    """The states of all jobs of this user, also of those that ended some minutes ago."""
+def _states_of_all() -> tuple[dict[str, str] | None, str]:
+    """The states of all jobs of this user, also of those that ended some minutes ago; or None and the reason."""
     command = ["squeue", "--me", "--noheader", "--states=all", "--format=%i %T"]
-    found = subprocess.run(command, capture_output=True, text=True, check=False)
-    if found.returncode != 0:  # the controller may be busy or restarted: the jobs are not touched by that
-        log.warning("squeue failed (%s); it is called again.", found.stderr.strip() or f"exit code {found.returncode}")
-        return before
-    return dict(line.split(maxsplit=1) for line in found.stdout.splitlines() if line.strip())
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as problem:
+        return None, str(problem)
+    if found.returncode != 0:
+        return None, found.stderr.strip() or f"exit code {found.returncode}"
+    return dict(line.split(maxsplit=1) for line in found.stdout.splitlines() if line.strip()), ""
 
 
 class SlurmJob:

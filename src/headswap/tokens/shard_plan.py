@@ -1,0 +1,98 @@
+"""Which files of a corpus are in which shard of a token store, and how the plan is recorded.
+
+`plan.json` stays in the finished store. It has no paths and no addresses: a file is recorded by its name, its size, its
+version and a hash of its folder below the folder that all files share, so the plan is the same after corpus and store
+were moved. Where the files are is in `work/sources.json`, which is removed when the store is complete.
+"""
+
+import hashlib
+import json
+import os
+import posixpath
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from headswap.data.documents import KNOWN_EXTENSIONS, find_files
+from headswap.data.remote_files import file_name, is_remote, list_remote, without_query
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """One file of the corpus, on a disk or at an address."""
+
+    place: str
+    size: int
+    version: str
+    """Changes when the file changes."""
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether the place is an address."""
+        return is_remote(self.place)
+
+    @property
+    def name(self) -> str:
+        """Its name without its folder."""
+        return file_name(self.place) if self.is_remote else Path(self.place).name
+
+
+def list_sources(sources: Sequence[str]) -> list[SourceFile]:
+    """The files of a corpus in order, each once."""
+    found: dict[str, SourceFile] = {}
+    for source in sources:
+        if is_remote(source):
+            remote = list_remote(source, KNOWN_EXTENSIONS)
+            files = [SourceFile(file.address, file.size, file.version) for file in remote]
+        else:
+            paths = [path.resolve() for path in find_files([source])]
+            files = [SourceFile(str(path), path.stat().st_size, str(path.stat().st_mtime_ns)) for path in paths]
+        for file in files:
+            found.setdefault(file.place, file)
+    return list(found.values())
+
+
+def plan_shards(files: Sequence[SourceFile], shard_bytes: int) -> list[list[SourceFile]]:
+    """Consecutive files, divided where a shard would become larger; a larger file is a shard alone."""
+    shards: list[list[SourceFile]] = []
+    size = 0
+    for file in files:
+        if not shards or size + file.size > shard_bytes:
+            shards.append([])
+            size = 0
+        shards[-1].append(file)
+        size += file.size
+    return shards
+
+
+def recorded(shards: Sequence[Sequence[SourceFile]]) -> list[list[dict[str, Any]]]:
+    """The files of the shards without their places."""
+    folders = [os.path.dirname(file.place) for files in shards for file in files if not file.is_remote]
+    root = os.path.commonpath(folders) if folders else ""
+    return [
+        [{"name": file.name, "folder": _folder_hash(file, root), "size": file.size, "version": file.version}
+         for file in files]
+        for files in shards
+    ]  # fmt: skip
+
+
+def _folder_hash(file: SourceFile, root: str) -> str:
+    if file.is_remote:
+        folder = posixpath.dirname(without_query(file.place))
+    else:
+        folder = Path(os.path.relpath(os.path.dirname(file.place), root)).as_posix()
+    return hashlib.sha256(folder.encode()).hexdigest()[:8]
+
+
+def is_same_plan(found: dict[str, Any], plan: dict[str, Any]) -> bool:
+    """Whether a plan that was read is this one; plans of older versions have the places of the files."""
+    shards = found["shards"]
+    if any("place" in file for files in shards for file in files):
+        shards = recorded([[SourceFile(**file) for file in files] for files in shards])
+    return {**found, "shards": shards} == json.loads(json.dumps(plan))
+
+
+def as_json(shards: Sequence[Sequence[SourceFile]]) -> list[list[dict[str, Any]]]:
+    """The files of the shards with their places, for the tasks that read them."""
+    return [[asdict(file) for file in files] for files in shards]
