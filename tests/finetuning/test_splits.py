@@ -6,7 +6,9 @@ import pytest
 
 import headswap as hs
 from headswap.core.errors import InputError, SettingError
-from headswap.finetuning.splits import num_for_choosing
+from headswap.finetuning.splits import hold_out, num_for_choosing
+from headswap.tasks.choose import named_task
+from task_data import examples_of
 from tiny import ONE_THREAD, SCRATCH, write_labelled
 
 
@@ -60,3 +62,18 @@ def test_test_texts_that_are_also_in_the_validation_set_are_counted(
     data = {"train": tiny_runs / "few.jsonl", "validation": test, "test": test}
     hs.finetune(tiny_runs / "base", out=tmp_path / "run", max_steps=1, **data, **ONE_THREAD)
     assert "20 test texts are also in the validation set" in caplog.text
+
+
+def test_held_out_questions_have_other_contexts_than_training() -> None:
+    examples = [example for example in examples_of("span", 20) for _ in range(3)]
+    rest, held = hold_out(examples, 0.2, 1, named_task("span"))
+    assert len(rest) + len(held) == 60
+    assert len(held) >= 9
+    assert not {examples[i].context for i in rest} & {examples[i].context for i in held}
+
+
+def test_questions_about_few_contexts_are_held_out_one_by_one() -> None:
+    examples = [example for example in examples_of("span", 4) for _ in range(10)]
+    rest, held = hold_out(examples, 0.2, 1, named_task("span"))
+    assert (len(rest), len(held)) == (32, 8)
+    assert {examples[i].context for i in held} <= {examples[i].context for i in rest}

@@ -12,12 +12,9 @@ import pytest
 import torch
 
 from headswap.core.errors import SettingError
-from headswap.core.settings import load_recipe
-from headswap.study.arms import ADAPTED, Arm
-from headswap.study.config import StudyRecipe
 from headswap.study.executor import Outcome
 from headswap.study.executors.local import thread_limits
-from headswap.study.run import _with_limits, run_study
+from headswap.study.run import run_study
 from study_fixture import (
     RecordingWatcher,
     done_here,
@@ -50,19 +47,6 @@ def test_a_missing_device_is_refused_before_any_job(tmp_path: Path) -> None:
 def test_more_bases_than_seeds_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match=r"base_seeds is 4, more than seeds \(3\)"):
         run_study(out=tmp_path / "out", sections=sections_of(tmp_path, base_seeds=4))
-
-
-def test_pretraining_and_adaptation_share_a_part_of_the_time_limit() -> None:
-    base, adapted = Arm("pretrained", "base"), Arm("adapted", ADAPTED)
-    recipe = load_recipe(StudyRecipe, None, {"study": {"base_seeds": 2}})
-    assert _with_limits(recipe, [base], 10).pretrain.max_minutes == 2.0
-    assert _with_limits(recipe, [base], 10).adapt.max_minutes is None
-    assert _with_limits(recipe, [base], None) == recipe
-    both = _with_limits(recipe, [base, adapted], 10)
-    assert (both.pretrain.max_minutes, both.adapt.max_minutes) == (1.0, 1.0)
-    assert _with_limits(recipe, [adapted], 10).adapt.max_minutes == 2.0
-    own = load_recipe(StudyRecipe, None, {"pretrain": {"max_steps": 5}, "adapt": {"num_train_epochs": 2}})
-    assert _with_limits(own, [base, adapted], 10) == own
 
 
 def test_a_finished_job_keeps_its_bundle_and_no_checkpoints(tmp_path: Path) -> None:

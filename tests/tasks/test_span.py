@@ -1,4 +1,4 @@
-"""The question answering task: spans in windows, empty answers, held-out contexts."""
+"""The question answering task: spans in windows, empty answers."""
 
 from dataclasses import replace
 
@@ -87,11 +87,3 @@ def test_an_empty_answer_is_predicted_only_if_train_has_one(tokenizer: Tokenizer
         assert (answer.answer == "") == allowed
         assert (answer.start is None) == allowed
     assert task.initial_state(TaskState(), [replace(example, answers=())]).has_unanswerable
-
-
-def test_held_out_questions_have_other_contexts_than_training() -> None:
-    examples = [example for example in examples_of("span", 20) for _ in range(3)]
-    rest, held = named_task("span").hold_out(examples, 0.2, 1)
-    assert len(rest) + len(held) == 60
-    assert len(held) >= 9
-    assert not {examples[i].context for i in rest} & {examples[i].context for i in held}

@@ -1,6 +1,6 @@
 """The functions of the Python interface: flat keyword arguments, the same code that the commands call.
 
-Every setting of a command is a keyword here. `options.py` lists them with their types, so that an editor completes
+Every setting of a command is a keyword here. `signatures.py` lists them with their types, so that an editor completes
 them. A wrong name is an error that suggests the right one.
 """
 
@@ -12,8 +12,8 @@ from typing import Any, Unpack
 
 from headswap.api.inputs import PathName, Rows, as_corpus, as_labelled
 from headswap.api.model import Model
-from headswap.api.options import AdaptOptions, FinetuneOptions, PretrainOptions, StudyOptions
 from headswap.api.run import Run
+from headswap.api.signatures import AdaptOptions, FinetuneOptions, PretrainOptions, StudyOptions
 from headswap.core.keyword_arguments import sort_into_sections
 from headswap.core.settings import Recipe
 from headswap.finetuning.config import FinetuneRecipe

@@ -12,6 +12,7 @@ from cyclopts import App, CycloptsError
 from headswap.cli.app import VERBS, make_app, print_help
 from headswap.cli.help_page import HELP_FLAGS, asked_page, entries_of
 from headswap.cli.main import complain
+from headswap.cli.streams import is_closed_pipe
 from headswap.cli.wording import sentence_of, with_flags
 from headswap.core.errors import HeadswapError
 
@@ -35,11 +36,9 @@ def run(argv: list[str]) -> int:
         return complain(with_flags(str(problem), _settings(app, argv)), problem.exit_code)
     except CycloptsError as problem:
         return complain(sentence_of(problem, argv, VERBS, _settings(app, argv)), 2)
-    except SystemExit as leaving:
-        if isinstance(leaving.__context__, BrokenPipeError):  # rich met it first, in a help page
-            return 0
-        raise
-    except BrokenPipeError:  # nobody reads the rest: no error
+    except (SystemExit, BrokenPipeError) as leaving:
+        if not is_closed_pipe(leaving):
+            raise
         return 0
     except (MemoryError, RuntimeError) as problem:
         if str(problem).startswith(LINK_LOOP):  # of Path.resolve

@@ -81,3 +81,9 @@ def drop_unwritten() -> None:
         sys.stdout.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+def is_closed_pipe(problem: BaseException) -> bool:
+    """Whether the reader of a pipe has left: the command then ends without a message and with the exit code 0."""
+    first = problem.__context__ if isinstance(problem, SystemExit) else problem  # rich leaves in a help page
+    return isinstance(first, BrokenPipeError)

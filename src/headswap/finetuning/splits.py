@@ -2,8 +2,8 @@
 
 The label list comes from the training set alone, the best epoch is selected on the validation set, and the test set is
 scored once. Without a validation set a stratified fifth of the training set is held out, at most 2,000 examples; with
-groups, about a fifth in whole groups. Below `hold_out_from` training examples nothing is held out and the last epoch is
-kept.
+groups, about a fifth in whole groups. Questions about one context stay together. Below `hold_out_from` training
+examples nothing is held out and the last epoch is kept.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from headswap.data.config import FEWEST_FOR_CHOOSING
 from headswap.data.groups import check_groups, grouped_split, shared_group_sentences
 from headswap.data.named_sets import is_named, named_splits
 from headswap.data.records import Labelled, unit_of, whole_text
-from headswap.data.stratify import stratified_subset
+from headswap.data.stratify import stratified_split, stratified_subset
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.tasks.choose import chosen_task, named_task
 from headswap.tasks.task import Task
@@ -25,6 +25,8 @@ from headswap.tasks.task import Task
 log = logging.getLogger("headswap")
 VALIDATION_SHARE = 0.2
 MOST_FOR_CHOOSING = 2_000
+FEWEST_KEPT_TOGETHER = 5
+"""With fewer contexts, the questions of one context may be on both sides of a split."""
 
 
 @dataclass(frozen=True)
@@ -117,11 +119,25 @@ def read_splits(recipe: FinetuneRecipe) -> LabelledSplits:
     if data.validation is None and (num_held_out := num_for_choosing(len(train), data.hold_out_from)):
         share = num_held_out / len(train)
         if data.group_column is None:
-            rest, held_out = task.hold_out(train, share, seed)
+            rest, held_out = hold_out(train, share, seed, task)
         else:
             rest, held_out = grouped_split(train, share, seed, strata=task.strata(train))
         train, validation = [train[index] for index in rest], [train[index] for index in held_out]
     return LabelledSplits(train, validation, sets["test"], labels, task)
+
+
+def hold_out(examples: Sequence[Any], share: float, seed: int, task: Task) -> tuple[list[int], list[int]]:
+    """Indices of the remaining and of the held-out examples; those that the task keeps together are on one side."""
+    units = [task.kept_together(example) for example in examples]
+    unique = list(dict.fromkeys(units))
+    if None in unique or len(unique) < FEWEST_KEPT_TOGETHER:
+        return stratified_split(examples, share, seed, strata=task.strata(examples))
+    _, chosen = stratified_split(unique, share, seed, strata=[""] * len(unique))
+    held_out = {unique[index] for index in chosen}
+    sides: tuple[list[int], list[int]] = ([], [])
+    for number, unit in enumerate(units):
+        sides[unit in held_out].append(number)
+    return sides
 
 
 def num_for_choosing(num_labels: int, hold_out_from: int = FEWEST_FOR_CHOOSING) -> int:

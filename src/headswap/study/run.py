@@ -18,8 +18,8 @@ from headswap.core.files import read_json
 from headswap.core.settings import Settings, load_recipe
 from headswap.pretraining.config import PretrainRecipe
 from headswap.study.answer_runs import import_answers
-from headswap.study.arms import ADAPTED, LINEAR, Arm, read_arms
-from headswap.study.config import StudyAdapt, StudyPretrain, StudyRecipe
+from headswap.study.arms import LINEAR, read_arms
+from headswap.study.config import StudyRecipe
 from headswap.study.default_arms import with_default_arms
 from headswap.study.estimate import Estimator, Preflight, estimate_study
 from headswap.study.executor import Executor, Outcome, Watcher, cores
@@ -29,10 +29,9 @@ from headswap.study.folder import locked_folder
 from headswap.study.initialize import initialize
 from headswap.study.planned_jobs import BASE_KINDS, Job, Plan
 from headswap.study.prepare import Prepared
+from headswap.study.time_budget import with_limits
 
 log = logging.getLogger("headswap")
-PRETRAINING_SHARE = 0.4
-"""Share of `--max-minutes` for pre-training and adaptation without their own limits."""
 DISK_MARGIN = 1.1
 
 
@@ -84,7 +83,7 @@ def run_study(
         from headswap.training.device import device_of
 
         device_of(recipe.machine.device)
-    recipe = _with_limits(recipe, arms, max_minutes)
+    recipe = with_limits(recipe, arms, max_minutes)
     device = recipe.machine.device
     jobs = jobs or default_jobs(executor, device)
     backend = backend or make_backend(executor, parallel=jobs, cores=cores(), device=device)
@@ -106,25 +105,6 @@ def run_study(
             _check_disk_space(out, preflight)
             outcome = runner.run(every, deadline=deadline)
     return Study(out, recipe, plan, prepared, preflight, outcome)
-
-
-def _with_limits(recipe: StudyRecipe, arms: list[Arm], max_minutes: float | None) -> StudyRecipe:
-    """Give pre-training and adaptation without limits of their own an equal share of the study's time."""
-    if max_minutes is None:
-        return recipe
-    num_adapted = len({(arm.of or arm).bundle for arm in arms if (arm.of or arm).start == ADAPTED})
-    num_parts = max(1, num_adapted + any((arm.of or arm).start == "base" for arm in arms))
-    share = round(max_minutes * PRETRAINING_SHARE / recipe.study.base_seeds / num_parts, 2)
-    limited = {"max_minutes": max(0.05, share)}
-    if not _has_limit(recipe.pretrain):
-        recipe = recipe.changed(pretrain=recipe.pretrain.changed(**limited))
-    if num_adapted and not _has_limit(recipe.adapt):
-        recipe = recipe.changed(adapt=recipe.adapt.changed(**limited))
-    return recipe
-
-
-def _has_limit(settings: StudyPretrain | StudyAdapt) -> bool:
-    return any(getattr(settings, name) is not None for name in settings.exclusive)
 
 
 def _adapted_bases(jobs: list[Job]) -> dict[str, str]:

@@ -20,15 +20,12 @@ from headswap.core.errors import InputError, SettingError
 from headswap.data.config import ColumnSettings
 from headswap.data.questions import read_questions
 from headswap.data.records import SpanExample
-from headswap.data.stratify import stratified_split
 from headswap.metrics.squad import span_metrics
 from headswap.objectives.supervised import SpanObjective
 from headswap.tasks.config import TaskSettings
 from headswap.tasks.inputs import InputColumns, InputForm, SecondInput
 from headswap.tasks.predictions import SpanPrediction
 from headswap.tasks.task import Task, length_of
-
-FEWEST_CONTEXTS = 5
 
 
 class Found(NamedTuple):
@@ -93,18 +90,9 @@ class SpanTask(Task):
         answers = [{"text": answer.text, "answer_start": answer.start} for answer in example.answers]
         return {"question": example.question, "context": example.context, "answers": answers}
 
-    def hold_out(self, examples: Sequence[SpanExample], fraction: float, seed: int) -> tuple[list[int], list[int]]:
-        """Whole contexts are held out, so that no held-out context was trained on."""
-        contexts = {example.context: example for example in examples}
-        if len(contexts) < FEWEST_CONTEXTS:
-            return super().hold_out(examples, fraction, seed)
-        unique = list(contexts.values())
-        _, chosen = stratified_split(unique, fraction, seed, strata=[""] * len(unique))
-        held_out = {unique[index].context for index in chosen}
-        sides: tuple[list[int], list[int]] = ([], [])
-        for number, example in enumerate(examples):
-            sides[example.context in held_out].append(number)
-        return sides
+    def kept_together(self, example: SpanExample) -> str:
+        """All questions about one context, so that no held-out context was trained on."""
+        return example.context
 
     def encode_inputs(self, examples: Sequence[SpanExample], bundle: Bundle) -> EncodedSet:
         """One row per window of a context, with the question in front."""

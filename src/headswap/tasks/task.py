@@ -20,7 +20,6 @@ from headswap.bundle.task_state import TaskState
 from headswap.core.errors import InputError, SettingError, counted, listed
 from headswap.data.config import ColumnSettings, LabelledSettings
 from headswap.data.groups import check_group_column
-from headswap.data.stratify import stratified_split
 from headswap.model.shape import Direction, Pooling
 from headswap.objectives.supervised import SupervisedObjective
 from headswap.registry import HEADS, TASKS, HeadKind, TaskName
@@ -189,9 +188,10 @@ class Task(ABC):
         del columns
         return self.noun
 
-    def hold_out(self, examples: Sequence[Any], fraction: float, seed: int) -> tuple[list[int], list[int]]:
-        """Indices of the remaining and of the held-out examples."""
-        return stratified_split(examples, fraction, seed, strata=self.strata(examples))
+    def kept_together(self, example: Any) -> str | None:
+        """Examples with the same value are on one side of a split (finetuning/splits.py); None: each is on its own."""
+        del example
+        return None
 
     def warn_of_problems(self, metrics: dict[str, Any], *, role: str) -> None:
         """Log a warning if the metrics indicate a problem."""

@@ -1,11 +1,10 @@
 """Continuing texts with a key-value cache (cache.py), all prompts together, one token per step (growing_batch.py).
 
-When a text reaches the base's number of positions, its cache is rebuilt from the last half of that many tokens.
+When a text reaches the base's number of positions, its cache is rebuilt from its last tokens (context_window.py).
 
 Shapes: N new tokens, B sequences, D hidden width, V vocabulary.
 """
 
-import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -16,12 +15,12 @@ from headswap.bundle.bundle import Bundle
 from headswap.core.random_streams import numpy_stream
 from headswap.inference.generate.cache import CacheLayout
 from headswap.inference.generate.config import SamplingSettings
+from headswap.inference.generate.context_window import kept_when_full, within_context
 from headswap.inference.generate.growing_batch import GrowingBatch
 from headswap.inference.generate.sampling import next_tokens
 from headswap.kernels.policy import has_transposed_head
 from headswap.model.heads import LanguageModelHead
 
-log = logging.getLogger("headswap")
 CACHE_GRAIN = 64  # masked attention kernels need no padding at multiples of this
 MIN_TOKENS_TO_TRANSPOSE = 24  # below, the copy costs more time than it saves
 
@@ -89,7 +88,7 @@ class Generator:
         )
         self.transposed_head_DV = self._transposed_head(len(prompts), settings.max_new_tokens)
         rows = list(range(len(prompts)))
-        logits_BV = torch.stack([self._read(cache, row, known[row][-limit:]) for row in rows]) if rows else None
+        logits_BV = torch.stack([self._read(cache, row, known[row]) for row in rows]) if rows else None
         for step in range(settings.max_new_tokens):
             if logits_BV is None:
                 return
@@ -109,19 +108,17 @@ class Generator:
 
     def _read_prompt(self, prompt: str, limit: int) -> list[int]:
         known = [*self.tokenizer.frame.before, *self.tokenizer.encode(prompt).tolist()] or [self.tokenizer.sos_id]
-        if len(known) > limit:
-            log.warning("The prompt has %d tokens; the model uses the last %d of them.", len(known), limit)
-        return known
+        return within_context(known, limit)
 
     def _grow(self, growing: GrowingBatch, known: list[list[int]], limit: int) -> Tensor:
-        """Logits after the last token of every sequence; a full sequence is read again from its last half."""
+        """Logits after the last token of every sequence; a full sequence is read again in part."""
         cache = growing.cache
         full = [place for place, row in enumerate(growing.rows) if cache.lengths[row] == limit]
         for place in full:
             cache.lengths[growing.rows[place]] = 0
         logits_BV = growing.step([ids[-1] for ids in known])
         for place in full:
-            logits_BV[place] = self._read(cache, growing.rows[place], known[place][-(limit // 2) :])
+            logits_BV[place] = self._read(cache, growing.rows[place], kept_when_full(known[place], limit))
         return logits_BV
 
     def _read(self, cache: CacheLayout, row: int, ids: list[int]) -> Tensor:

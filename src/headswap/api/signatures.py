@@ -1,4 +1,4 @@
-"""Keyword arguments of the Python functions, from the settings models by tests/api/write_options.py."""
+"""Keyword arguments of the Python functions, from the settings models by tests/api/write_signatures.py."""
 
 from os import PathLike
 from typing import Literal, TypedDict

@@ -1,6 +1,6 @@
-"""Writes src/headswap/api/options.py: the keyword arguments of the Python functions, from the settings models.
+"""Writes src/headswap/api/signatures.py: the keyword arguments of the Python functions, from the settings models.
 
-python tests/api/write_options.py
+python tests/api/write_signatures.py
 """
 
 import sys
@@ -13,7 +13,7 @@ from headswap.finetuning.config import FinetuneRecipe
 from headswap.pretraining.config import AdaptRecipe, PretrainRecipe
 from headswap.study.config import StudyRecipe
 
-FILE = Path(__file__).parents[2] / "src" / "headswap" / "api" / "options.py"
+FILE = Path(__file__).parents[2] / "src" / "headswap" / "api" / "signatures.py"
 SETS = ("train", "validation", "test")
 RECIPES: dict[str, tuple[type[Recipe], str, tuple[str, ...]]] = {
     "PretrainOptions": (PretrainRecipe, "pretrain", ("corpus",)),
@@ -31,7 +31,7 @@ class Field(NamedTuple):
     home: str
 
 
-HEAD = '''"""Keyword arguments of the Python functions, from the settings models by tests/api/write_options.py."""
+HEAD = '''"""Keyword arguments of the Python functions, from the settings models by tests/api/write_signatures.py."""
 
 from os import PathLike
 from typing import Literal, TypedDict

@@ -2,9 +2,9 @@
 
 import ast
 
-from api.write_options import FILE, text
+from api.write_signatures import FILE, text
 
 
 def test_the_options_that_editors_complete_are_those_of_the_settings() -> None:
     written, wanted = (ast.dump(ast.parse(content)) for content in (FILE.read_text(encoding="utf-8"), text()))
-    assert written == wanted, "run python tests/api/write_options.py"
+    assert written == wanted, "run python tests/api/write_signatures.py"
