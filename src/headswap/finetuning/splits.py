@@ -129,11 +129,11 @@ def read_splits(recipe: FinetuneRecipe) -> LabelledSplits:
 def hold_out(examples: Sequence[Any], share: float, seed: int, task: Task) -> tuple[list[int], list[int]]:
     """Indices of the remaining and of the held-out examples; those that the task keeps together are on one side."""
     units = [task.kept_together(example) for example in examples]
-    unique = list(dict.fromkeys(units))
-    if None in unique or len(unique) < FEWEST_KEPT_TOGETHER:
+    one_of_each = list(dict(zip(units, examples, strict=True)).values())
+    if None in units or len(one_of_each) < FEWEST_KEPT_TOGETHER:
         return stratified_split(examples, share, seed, strata=task.strata(examples))
-    _, chosen = stratified_split(unique, share, seed, strata=[""] * len(unique))
-    held_out = {unique[index] for index in chosen}
+    _, chosen = stratified_split(one_of_each, share, seed, strata=[""] * len(one_of_each))
+    held_out = {task.kept_together(one_of_each[index]) for index in chosen}
     sides: tuple[list[int], list[int]] = ([], [])
     for number, unit in enumerate(units):
         sides[unit in held_out].append(number)
