@@ -422,7 +422,7 @@ def result_of(job: Job, max_steps: int | None) -> Result:
 
 def adapt_base(job: Job, max_steps: int | None) -> Result:
     """Adapt the box to the texts of the set."""
-    from headswap.defaults import adaptation_rate
+    from headswap.defaults.pretraining import adaptation_rate
     from headswap.pretraining.pretrain import adapt
 
     assert job.setting.adapt is not None
@@ -446,7 +446,7 @@ def adapt_base(job: Job, max_steps: int | None) -> Result:
 
 def sections_of(job: Job, max_steps: int | None) -> dict[str, Any]:
     """The recipe of a fine-tuning: some labels of the pool for training, the rows that are not in it as test."""
-    from headswap.defaults import finetuning_rate
+    from headswap.defaults.finetuning import finetuning_rate
 
     setting, data = job.setting, Path(job.work) / "data" / job.set
     is_scratch = setting.base == "scratch"

@@ -229,7 +229,7 @@ def sections_of(job: Job, objective: str, changes: dict[str, dict[str, Any]]) ->
 def probed(job: Job, objective: str, changes: dict[str, dict[str, Any]], seconds: float) -> int:
     """The speed test of `--max-minutes`, without the run."""
     from headswap.core.settings import load_recipe
-    from headswap.defaults import PretrainingFacts, resolve_pretraining
+    from headswap.defaults.pretraining import PretrainingFacts, resolve_pretraining
     from headswap.pretraining.config import PretrainRecipe
     from headswap.pretraining.corpus import CorpusParts
     from headswap.pretraining.starting_point import new_base

@@ -11,20 +11,18 @@ import headswap as hs
 from headswap.bundle.bundle import Bundle
 from headswap.core.errors import SettingError
 from headswap.core.settings import load_recipe
-from headswap.defaults import (
+from headswap.defaults.finetuning import (
     POOLINGS,
-    PretrainingFacts,
     batch_size_of,
     finetuning_batch_size,
     finetuning_rate,
     head_init,
     head_shape,
-    pretraining_rate,
-    resolve_pretraining,
     unfreezes_gradually,
     values_behind_finetuning,
     with_scratch_settings,
 )
+from headswap.defaults.pretraining import PretrainingFacts, pretraining_rate, resolve_pretraining
 from headswap.finetuning.config import FinetuneRecipe, FinetuneTraining, HeadSettings
 from headswap.pretraining import pretrain
 from headswap.pretraining.config import PretrainRecipe
@@ -211,7 +209,7 @@ OWN_SCRATCH = {
 
 
 def test_scratch_has_settings_of_its_own_below_those_that_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headswap.defaults.SCRATCH_SETTINGS", OWN_SCRATCH)
+    monkeypatch.setattr("headswap.defaults.finetuning.SCRATCH_SETTINGS", OWN_SCRATCH)
     found = with_scratch_settings({"model": {"base": "scratch", "dropout": 0.2}, "data": {"train": "x"}})
     assert found == {
         "model": {
@@ -259,7 +257,7 @@ def test_many_classes_are_scored_by_cosines_unless_the_setting_is_given(
 def test_a_run_with_ten_labels_has_a_cosine_head_in_its_recipe_and_bundle(
     tiny_runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headswap.defaults.LEAST_TOKENS_PER_PARAMETER", 0.1)
+    monkeypatch.setattr("headswap.defaults.finetuning.LEAST_TOKENS_PER_PARAMETER", 0.1)
     rows = [(f"{text} {number % 10}", f"label {number % 10}") for number, (text, _) in enumerate(sentences(40))]
     for labels, name in ((rows, "cosine"), (sentences(40), "dot")):
         run = hs.finetune(tiny_runs / "base", train=labels, max_steps=1, out=tmp_path / name, **ONE_THREAD)
@@ -272,13 +270,13 @@ def test_a_run_with_ten_labels_has_a_cosine_head_in_its_recipe_and_bundle(
 def test_a_run_from_scratch_takes_them_and_its_recipe_makes_the_same_run_again(
     tiny_runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headswap.defaults.SCRATCH_SETTINGS", OWN_SCRATCH)
+    monkeypatch.setattr("headswap.defaults.finetuning.SCRATCH_SETTINGS", OWN_SCRATCH)
     more = {"num_attention_heads": 2, "max_steps": 1, "max_length": 24, **ONE_THREAD}
     own = {key: value for key, value in OWN_SCRATCH["model"].items() if key not in ("hidden_size", "num_hidden_layers")}
     run = hs.finetune("scratch", train=tiny_runs / "train.jsonl", out=tmp_path / "run", vocab_size=300, **more)
     recipe = load_recipe(FinetuneRecipe, run.path / "recipe.toml")
     assert {name: getattr(recipe.model, name) for name in own} == own
     assert recipe.training.token_dropout == 0.15
-    monkeypatch.setattr("headswap.defaults.SCRATCH_SETTINGS", {})
+    monkeypatch.setattr("headswap.defaults.finetuning.SCRATCH_SETTINGS", {})
     again = hs.finetune(config=run.path / "recipe.toml", out=tmp_path / "again")
     assert (again.path / "recipe.toml").read_bytes() == (run.path / "recipe.toml").read_bytes()

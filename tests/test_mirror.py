@@ -34,6 +34,8 @@ TESTED_IN = {
     "cli/training_command.py": "cli/test_pretrain.py",
     "core/ownership.py": "core/test_files.py",
     "core/surroundings.py": "study/test_node.py",
+    "defaults/finetuning.py": "test_defaults.py",
+    "defaults/pretraining.py": "test_defaults.py",
     "estimator/columns.py": "estimator/test_supervised.py",
     "estimator/fitting.py": "estimator/test_supervised.py",
     "estimator/messages.py": "estimator/test_contract.py",

@@ -9,11 +9,11 @@ import torch
 from safetensors.torch import load_file
 
 import headswap as hs
-from headswap import defaults
 from headswap.bundle.bundle import Bundle
 from headswap.cli.exit_codes import run
 from headswap.core.errors import SettingError
 from headswap.core.settings import load_recipe
+from headswap.defaults import finetuning as defaults
 from headswap.finetuning.config import AdaptationSettings, FinetuneRecipe
 from headswap.finetuning.layer_rates import depth_of, freeze, group_rates
 from headswap.model.text_model import build_model

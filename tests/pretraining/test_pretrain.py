@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 
 import headswap as hs
 from headswap.core.errors import InputError, SettingError
-from headswap.defaults import adaptation_epochs
+from headswap.defaults.pretraining import adaptation_epochs
 from tiny import ONE_THREAD, PRETRAIN
 
 
@@ -92,7 +92,7 @@ def test_an_adaptation_keeps_the_last_weights_or_those_with_the_lowest_held_out_
 def test_an_adaptation_without_a_limit_reads_short_text_thirty_times(
     tiny_base: hs.Run, tiny_runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headswap.defaults.ADAPT_TOKENS", 1)
+    monkeypatch.setattr("headswap.defaults.pretraining.ADAPT_TOKENS", 1)
     once = hs.adapt(tiny_base, tiny_runs / "corpus.txt", out=tmp_path / "once", batch_size=64, **ONE_THREAD)
     assert once.result["epochs"] == pytest.approx(1.0, abs=0.3)
     assert adaptation_epochs(10) == 1.0

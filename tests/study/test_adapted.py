@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from boxed import Box, tiny_base
-from headswap import defaults as fitted
 from headswap.core.errors import InputError, SettingError
 from headswap.core.settings import load_recipe
+from headswap.defaults import pretraining as fitted
 from headswap.study.arms import read_arms, saved_name
 from headswap.study.config import StudyRecipe
 from headswap.study.estimate import Estimator

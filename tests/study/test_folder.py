@@ -33,12 +33,12 @@ with open(sys.argv[1], "w") as file:
 
 VICTIM = """
 import json, os, pathlib, shutil, signal, sys
-import headswap.core.files as files
+import headswap.core.atomic_folder as folders
 import headswap.study.prepare as preparing
 from headswap.study.run import run_study
 
 out, moment = pathlib.Path(sys.argv[1]), sys.argv[3]
-exchange, replace = files.exchange, os.replace
+exchange, replace = folders.exchange, os.replace
 
 def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -58,13 +58,13 @@ def die_at_the_second_rename(source, target):
 if moment == "while it prepares":
     preparing.overlap_of_examples = die
 elif moment == "before the replacement":
-    files._put_in_place = die
+    folders._put_in_place = die
 elif moment == "after the replacement":
-    files.exchange = exchange_and_die
+    folders.exchange = exchange_and_die
 elif moment == "while the old one is removed":
     shutil.rmtree = die_inside
 elif moment == "between two renames":
-    files.exchange = lambda one, other: False
+    folders.exchange = lambda one, other: False
     os.replace = die_at_the_second_rename
 run_study(out=out, sections=json.load(open(sys.argv[2])), overwrite=True)
 """

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from headswap import defaults as fitted
 from headswap.core.errors import SettingError
 from headswap.core.settings import load_recipe
 from headswap.data.config import ReadSettings
+from headswap.defaults import finetuning as of_finetuning
+from headswap.defaults import pretraining as of_pretraining
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.finetuning.splits import read_splits
 from headswap.study.plan import usable_budgets
@@ -63,11 +64,11 @@ def test_threads_and_devices_change_no_job(tmp_path: Path) -> None:
 def test_a_changed_default_makes_new_jobs_and_keeps_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A study that a newer version resumes must not average over runs with different defaults."""
     before = plan_of(tmp_path)
-    monkeypatch.setattr(fitted, "FINETUNE_RATE_AT_256", 7e-5)
+    monkeypatch.setattr(of_finetuning, "FINETUNE_RATE_AT_256", 7e-5)
     after = plan_of(tmp_path)
     assert ids(before, "finetune").isdisjoint(ids(after, "finetune"))
     assert all(ids(before, kind) == ids(after, kind) for kind in ("tokenizer", "pretrain", "baseline"))
-    monkeypatch.setattr(fitted, "PRETRAIN_RATE_AT_256", 7e-4)
+    monkeypatch.setattr(of_pretraining, "PRETRAIN_RATE_AT_256", 7e-4)
     assert ids(before, "pretrain").isdisjoint(ids(plan_of(tmp_path), "pretrain"))
 
 
@@ -215,7 +216,7 @@ def test_scratch_has_its_own_settings_unless_the_study_gives_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = {"model": {"direction": "bidirectional", "num_hidden_layers": 1, "dropout": 0.3}}
-    monkeypatch.setattr(fitted, "SCRATCH_SETTINGS", own)
+    monkeypatch.setattr(of_finetuning, "SCRATCH_SETTINGS", own)
 
     def model(**changes: dict[str, Any]) -> dict[str, Any]:
         plan = plan_of(tmp_path, study={"arms": ("scratch",), "budgets": ("40",), "seeds": 1}, **changes)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headswap.core.settings import load_recipe
-from headswap.defaults import TRIAL_RATE_FACTORS
+from headswap.defaults.finetuning import TRIAL_RATE_FACTORS
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.study import trials
 from headswap.study.config import MOST_TRIALS

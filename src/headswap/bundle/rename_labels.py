@@ -13,8 +13,9 @@ from headswap.bundle.bundle import LAYOUT, Bundle
 from headswap.bundle.card import card_text
 from headswap.bundle.config_json import label_entries
 from headswap.bundle.untrusted import CARD, CONFIG
+from headswap.core.atomic_folder import atomic_folder
 from headswap.core.errors import InputError, SettingError, did_you_mean, listed
-from headswap.core.files import atomic_folder, read_json, write_json
+from headswap.core.files import read_json, write_json
 from headswap.core.installed_bases import is_boxed
 from headswap.core.manifest import MANIFEST, write_manifest
 

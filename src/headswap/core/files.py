@@ -7,8 +7,6 @@ headswap wrote everything in it (see ownership.py).
 The contents of a folder can be checked later against its manifest (see manifest.py).
 """
 
-import ctypes
-import errno
 import hashlib
 import json
 import os
@@ -16,25 +14,19 @@ import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from headswap.core.errors import InputError, SettingError, absent
+from headswap.core.errors import InputError, absent
 from headswap.core.ownership import (
-    ASIDE,
     Layout,
-    check_replaceable,
     entries,
     finished_name,
-    foreign_in,
     is_of_dead,
-    is_unfinished,
     unique,
 )
 
 CHUNK = 1 << 20
-AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of renameat2(2), Linux
 MOST_DIGITS = 100
 """Longest integer in a JSON file. Python refuses 4,300 digits; products and logarithms fail earlier."""
 LARGEST_JSON = 1 << 28
@@ -45,11 +37,11 @@ LARGEST_JSON = 1 << 28
 def atomic_file(path: Path) -> Iterator[Path]:
     """Yield a temporary path to write to; it is renamed to `path` at the end, or removed if the body fails."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    _remove_of_dead(path)
+    remove_of_dead(path)
     temporary = unique(path)
     try:
         yield temporary
-        _flush(temporary)
+        flush_file(temporary)
         os.replace(temporary, path)
     except OSError as problem:
         if problem.filename is None and problem.strerror:  # of a write, for example to a full disk
@@ -61,85 +53,7 @@ def atomic_file(path: Path) -> Iterator[Path]:
     flush_folder(path.parent)
 
 
-@contextmanager
-def atomic_folder(path: Path, layout: Layout) -> Iterator[Path]:
-    """Yield a temporary folder to write to; at the end it is renamed to `path` and replaces what headswap wrote there.
-
-    If `path` is a link or contains files outside of the `layout`, this is an error. It is checked before and after the
-    body.
-    """
-    _check(path, layout)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    restore_folder(path, layout)
-    _remove_of_dead(path, layout)
-    temporary = unique(path)
-    temporary.mkdir()
-    try:
-        yield temporary
-        for place, _, names in os.walk(temporary, topdown=False):
-            for name in names:
-                _flush(Path(place) / name)
-            flush_folder(Path(place))
-        _check(path, layout)
-        _put_in_place(temporary, path)
-        flush_folder(path.parent)
-    finally:
-        with suppress(OSError):
-            remove_folder(temporary)
-
-
-def _check(path: Path, layout: Layout) -> None:
-    if path.is_symlink() or (path.exists() and not path.is_dir()):
-        what = "a symbolic link" if path.is_symlink() else "a file"
-        raise SettingError(f"{path} is {what}, but a folder has to be written there. Choose another name.")
-    check_replaceable(path, layout)
-
-
-def _put_in_place(temporary: Path, path: Path) -> None:
-    """Rename a folder over another one: atomically if the system can, otherwise by two renames that can be undone."""
-    if not path.exists():
-        os.replace(temporary, path)
-    elif not exchange(temporary, path):  # the old folder now has the temporary name and is removed with it
-        aside = unique(path, ASIDE)
-        os.replace(path, aside)
-        os.replace(temporary, path)
-        remove_folder(aside)
-
-
-def restore_folder(path: Path, layout: Layout) -> None:
-    """Restore a folder whose writer was killed between its two renames; foreign folders are not touched."""
-    for aside in _set_aside(path, layout):
-        if path.exists():
-            remove_folder(aside)
-        else:
-            os.replace(aside, path)
-
-
-def _set_aside(path: Path, layout: Layout) -> list[Path]:
-    """Folders that `_put_in_place` renamed and that contain no foreign files, newest first."""
-    beside = path.parent.iterdir() if path.parent.is_dir() else ()
-    ours = [
-        entry
-        for entry in beside
-        if is_unfinished(entry.name, ASIDE)
-        and finished_name(entry.name) == path.name
-        and entry.is_dir()
-        and not entry.is_symlink()
-        and not foreign_in(entry, layout)
-    ]
-    return sorted(ours, key=lambda entry: entry.stat().st_mtime_ns, reverse=True)
-
-
-def remove_leftovers(path: Path, layout: Layout) -> None:
-    """Remove the temporary folders that killed writers of `path` left next to it; call it under the lock of `path`."""
-    beside = path.parent.iterdir() if path.parent.is_dir() else ()
-    for entry in list(beside):
-        is_ours = is_unfinished(entry.name) and finished_name(entry.name) == path.name and not entry.is_symlink()
-        if is_ours and entry.is_dir() and not foreign_in(entry, layout):
-            remove_folder(entry)
-
-
-def _remove_of_dead(path: Path, layout: Layout | None = None) -> None:
+def remove_of_dead(path: Path, layout: Layout | None = None) -> None:
     """Remove what killed writers of `path` left next to it: a file, or with a `layout` a folder without other files."""
     with os.scandir(path.parent) as found:
         beside = [entry for entry in found if finished_name(entry.name) == path.name and is_of_dead(Path(entry))]
@@ -152,42 +66,12 @@ def _remove_of_dead(path: Path, layout: Layout | None = None) -> None:
             remove_folder(Path(entry))
 
 
-def exchange(one: Path, other: Path) -> bool:
-    """Swap two names atomically; False if the operating system or the file system cannot."""
-    function = _renameat2()
-    if function is None:
-        return False
-    if function(AT_FDCWD, os.fsencode(one), AT_FDCWD, os.fsencode(other), RENAME_EXCHANGE) == 0:
-        return True
-    problem = ctypes.get_errno()
-    if problem in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EPERM):
-        return False
-    raise OSError(problem, os.strerror(problem), str(other))
-
-
-@cache
-def _renameat2() -> Any:
-    try:
-        return ctypes.CDLL(None, use_errno=True).renameat2
-    except (AttributeError, OSError, TypeError):  # not Linux, or an old C library
-        return None
-
-
 def remove_folder(path: Path) -> None:
     """Remove a folder tree if it exists."""
     if path.is_symlink() or path.is_file():
         path.unlink()
     elif path.exists():
         shutil.rmtree(path)
-
-
-def discard_folder(path: Path) -> None:
-    """Remove a folder tree; a process that is killed meanwhile leaves no partial folder under its name."""
-    if path.is_dir() and not path.is_symlink():
-        doomed = unique(path)
-        os.replace(path, doomed)
-        path = doomed
-    remove_folder(path)
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -244,7 +128,7 @@ def sha256_of_file(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _flush(file: Path) -> None:
+def flush_file(file: Path) -> None:
     """Flush a file to the disk; its mode becomes that of a new file, since some libraries write files as 0600."""
     with file.open("rb+") as handle:
         os.fsync(handle.fileno())

@@ -21,7 +21,7 @@ from headswap.core.errors import SettingError, counted
 from headswap.core.local_paths import shared_name
 from headswap.core.settings import Settings, load_recipe
 from headswap.data.records import Example
-from headswap.defaults import FinetuningFacts, batch_size_of, resolve_finetuning, with_scratch_settings
+from headswap.defaults.finetuning import FinetuningFacts, batch_size_of, resolve_finetuning, with_scratch_settings
 from headswap.finetuning.calibration import calibration_sentence, check_can_calibrate
 from headswap.finetuning.class_means import can_have_class_means, set_class_means
 from headswap.finetuning.config import FinetuneRecipe

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from headswap.bundle.bundle import Bundle
 from headswap.core.errors import SettingError
 from headswap.data.records import Document
-from headswap.defaults import head_shape
+from headswap.defaults.finetuning import head_shape
 from headswap.finetuning.class_means import can_have_class_means
 from headswap.finetuning.config import FinetuneRecipe, StartSettings
 from headswap.finetuning.splits import LabelledSplits

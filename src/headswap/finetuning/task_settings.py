@@ -1,7 +1,7 @@
 """The settings of a fine-tuning for its task: defaults are filled in, and settings without effect are errors."""
 
 from headswap.core.errors import SettingError
-from headswap.defaults import resolve_start
+from headswap.defaults.finetuning import resolve_start
 from headswap.finetuning.class_means import check_class_means
 from headswap.finetuning.config import FinetuneRecipe, FinetuneTraining
 from headswap.finetuning.consistency import check_consistency

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from headswap.bundle.bundle import Bundle
-from headswap.core.files import atomic_folder, has_entry
+from headswap.core.atomic_folder import atomic_folder
+from headswap.core.files import has_entry
 from headswap.core.manifest import MANIFEST, write_manifest
 from headswap.core.ownership import Layout
 from headswap.interop.config import ExportSettings

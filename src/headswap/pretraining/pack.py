@@ -20,8 +20,9 @@ import torch
 from headswap.bundle.bundle import LAYOUT as BUNDLE
 from headswap.bundle.bundle import Bundle
 from headswap.bundle.check import check_bundle
+from headswap.core.atomic_folder import atomic_folder
 from headswap.core.errors import InputError, RunError, SettingError, listed
-from headswap.core.files import atomic_folder, read_json, sha256_of_file, write_json
+from headswap.core.files import read_json, sha256_of_file, write_json
 from headswap.core.local_paths import shared_name
 from headswap.core.manifest import write_manifest, written_names
 from headswap.core.outputs import check_folder

@@ -21,7 +21,7 @@ from headswap.core.random_streams import Draws
 from headswap.core.settings import Settings, load_recipe
 from headswap.data.checks import log_findings
 from headswap.data.content_hash import spooled
-from headswap.defaults import PretrainingFacts, resolve_pretraining
+from headswap.defaults.pretraining import PretrainingFacts, resolve_pretraining
 from headswap.inference.generate.config import SamplingSettings
 from headswap.inference.generate.generator import Generator
 from headswap.inference.language_model import held_out_metrics, scored_bytes

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from headswap.core.settings import load_recipe
-from headswap.defaults import adaptation_epochs
+from headswap.defaults.pretraining import adaptation_epochs
 from headswap.pretraining.config import AdaptRecipe, PretrainRecipe, PretrainTraining
 from headswap.pretraining.corpus import CorpusParts
 from headswap.pretraining.starting_point import StartingPoint

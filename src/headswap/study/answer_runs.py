@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from headswap.core.atomic_folder import discard_folder
 from headswap.core.errors import Collected
-from headswap.core.files import discard_folder, write_json
+from headswap.core.files import write_json
 from headswap.data.labelled import read_labelled
 from headswap.data.records import Example, whole_text
 from headswap.finetuning.prediction_file import Predictions, group_ids, text_ids

@@ -92,7 +92,7 @@ class Embeddings:
 def embed_rows(folder: Path, sections: Mapping[str, Any]) -> None:
     """The job that embeds all rows of a study with one base."""
     from headswap.bundle.bundle import Bundle
-    from headswap.defaults import POOLINGS
+    from headswap.defaults.finetuning import POOLINGS
     from headswap.inference.embed import embed_texts
     from headswap.training.device import Machine
 

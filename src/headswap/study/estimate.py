@@ -16,7 +16,8 @@ from headswap.core.errors import counted
 from headswap.core.files import read_json
 from headswap.core.installed_bases import base_folder, is_boxed
 from headswap.core.settings import load_recipe
-from headswap.defaults import adaptation_epochs, batch_size_of, finetuning_epochs
+from headswap.defaults.finetuning import batch_size_of, finetuning_epochs
+from headswap.defaults.pretraining import adaptation_epochs
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.finetuning.consistency import MOST_TEXTS, NUM_CHECKED
 from headswap.finetuning.splits import num_for_choosing

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from headswap.core.atomic_folder import atomic_folder, remove_leftovers, restore_folder
 from headswap.core.errors import SettingError, listed
-from headswap.core.files import atomic_folder, remove_leftovers, restore_folder
 from headswap.core.lock import LOCK_FILE, FolderLock, is_held
 from headswap.core.ownership import Layout, is_unfinished
 from headswap.training.run_folder import LAYOUT as RUN

@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from headswap.core.atomic_folder import atomic_folder
 from headswap.core.errors import SettingError
-from headswap.core.files import atomic_folder, write_json
+from headswap.core.files import write_json
 from headswap.core.installed_bases import is_boxed
 from headswap.core.lock import FolderLock
 from headswap.core.settings import load_recipe

@@ -17,8 +17,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from headswap.core.atomic_folder import discard_folder
 from headswap.core.errors import HeadswapError
-from headswap.core.files import discard_folder, remove_folder, write_json
+from headswap.core.files import remove_folder, write_json
 from headswap.core.settings import load_recipe
 from headswap.study.damage_records import write_record
 from headswap.study.job_outputs import write_checksums

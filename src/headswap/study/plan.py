@@ -17,13 +17,8 @@ from headswap.core.installed_bases import PREFIX, is_boxed
 from headswap.core.local_paths import CHECKPOINT
 from headswap.core.settings import load_recipe
 from headswap.data.config import FEWEST_FOR_CHOOSING, ReadSettings
-from headswap.defaults import (
-    SCRATCH_HOLD_OUT_FROM,
-    values_behind_adaptation,
-    values_behind_finetuning,
-    values_behind_pretraining,
-    with_scratch_settings,
-)
+from headswap.defaults.finetuning import SCRATCH_HOLD_OUT_FROM, values_behind_finetuning, with_scratch_settings
+from headswap.defaults.pretraining import values_behind_adaptation, values_behind_pretraining
 from headswap.finetuning.config import FinetuneRecipe, StartSettings
 from headswap.pretraining.config import AdaptRecipe, PretrainRecipe
 from headswap.registry import OBJECTIVES

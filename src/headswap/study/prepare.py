@@ -23,12 +23,13 @@ from headswap.data.content_hash import corpus_hash
 from headswap.data.documents import read_documents
 from headswap.data.groups import check_group_column, check_groups, rows_of_shared_groups, shared_group_sentences
 from headswap.data.labelled_overlap import overlap_of_examples, shared_text_notes
-from headswap.data.overlap import Overlap, overlap_sentence, passages_sentence
+from headswap.data.overlap import Overlap
 from headswap.data.records import Labelled, texts_of
 from headswap.data.remote_files import is_remote
 from headswap.data.stratify import stratified_subset
 from headswap.finetuning.splits import own_test
 from headswap.study.config import ALL, StudyRecipe
+from headswap.study.overlap_rules import HARMFUL_PAIRS, PAIRS, harmful_rows
 from headswap.study.row_files import (
     CORPUS,
     ROLES,
@@ -47,13 +48,6 @@ VERSION = 5  # raised when the fields of prepared.json, the parts of its key or 
 PREPARED = "prepared.json"
 TEST_SEED = 0
 LARGE_SHARE = 0.1
-PAIRS = (
-    ("train", "test"), ("validation", "test"), ("corpus", "test"), ("train", "validation"), ("corpus", "validation"),
-    ("corpus", "train"), ("train", "train"), ("test", "test"),
-)  # fmt: skip
-HARMFUL_PAIRS = PAIRS[:5]
-"""The pairs that bias test or validation scores. The other pairs are only reported: a training text in the corpus has
-no label there, and duplicates within one set do not affect another one."""
 
 
 @dataclass(frozen=True)
@@ -208,15 +202,7 @@ class _Preparation:
         sets = self._read()
         log_findings(findings_of(sets), log)
         overlap = self._overlap(sets)
-        drop = {name: set[int]() for name in ("train", "validation", "corpus")}
-        harmful = [found for found in overlap if (found.from_set, found.to_set) in HARMFUL_PAIRS and found.rows]
-        for found in harmful:
-            drop[found.from_set].update(found.rows)
-            log.warning(overlap_sentence(found, unit=self._unit(found.from_set)))
-        for found in overlap:
-            if found.passages:
-                log.info(passages_sentence(found, unit=self._unit(found.from_set)))
-        sentences = [overlap_sentence(found, unit=self._unit(found.from_set)) for found in harmful]
+        drop, sentences = harmful_rows(overlap, self._unit)
         sentences += self._shared_groups(sets, drop)
         if sentences and self.recipe.study.on_overlap == "stop":
             raise InputError(

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from headswap.core.atomic_folder import atomic_folder
 from headswap.core.errors import SettingError, counted, listed
-from headswap.core.files import atomic_folder, write_json
+from headswap.core.files import write_json
 from headswap.core.ownership import Layout
 from headswap.core.settings import Settings, load_recipe
 from headswap.data.labelled import read_labelled

@@ -1,6 +1,6 @@
 """Trials of a fine-tuning job: several learning rates, of which the best one on validation is scored on test.
 
-Every trained arm of a study has the same trials: its default learning rate times the factors of defaults.py. The losing
+Every trained arm of a study has the same trials: its default learning rate times the factors of defaults/. The losing
 trials never see the test set. Trials are runs in `trials/` of the job's folder, so a stopped job resumes with the trial
 that it was stopped in. At the end the files of the chosen run become those of the job, and `result.json` lists all
 trials. Without a validation set nothing is tried.
@@ -13,12 +13,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from headswap.core.atomic_folder import discard_folder
 from headswap.core.errors import HeadswapError
-from headswap.core.files import atomic_file, discard_folder, remove_folder, write_json
+from headswap.core.files import atomic_file, remove_folder, write_json
 from headswap.core.lock import LOCK_FILE
 from headswap.core.settings import load_recipe
 from headswap.data.config import FEWEST_FOR_CHOOSING
-from headswap.defaults import TRIAL_RATE_FACTORS
+from headswap.defaults.finetuning import TRIAL_RATE_FACTORS
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.finetuning.splits import num_for_choosing
 from headswap.training.run_folder import RunFolder

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from headswap.defaults import TRIAL_RATE_FACTORS
+from headswap.defaults.finetuning import TRIAL_RATE_FACTORS
 from headswap.study.runs import StudyRuns
 
 

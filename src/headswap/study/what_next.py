@@ -4,7 +4,7 @@ Nothing is stated that was not measured: a gain that the study has seen is given
 and what was not tried is called so.
 """
 
-from headswap.defaults import LEAST_TOKENS_PER_PARAMETER, is_well_trained
+from headswap.defaults.finetuning import LEAST_TOKENS_PER_PARAMETER, is_well_trained
 from headswap.study.answer_file import SINGLE
 from headswap.study.arms import BASELINES, SCRATCH, is_adapted, is_from_box
 from headswap.study.findings import comparison_sentence, seeds_sentence

@@ -19,8 +19,9 @@ from typing import Any
 
 import numpy as np
 
+from headswap.core.atomic_folder import atomic_folder
 from headswap.core.errors import InputError, SettingError, counted
-from headswap.core.files import atomic_file, atomic_folder, has_entry, read_json, remove_folder, write_json
+from headswap.core.files import atomic_file, has_entry, read_json, remove_folder, write_json
 from headswap.core.outputs import EXISTS
 from headswap.core.ownership import Layout, check_replaceable
 from headswap.core.task_pool import TaskPool

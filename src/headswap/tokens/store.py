@@ -16,8 +16,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from headswap.core.atomic_folder import atomic_folder
 from headswap.core.errors import InputError, did_you_mean, listed, raise_problems
-from headswap.core.files import atomic_folder, has_entry, read_json, sha256_of_file, write_json
+from headswap.core.files import has_entry, read_json, sha256_of_file, write_json
 from headswap.core.ownership import Layout
 from headswap.data.records import Document
 from headswap.tokens.joined_array import JoinedArray

@@ -21,8 +21,9 @@ from torch import Tensor
 
 from headswap.bundle.bundle import LAYOUT as BUNDLE
 from headswap.bundle.bundle import WEIGHTS, Bundle
+from headswap.core.atomic_folder import atomic_folder, discard_folder
 from headswap.core.errors import InputError
-from headswap.core.files import atomic_folder, discard_folder, flush_folder, read_json, write_json
+from headswap.core.files import flush_folder, read_json, write_json
 from headswap.core.manifest import manifest_problems, write_manifest
 from headswap.core.ownership import Layout, unique
 from headswap.model.text_model import TextModel

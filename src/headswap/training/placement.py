@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Protocol
 from safetensors.torch import load_file
 
 from headswap.bundle.bundle import WEIGHTS, Bundle
+from headswap.core.atomic_folder import atomic_folder
 from headswap.core.errors import SettingError
-from headswap.core.files import atomic_folder, read_json
+from headswap.core.files import read_json
 from headswap.model.weights import assign_weights
 from headswap.objectives.objective import Objective
 from headswap.training.checkpoint import (

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from headswap.bundle.bundle import LAYOUT as BUNDLE
+from headswap.core.atomic_folder import discard_folder, restore_folder
 from headswap.core.errors import InputError, SettingError, listed
-from headswap.core.files import atomic_file, discard_folder, read_json, remove_folder, restore_folder, write_json
+from headswap.core.files import atomic_file, read_json, remove_folder, write_json
 from headswap.core.lock import LOCK_FILE, FolderLock
 from headswap.core.manifest import MANIFEST
 from headswap.core.outputs import check_apart, check_writable

@@ -1,18 +1,13 @@
-"""Defaults that depend on the data or on the base, in one place.
-
-Every value here was chosen by measurement; docs/results.md has the tables. `resolve_pretraining` and
-`resolve_finetuning` are pure: they return the recipe with every setting filled in that was left open, and the recipe is
-saved with the run. Fixed defaults stay with their settings (the `config.py` of each room).
-"""
+"""Defaults of fine-tuning and of training from scratch: learning rate, batch size, epochs, unfreezing, the new head."""
 
 import logging
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from headswap.defaults.pretraining import two_digits
 from headswap.model.shape import (
     DEFAULT_PRESET,
-    FITTED_DROPOUT,
     FORMER_POOLINGS,
     Direction,
     HeadShape,
@@ -25,11 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from headswap.finetuning.config import FinetuneRecipe, FinetuneTraining, HeadInit, HeadSettings
-    from headswap.pretraining.config import AdaptRecipe, PretrainRecipe
 
 log = logging.getLogger("headswap")
-PRETRAIN_RATE_AT_256 = 1e-3
-"""Peak learning rate of a new base of width 256; other widths: times sqrt(256 / width)."""
 FINETUNE_RATE_AT_256 = 1e-4
 """Fine-tuning a sufficiently trained base; narrower bases: times sqrt(256 / width)."""
 SCRATCH_RATE_AT_256 = 3e-4
@@ -64,22 +56,6 @@ FINETUNE_EPOCHS = (3, 20)
 FINETUNE_PATIENCE = 5
 TRIAL_RATE_FACTORS = (1.0, 0.5, 2.0, 0.25, 4.0)
 """Factors of the default learning rate that the trials of a study try, in this order; the first one is the default."""
-DROPOUT_FROM_EPOCHS = ((10.0, 0.2), (4.0, 0.1))
-"""(epochs, dropout): dropout of a causal base that sees its corpus more often than that."""
-ADAPT_TOKENS = 50_000_000
-"""An adaptation reads about this many tokens, within the bounds of `ADAPT_EPOCHS`: few texts are read many times."""
-ADAPT_EPOCHS = (1.0, 30.0)
-"""The fewest and the most passes over the new text (docs/log.md has what it was chosen on)."""
-ADAPT_RATE_FACTOR = 0.5
-"""Peak learning rate of an adaptation, relative to that of a new base."""
-PRETRAIN_WEIGHT_DECAY = 0.05
-REPEATED_FROM_EPOCHS = 8.0
-"""A new causal base of `REPEATED_PRESETS` that reads its corpus more often than that on a GPU is trained with Muon and
-the three values below; measured at 10.3 epochs (docs/log.md)."""
-REPEATED_PRESETS = frozenset({"modern"})
-REPEATED_RATE_FACTOR = 2.0
-REPEATED_WEIGHT_DECAY = 2.0
-REPEATED_DROPOUT = 0.1
 POOLINGS: dict[Direction, Pooling] = {"causal": "weighted-mean", "bidirectional": "mean"}
 """In a causal model later tokens have seen more context, so they get more weight; elsewhere all tokens are equal."""
 SHAPE_NAMES = frozenset({"preset", *ShapeChanges.model_fields}) - {"dropout", "attention_dropout"}
@@ -88,20 +64,6 @@ LAYER_LR_DECAY, HEAD_LR_FACTOR = 0.8, 10.0
 """Learning rates fall by 0.8 per layer downwards; the new head gets 10 times the rate of the top layer."""
 MOST_GRADUAL = 0.5
 """Gradual unfreezing is the default where every layer is unfrozen within this share of the run."""
-
-
-@dataclass(frozen=True)
-class PretrainingFacts:
-    """What the defaults of pre-training depend on."""
-
-    hidden_size: int
-    max_length: int
-    is_new: bool
-    """Whether the base is new; False where an existing base is adapted."""
-    is_causal: bool
-    is_gpu: bool = False
-    epochs: float | None = None
-    """Passes over the corpus, once the number of steps is known."""
 
 
 @dataclass(frozen=True)
@@ -120,57 +82,6 @@ class FinetuningFacts:
     """Number of labels of a classifier whose class layer reads the vector of a text; otherwise None."""
     head_similarity: HeadSimilarity = "dot"
     """How the new head scores labels."""
-
-
-def resolve_pretraining(
-    recipe: "PretrainRecipe | AdaptRecipe", facts: PretrainingFacts
-) -> "PretrainRecipe | AdaptRecipe":
-    """The recipe with every open setting filled in.
-
-    Without `epochs` it is the recipe for a speed test: the slower optimizer where it may be used, and no dropout.
-    """
-    training, is_repeated = recipe.training, has_settings_for_repeats(recipe, facts)
-    default_rate = pretraining_rate if facts.is_new else adaptation_rate
-    rate = default_rate(facts.hidden_size) * (REPEATED_RATE_FACTOR if is_repeated else 1.0)
-    decay = REPEATED_WEIGHT_DECAY if is_repeated else PRETRAIN_WEIGHT_DECAY
-    recipe = recipe.changed(
-        training=training.changed(
-            learning_rate=training.learning_rate or rate,
-            weight_decay=decay if training.weight_decay is None else training.weight_decay,
-            optimizer=training.optimizer or ("muon" if is_repeated else "adamw"),
-            max_length=facts.max_length,
-        )
-    )
-    if facts.epochs is None or recipe.verb == "adapt":
-        return recipe
-    if is_repeated:
-        log.info(
-            "The run has %.1f epochs over the corpus, so it uses Muon, a learning rate of %g and a weight decay of %g; "
-            "change them with --optimizer, --learning-rate and --weight-decay.",
-            facts.epochs, rate, decay,
-        )  # fmt: skip
-    if recipe.model.dropout is not None or recipe.model.preset not in FITTED_DROPOUT:
-        return recipe
-    dropout = REPEATED_DROPOUT if is_repeated else pretraining_dropout(facts.epochs, is_causal=facts.is_causal)
-    if dropout:
-        log.info(
-            "The run has %.1f epochs over the corpus, so dropout is %g; change it with --dropout.",
-            facts.epochs,
-            dropout,
-        )
-    return recipe.changed(model=recipe.model.changed(dropout=dropout))
-
-
-def has_settings_for_repeats(recipe: "PretrainRecipe | AdaptRecipe", facts: PretrainingFacts) -> bool:
-    """Whether Muon, a higher rate and a far larger weight decay are the defaults: the text is read many times.
-
-    They were measured together, so a run that gives one of them gets none of the others.
-    """
-    training = recipe.training
-    is_open = training.learning_rate is None and training.weight_decay is None and training.optimizer != "adamw"
-    is_measured = recipe.verb == "pretrain" and recipe.model.preset in REPEATED_PRESETS
-    is_often = facts.epochs is None or facts.epochs > REPEATED_FROM_EPOCHS
-    return is_open and is_measured and is_often and facts.is_new and facts.is_causal and facts.is_gpu
 
 
 def with_scratch_settings(given: "Mapping[str, Mapping[str, Any]]") -> dict[str, dict[str, Any]]:
@@ -244,36 +155,12 @@ def head_shape(
     return HeadShape(**others, pooling=head.pooling or POOLINGS[direction], head_similarity=similarity)
 
 
-def pretraining_rate(hidden_size: int) -> float:
-    """Proportional to 1 / sqrt(width), two digits kept."""
-    return _two_digits(PRETRAIN_RATE_AT_256 * math.sqrt(256 / hidden_size))
-
-
-def pretraining_dropout(epochs: float, *, is_causal: bool) -> float:
-    """0 for few epochs, more for many epochs over the same text.
-
-    A masked objective draws new masks in every epoch, so its inputs never repeat; dropout made it worse.
-    """
-    return next((dropout for above, dropout in DROPOUT_FROM_EPOCHS if is_causal and epochs > above), 0.0)
-
-
-def adaptation_rate(hidden_size: int) -> float:
-    """Half of the rate of a new base."""
-    return _two_digits(pretraining_rate(hidden_size) * ADAPT_RATE_FACTOR)
-
-
-def adaptation_epochs(num_tokens: int) -> float:
-    """Passes over a text of so many tokens: many over a short one, few over a long one."""
-    fewest, most = ADAPT_EPOCHS
-    return round(min(most, max(fewest, ADAPT_TOKENS / max(1, num_tokens))), 1)
-
-
 def finetuning_rate(hidden_size: int, *, tokens_per_parameter: float | None) -> float:
     """The rate for a base that was trained on so many tokens per parameter (0: from scratch, None: not known)."""
     if is_well_trained(tokens_per_parameter):
-        return _two_digits(FINETUNE_RATE_AT_256 * math.sqrt(256 / min(256, hidden_size)))
+        return two_digits(FINETUNE_RATE_AT_256 * math.sqrt(256 / min(256, hidden_size)))
     rate = UNDERTRAINED_RATE_AT_256 if tokens_per_parameter else SCRATCH_RATE_AT_256
-    return _two_digits(rate * math.sqrt(256 / hidden_size))
+    return two_digits(rate * math.sqrt(256 / hidden_size))
 
 
 def finetuning_batch_size(num_rows: int) -> int:
@@ -322,18 +209,6 @@ def unfreezes_gradually(num_epochs: float, num_layers: int, *, tokens_per_parame
     return is_well_trained(tokens_per_parameter) and num_layers + 1 <= MOST_GRADUAL * num_epochs
 
 
-def values_behind_pretraining() -> list[float]:
-    """The values that a pre-training's open settings come from; a study's job id contains them."""
-    repeated = [REPEATED_FROM_EPOCHS, REPEATED_RATE_FACTOR, REPEATED_WEIGHT_DECAY, REPEATED_DROPOUT]
-    dropout = [number for pair in DROPOUT_FROM_EPOCHS for number in pair]
-    return [PRETRAIN_RATE_AT_256, PRETRAIN_WEIGHT_DECAY, *dropout, *repeated]
-
-
-def values_behind_adaptation() -> list[float]:
-    """The same for an adaptation."""
-    return [PRETRAIN_RATE_AT_256, ADAPT_RATE_FACTOR, PRETRAIN_WEIGHT_DECAY, ADAPT_TOKENS, *ADAPT_EPOCHS]
-
-
 def values_behind_finetuning(num_labels: int, num_classes: int = 2) -> list[float | str]:
     """The same for a fine-tuning with so many labelled texts and classes."""
     rates = [FINETUNE_RATE_AT_256, SCRATCH_RATE_AT_256, UNDERTRAINED_RATE_AT_256, LEAST_TOKENS_PER_PARAMETER]
@@ -344,7 +219,3 @@ def values_behind_finetuning(num_labels: int, num_classes: int = 2) -> list[floa
     means: list[float | str] = ["class-means"] if num_classes >= CLASS_MEANS_FROM else []
     means += ["cosine"] if num_classes >= COSINE_FROM else []
     return [*rates, FINETUNE_STEPS, *FINETUNE_EPOCHS, FINETUNE_PATIENCE, *poolings, MOST_GRADUAL, *larger, *means]
-
-
-def _two_digits(value: float) -> float:
-    return float(f"{value:.1e}")
