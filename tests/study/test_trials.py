@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from headswap.core.settings import load_recipe
-from headswap.defaults.finetuning import TRIAL_RATE_FACTORS
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.study import trials
 from headswap.study.config import MOST_TRIALS
@@ -15,7 +14,7 @@ from headswap.study.job import JOBS
 from headswap.study.planned_jobs import Plan
 from headswap.study.report import write_report
 from headswap.study.runs import read_study
-from headswap.study.trials import trial_factors
+from headswap.study.trials import TRIAL_RATE_FACTORS, trial_factors
 from headswap.training.runner import StoppedError
 from study_fixture import done_here, planned, sections_of
 

@@ -54,8 +54,6 @@ FINETUNE_BATCH_SIZE = 16
 FINETUNE_STEPS = 3_400
 FINETUNE_EPOCHS = (3, 20)
 FINETUNE_PATIENCE = 5
-TRIAL_RATE_FACTORS = (1.0, 0.5, 2.0, 0.25, 4.0)
-"""Factors of the default learning rate that the trials of a study try, in this order; the first one is the default."""
 POOLINGS: dict[Direction, Pooling] = {"causal": "weighted-mean", "bidirectional": "mean"}
 """In a causal model later tokens have seen more context, so they get more weight; elsewhere all tokens are equal."""
 SHAPE_NAMES = frozenset({"preset", *ShapeChanges.model_fields}) - {"dropout", "attention_dropout"}

@@ -1,6 +1,6 @@
 """Trials of a fine-tuning job: several learning rates, of which the best one on validation is scored on test.
 
-Every trained arm of a study has the same trials: its default learning rate times the factors of defaults/. The losing
+Every trained arm of a study has the same trials: its default learning rate times the factors below. The losing
 trials never see the test set. Trials are runs in `trials/` of the job's folder, so a stopped job resumes with the trial
 that it was stopped in. At the end the files of the chosen run become those of the job, and `result.json` lists all
 trials. Without a validation set nothing is tried.
@@ -19,13 +19,14 @@ from headswap.core.files import atomic_file, remove_folder, write_json
 from headswap.core.lock import LOCK_FILE
 from headswap.core.settings import load_recipe
 from headswap.data.config import FEWEST_FOR_CHOOSING
-from headswap.defaults.finetuning import TRIAL_RATE_FACTORS
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.finetuning.splits import num_for_choosing
 from headswap.training.run_folder import RunFolder
 
 log = logging.getLogger("headswap")
 TRIALS, RESULT = "trials", "result.json"
+TRIAL_RATE_FACTORS = (1.0, 0.5, 2.0, 0.25, 4.0)
+"""Factors of the default learning rate, in the order in which they are tried; the first one is the default."""
 
 
 def trial_factors(

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from headswap.defaults.finetuning import TRIAL_RATE_FACTORS
 from headswap.study.runs import StudyRuns
+from headswap.study.trials import TRIAL_RATE_FACTORS
 
 
 def tuning_sentences(study: StudyRuns) -> list[str]:
