@@ -103,10 +103,34 @@ def num_bytes(file: Path) -> int:
     return sum(tensor.nbytes for tensor in load_file(file).values())
 
 
-def test_unknown_gpu_and_widths_between_measured_ones() -> None:
+def test_an_unknown_gpu_is_an_error() -> None:
     with pytest.raises(SettingError, match="--tflops"):
         known_device("abacus")
     device = known_device("H200")
     assert device is DEVICES["h200"]
-    assert device.at_width(64) == device.at_width(512) == 202
-    assert device.at_width(768) == device.at_width(4096) == 395
+
+
+@pytest.mark.parametrize(
+    ("preset", "vocab_size", "max_length", "measured"),
+    [
+        ("small", 16_000, 512, 150e6 / 108),
+        ("modern", 16_000, 512, 155e6 / 100),
+        ("gpt2-small", 50_257, 1_024, 495_102),
+        ("lab", 50_001, 256, 3.02e6),
+    ],
+)
+def test_the_table_of_the_h200_gives_back_what_was_measured(
+    preset: str, vocab_size: int, max_length: int, measured: float
+) -> None:
+    base = ModelSettings(preset=preset).shape(vocab_size=vocab_size, max_length=max_length)  # type: ignore[arg-type]
+    plan = replace(PLAN, precision="bf16", objective="causal", gpus=1, max_length=max_length)
+    speed = Speed(DEVICES["h200"].teraflops(base, plan), "table")
+    assert estimate_run(base, plan, speed).tokens_per_second == pytest.approx(measured, rel=0.05)
+
+
+def test_a_wider_base_is_not_slower_per_operation() -> None:
+    widths = (96, 384, 2_400)
+    bases = [ModelSettings(preset="gpt2-small", hidden_size=width).shape(vocab_size=1_000) for width in widths]
+    speeds = [DEVICES["h200"].teraflops(base, PLAN) for base in bases]
+    assert speeds == sorted(speeds)
+    assert speeds[0] >= DEVICES["h200"].layers[0][1], "narrower ones have the speed of the narrowest"

@@ -22,12 +22,12 @@ from headswap.bundle.task_state import TaskState
 from headswap.bundle.untrusted import CARD, CONFIG, GOLDEN, WEIGHTS, check_config_unchanged, check_inside, check_sizes
 from headswap.bundle.uses import Use, predicts_next, uses_of
 from headswap.core.atomic_folder import atomic_folder
-from headswap.core.checkpoints import checkpoint_folder, is_checkpoint
 from headswap.core.errors import InputError, absent
 from headswap.core.files import has_entry, read_json, write_json
 from headswap.core.installed_bases import base_folder, checked_base, is_boxed
 from headswap.core.manifest import MANIFEST, write_manifest
 from headswap.core.ownership import Layout
+from headswap.core.public_checkpoints import checkpoint_folder, is_checkpoint
 from headswap.core.settings import validate
 from headswap.model.golden import GOLDEN_TOLERANCE, golden_outputs
 from headswap.model.text_model import TextModel, build_empty

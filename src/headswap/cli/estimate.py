@@ -89,7 +89,7 @@ def estimate(
         accumulation=gradient_accumulation_steps, precision=precision,
     )  # fmt: skip
     plan, measured = _measure(base, plan, tflops) if measure else (plan, None)
-    speed = measured.speed if measured else _projected_speed(base, precision, gpu, tflops)
+    speed = measured.speed if measured else _projected_speed(base, plan, gpu, tflops)
     cost = estimate_run(base, plan, speed, bandwidth=None if bandwidth is None else bandwidth * 1e9)
     note = advice(base, plan, speed, known_device(gpu)) if measured is None and tflops is None else None
     if flags.json:
@@ -124,7 +124,7 @@ def _measure(base: "BaseShape", plan: "RunPlan", tflops: float | None) -> tuple[
     return plan, measure_step(base, plan, machine)
 
 
-def _projected_speed(base: "BaseShape", precision: str, gpu: str, tflops: float | None) -> "Speed":
+def _projected_speed(base: "BaseShape", plan: "RunPlan", gpu: str, tflops: float | None) -> "Speed":
     """The speed that is given, or that of the table of measured GPUs."""
     from headswap.core.errors import SettingError
     from headswap.pretraining.run_cost import PROJECTION, Speed, known_device
@@ -132,10 +132,10 @@ def _projected_speed(base: "BaseShape", precision: str, gpu: str, tflops: float 
     if tflops is not None:
         return Speed(tflops, f"{PROJECTION} from --tflops")
     device = known_device(gpu)
-    if precision != "bf16":
+    if plan.precision != "bf16":
         raise SettingError("The table of measured GPUs is for bf16. Give --tflops for fp32, or use --measure.")
     source = f"{PROJECTION} from {device.name}, measured on {device.date} in bf16"
-    return Speed(device.at_width(base.hidden_size), source)
+    return Speed(device.teraflops(base, plan), source)
 
 
 def _measured(measured: "MeasuredStep | None") -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 
 HOME = "~/"
 CHECKPOINT = "hf:"
-"""Prefix of a public checkpoint, which may be a path (core/checkpoints.py)."""
+"""Prefix of a public checkpoint, which may be a path (core/public_checkpoints.py)."""
 
 
 def shared_name(given: str) -> str:

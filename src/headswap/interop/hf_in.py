@@ -17,10 +17,10 @@ from torch import Tensor
 
 from headswap.bundle.bundle import Bundle
 from headswap.bundle.task_state import TaskState
-from headswap.core.checkpoints import CONFIG, checkpoint_folder
 from headswap.core.errors import InputError, SettingError, listed, raise_problems
 from headswap.core.files import read_json
 from headswap.core.local_paths import shared_name
+from headswap.core.public_checkpoints import CONFIG, checkpoint_folder
 from headswap.core.settings import problem_sentences
 from headswap.interop.families.choose import family_of
 from headswap.interop.families.family import CheckpointConfig, Family

@@ -15,6 +15,8 @@ Only one GPU can be measured; time for several is a projection.
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
+import numpy as np
+
 from headswap.core.errors import SettingError, listed
 from headswap.kernels.chunked_loss import CHUNK_ELEMENTS
 from headswap.model.parameter_count import count_parameters
@@ -33,22 +35,32 @@ PROJECTION, FORMULA, MEASURED = "projection", "formula", "from the measured step
 
 @dataclass(frozen=True)
 class Device:
-    """Speed of a GPU type, as measured with `make bench`."""
+    """Speed of a GPU type in training with bf16, from measured steps and runs."""
 
     name: str
     date: str
     memory_bytes: float
-    teraflops: tuple[tuple[int, float], ...]
-    """(width of the base, operations per second / 1e12 reached in training), in bf16, ascending."""
+    head: float
+    """Operations per second / 1e12 in the head and its loss: one large product."""
+    layers: tuple[tuple[int, float], ...]
+    """(width of the base, operations per second / 1e12 in its layers), ascending."""
 
-    def at_width(self, width: int) -> float:
-        """What a base of this width reaches: that of the next narrower measured one, or of the narrowest."""
-        return next((speed for least, speed in reversed(self.teraflops) if least <= width), self.teraflops[0][1])
+    def teraflops(self, base: BaseShape, plan: "RunPlan") -> float:
+        """What this base reaches. Between two measured widths the speed of the layers is interpolated."""
+        share = MASKED_SHARE if plan.objective == "masked" else 1.0
+        length = plan.max_length or base.max_position_embeddings
+        whole = forward_and_backward(base, 1, length=length, targets=share, is_causal=plan.objective == "causal")
+        head = 6 * share * base.vocab_size * base.hidden_size
+        widths, speeds = zip(*self.layers, strict=True)
+        in_layers = float(np.interp(base.hidden_size, widths, speeds))
+        return whole / (head / self.head + (whole - head) / in_layers)
 
 
 DEVICES = {
-    # docs/performance.md, rows 1 and 3: 3.02 M tokens/s of 67 MFLOP, and 51.2 % of 772 TFLOP/s.
-    "h200": Device("NVIDIA H200", "2026-11-16", 141e9, ((200, 202.0), (768, 395.0))),
+    # Of captured steps: the lab's shape and gpt2-small (docs/performance.md, rows 1 and 3). Of runs on an idle device,
+    # with their evaluations: small (150 M tokens in 108 s) and modern (155 M in 100 s). The speed of the head is a
+    # choice; with it these four speeds of layers rise with the width.
+    "h200": Device("NVIDIA H200", "2026-11-16", 141e9, 400.0, ((200, 39.0), (256, 50.0), (512, 239.0), (768, 393.0))),
 }
 
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from headswap.core.checkpoints import PREFIX as CHECKPOINT
-from headswap.core.checkpoints import checkpoint_folder, is_checkpoint
 from headswap.core.errors import InputError, SettingError, absent, did_you_mean, raise_problems
 from headswap.core.files import read_json
 from headswap.core.installed_bases import OWN_BASE, PREFIX, base_folder, is_boxed
 from headswap.core.local_paths import home_path
 from headswap.core.manifest import MANIFEST, manifest_problems
+from headswap.core.public_checkpoints import PREFIX as CHECKPOINT
+from headswap.core.public_checkpoints import checkpoint_folder, is_checkpoint
 from headswap.core.settings import Recipe, load_recipe, read_toml
 from headswap.data.config import LabelledSettings
 from headswap.finetuning.config import FinetuneRecipe

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from headswap.baselines.lsa_space import MOST_CHARACTERS, MOST_DOCUMENTS
-from headswap.core.checkpoints import checkpoint_folder, is_checkpoint
 from headswap.core.errors import counted
 from headswap.core.files import read_json
 from headswap.core.installed_bases import base_folder, is_boxed
+from headswap.core.public_checkpoints import checkpoint_folder, is_checkpoint
 from headswap.core.settings import load_recipe
 from headswap.defaults.finetuning import batch_size_of, finetuning_epochs
 from headswap.defaults.pretraining import adaptation_epochs

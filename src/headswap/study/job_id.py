@@ -9,8 +9,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from headswap.core.checkpoints import is_checkpoint
 from headswap.core.files import sha256_of_file
+from headswap.core.public_checkpoints import is_checkpoint
 from headswap.core.settings import Recipe, flattened
 from headswap.data.config import FEWEST_FOR_CHOOSING
 from headswap.finetuning.config import ConsistencySettings

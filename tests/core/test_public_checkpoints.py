@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from headswap.core.checkpoints import checkpoint_folder, hub_cache, is_checkpoint
 from headswap.core.errors import InputError, MissingExtraError
+from headswap.core.public_checkpoints import checkpoint_folder, hub_cache, is_checkpoint
 
 
 @pytest.fixture(autouse=True)
