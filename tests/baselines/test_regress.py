@@ -42,7 +42,7 @@ def test_each_fold_is_scored_with_the_penalty_that_is_best_on_the_other_folds(me
 
 def test_the_mean_is_scored_on_the_same_folds_and_has_no_correlation() -> None:
     values = np.array([1.0, 2.0, 3.0, 4.0, 10.0, 0.0])
-    found = {metric: mean_values(rated(values), rated(values[:2]), metric) for metric in ("mae", "pearson")}
+    found = {metric: mean_values(rated(values), rated(values[:2]), (), metric) for metric in ("mae", "pearson")}
     held_out = np.empty(6)
     for rest, held in folds_without_strata(6, None):
         held_out[held] = values[rest].mean()

@@ -4,7 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from headswap.core.local_paths import expanded_paths, home_paths, local_command, local_path, shared_name
+from headswap.core.local_paths import (
+    expanded_paths,
+    home_paths,
+    local_command,
+    local_path,
+    shared_name,
+    shown_addresses,
+)
 
 
 @pytest.mark.parametrize(
@@ -60,6 +67,16 @@ def test_a_path_in_a_record_is_relative_to_the_current_folder_or_to_home(places:
     found = [local_path(str(places / name / "train.csv")) for name in ("here", "home", "other")]
     assert found == ["train.csv", "~/train.csv", "../other/train.csv"]
     assert local_path("/no/such/folder/file") == "/no/such/folder/file"
+
+
+def test_names_and_records_have_no_query_of_a_web_address() -> None:
+    signed = "HTTPS://host/rows.csv?Signature=secret#part"
+    assert shared_name(signed) == "HTTPS://host/rows.csv"
+    assert shared_name("s3://bucket/what?.csv") == "s3://bucket/what?.csv"
+    argv = ["headswap", "pretrain", f"a.txt,{signed}", f"--corpus={signed}"]
+    shown = "HTTPS://host/rows.csv?..."
+    assert local_command(argv) == ["headswap", "pretrain", f"a.txt,{shown}", f"--corpus={shown}"]
+    assert shown_addresses({"corpus": [signed, 3]}) == {"corpus": [shown, 3]}
 
 
 def test_a_recorded_command_has_no_absolute_path(places: Path) -> None:

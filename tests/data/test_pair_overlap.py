@@ -55,6 +55,14 @@ def test_every_pair_of_a_group_of_near_texts_is_compared() -> None:
     assert found.examples[0].to_row == 1
 
 
+def test_a_text_that_is_near_to_two_groups_is_compared_with_both() -> None:
+    text = "the quick brown fox jumps over the lazy dog near the old river bank"
+    test = [pair(text.replace("brown", "grey"), OTHER), pair(text.replace("near", "on"), SECOND)]
+    found = overlap([pair(text, SECOND)], test)
+    assert found.near == [0]
+    assert found.examples[0].to_row == 1
+
+
 def test_texts_that_only_a_third_one_connects_are_not_near() -> None:
     """FIRST and `far` differ in two words; `between` differs from each in one."""
     between = NEAR_FIRST

@@ -128,6 +128,9 @@ def test_a_signed_web_address_is_read_by_the_extension_of_its_path(
     with pytest.raises(InputError, match=r"https://host/rows\.jsonl\.gz\?\.\.\. cannot be read \(403") as problem:
         texts_of("https://host/rows.jsonl.gz?Signature=wrong")
     assert "wrong" not in str(problem.value)
+    with pytest.raises(InputError, match=r"cannot be read \(403") as problem:  # libraries write %2F as /
+        texts_of("https://host/rows.jsonl.gz?Credential=a/wrong&Key=wrong")
+    assert "wrong" not in str(problem.value)
 
 
 def test_the_copies_are_entries_of_the_cache(memory: Any, tmp_path: Path) -> None:

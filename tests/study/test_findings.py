@@ -70,7 +70,10 @@ def test_what_is_needed_is_a_number_of_bases_where_the_test_is_over_bases() -> N
     assert seeds_sentence(row).startswith(
         f"{fewest:,} or more bases" if most is None else f"{fewest:,} to {most:,} bases"
     )
-    assert any(sentence.startswith("More bases (--base-seeds): pretrained") for sentence in what_next(results))
+    assert any(
+        sentence.startswith("More bases (--base-seeds, with at least as many --seeds): pretrained")
+        for sentence in what_next(results)
+    )
 
 
 def test_a_difference_that_fails_the_correction_is_not_significant() -> None:
@@ -200,6 +203,12 @@ def test_the_primary_arm_is_compared_with_a_public_checkpoint() -> None:
     _, sentence = headline(found)
     assert sentence.startswith("Exploratory: pre-training loses 4.7 points (")
     assert sentence.endswith(") at 100 labels, compared with the public checkpoint hf:bert.")
+
+
+def test_without_scratch_and_baselines_a_public_checkpoint_is_compared_once() -> None:
+    cells = {("pretrained", 100): [0.75, 0.77, 0.74], ("hf:bert", 100): [0.801, 0.819, 0.78]}
+    (row,) = analyse(synthetic_study(cells)).comparisons
+    assert (row.arm, row.other, row.num_comparisons) == ("pretrained", "hf:bert", 1)
 
 
 def test_the_overall_difference_comes_first() -> None:

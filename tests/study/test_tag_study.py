@@ -141,7 +141,7 @@ def test_a_tag_whose_only_examples_overlap_with_test_is_an_error_before_the_stud
     test[3]["tags"][2:4] = ["B-new", "I-new"]
     write_rows(tmp_path / "files" / "train.jsonl", [*train, test[3]])
     write_rows(tmp_path / "files" / "test.jsonl", test)
-    message = r"'B-new' of the test set(.|\n)*The overlap check removed 1 text from train(.|\n)*--on-overlap report"
+    message = r"'B-new' of the test set(.|\n)*The overlap check removed 1 sentence from train(.|\n)*--on-overlap report"
     with pytest.raises(InputError, match=message):
         planned(tmp_path / "out", sections)
     sections["study"]["on_overlap"] = "report"
@@ -178,5 +178,5 @@ def test_plain_tags_are_counted_word_by_word(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("arm", ["tfidf", "linear"])
 def test_arms_of_other_tasks_are_refused(tmp_path: Path, arm: str) -> None:
-    with pytest.raises(SettingError, match=r"no baseline of the task tag, which has majority|is for classifiers"):
+    with pytest.raises(SettingError, match=r"not a baseline of the task tag, which has majority|is for classifiers"):
         read_arms(load_recipe(StudyRecipe, None, tag_sections(tmp_path, arms=(arm, "scratch"))))

@@ -255,7 +255,10 @@ def test_the_gpus_are_those_that_are_visible(
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", given)
     assert visible_gpus(device) == expected
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: len(expected))
     assert default_jobs("local", device) == max(1, len(expected)), "every GPU is used"
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    assert default_jobs("local", device) == 1, "the variable names GPUs that this machine does not have"
     assert default_jobs("slurm", device) == 1
 
 

@@ -3,6 +3,7 @@
 import gzip
 import os
 import random
+import resource
 import shutil
 from pathlib import Path
 from typing import Any
@@ -232,3 +233,34 @@ def test_a_store_that_an_older_version_began_is_finished(corpus: Path, tokenizer
     (out / "store.json").unlink()
     assert_same(build(corpus, tokenizer, out), finished)
     assert str(tmp_path) not in (out / "plan.json").read_text()
+
+
+def test_a_store_of_many_shards_needs_one_file_descriptor_per_shard(
+    corpus: Path, tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    build(corpus, tokenizer, tmp_path / "store", shard_bytes=1)
+    num_open = len(os.listdir("/proc/self/fd"))
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (num_open + 12, before[1]))
+    try:
+        store = TokenStore.open(tmp_path / "store")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert len(store.meta["shards"]) == 5
+
+
+def test_what_a_lost_computer_left_is_removed_from_a_finished_store(
+    corpus: Path, tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    out = tmp_path / "store"
+    build(corpus, tokenizer, out)
+    (out / "store.json").unlink()
+    left = out / ".tmp-4242.deadbeef-0123abcd-shard-00000"
+    left.mkdir()
+    (left / "ids.bin").write_bytes(b"1")
+    build(corpus, tokenizer, out)
+    assert not left.exists()
+    (out / "work").mkdir()
+    (out / "work" / "sources.json").write_text("[]")
+    build(corpus, tokenizer, out)
+    assert not (out / "work").exists(), "a process that was killed at its end left it"

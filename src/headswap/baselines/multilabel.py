@@ -46,7 +46,7 @@ def frequent_labels(
 def _most_frequent(wanted: np.ndarray) -> np.ndarray:
     """Which labels at least half of the texts have; if there is none, the most frequent one."""
     shares = wanted.mean(axis=0)
-    return shares >= min(0.5, shares.max())
+    return (shares >= min(0.5, shares.max())) & (shares > 0)
 
 
 def tfidf_labels(

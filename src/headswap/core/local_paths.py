@@ -10,8 +10,29 @@ from pathlib import Path
 from typing import Any
 
 HOME = "~/"
+WEB = ("http://", "https://")
 CHECKPOINT = "hf:"
 """Prefix of a public checkpoint, which may be a path (core/public_checkpoints.py)."""
+
+
+def without_query(address: str) -> str:
+    """An address without the query of a web address, which may be a signature; other texts as they are."""
+    return address.partition("?")[0].partition("#")[0] if address.lower().startswith(WEB) else address
+
+
+def shown_address(address: str) -> str:
+    """A text for messages and records: the query of a web address is left out."""
+    bare = without_query(address)
+    return address if bare == address else f"{bare}?..."
+
+
+def shown_addresses(value: Any) -> Any:
+    """A value of a recipe (texts, lists, tables) with `shown_address` for every text."""
+    if isinstance(value, str):
+        return shown_address(value)
+    if isinstance(value, dict):
+        return {name: shown_addresses(part) for name, part in value.items()}
+    return [shown_addresses(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 def shared_name(given: str) -> str:
@@ -20,6 +41,8 @@ def shared_name(given: str) -> str:
     The bundle of a run folder has the name of the run. A public checkpoint keeps its prefix `hf:`; in a folder of this
     machine it has the name of the folder, so that it cannot be taken for `hf:OWNER/NAME`.
     """
+    if given.lower().startswith(WEB):
+        return without_query(given)
     if given.startswith(CHECKPOINT):
         name = given.removeprefix(CHECKPOINT)
         return CHECKPOINT + (Path(name).resolve().name if os.path.isdir(name) else shared_name(name))
@@ -78,8 +101,13 @@ def local_command(argv: list[str]) -> list[str]:
     shown = [os.path.basename(argv[0])] if argv else []
     for part in argv[1:]:
         flag, sign, value = part.partition("=")
-        shown.append(f"{flag}={local_path(value)}" if sign and flag.startswith("--") else local_path(part))
+        is_pair = bool(sign) and flag.startswith("--")
+        shown.append(f"{flag}={_recorded(value)}" if is_pair else _recorded(part))
     return shown
+
+
+def _recorded(part: str) -> str:
+    return ",".join(shown_address(local_path(one)) for one in part.split(",")) if "://" in part else local_path(part)
 
 
 def _is_absolute_path(text: str) -> bool:

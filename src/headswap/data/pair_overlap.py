@@ -4,12 +4,14 @@ In sets such as SICK and STS-B one sentence occurs in many pairs, each with anot
 Both texts together cannot be compared as one text: a long text that two pairs share would make them near duplicates
 although the other two texts have nothing in common. So every single text is searched in an index of the single texts
 of the other set (text_index.py). Texts of that set that are near duplicates form groups. The pairs whose texts are in
-the groups of both texts are candidates, and each candidate is verified text by text. The order of the two texts does
+the groups of both texts are candidates, then those with a text in one of the two groups, and each candidate is
+verified text by text. The order of the two texts does
 not count. A question and its context can be compared in the same way.
 """
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from headswap.data.fingerprints import beginning, fingerprints, normalised
@@ -20,6 +22,8 @@ from headswap.data.text_index import NO_ROW, TextIndex
 SEPARATOR = "\n"
 MOST_CANDIDATES = 1_000
 """Different pairs that one pair is compared with. Sets of texts from one template may have more."""
+MOST_WITH_ONE = 250
+"""The same for pairs that share the group of one text only, per text."""
 Pair = tuple[str, str]
 
 
@@ -62,6 +66,11 @@ class PairIndex:
         for pair, row in self.first_rows.items():
             self.candidates[_ordered(self.groups[pair[0]], self.groups[pair[1]])].append(row)
         self.group_of_row = list(self.groups.values())
+        self.rows_of: dict[int, list[int]] = defaultdict(list)
+        """Per group, the rows of the pairs that have a text in it."""
+        for pair, row in self.first_rows.items():
+            for group in {self.groups[text] for text in pair}:
+                self.rows_of[group].append(row)
 
     def _groups(self) -> list[int]:
         """A number per text, equal for texts that near duplicates connect."""
@@ -92,10 +101,11 @@ class PairIndex:
             return row, 1.0
         if pair[0] not in groups or pair[1] not in groups:
             return None
-        for row in self.candidates.get(_ordered(groups[pair[0]], groups[pair[1]]), ())[:MOST_CANDIDATES]:
-            if row >= limit:
-                break
-            if (score := _similarity(pair, self.pairs[row])) is not None:
+        both = self.candidates.get(_ordered(groups[pair[0]], groups[pair[1]]), ())
+        # A text can be near to texts of several groups and is in one of them, so pairs that share one group count too.
+        one = [row for text in pair for row in self.rows_of[groups[text]][:MOST_WITH_ONE]]
+        for row in dict.fromkeys([*both[:MOST_CANDIDATES], *one]):
+            if row < limit and (score := _similarity(pair, self.pairs[row])) is not None:
                 return row, score
         return None
 
@@ -125,7 +135,14 @@ def _similarity(pair: Pair, other: Pair) -> float | None:
     """The smaller similarity of the two texts, in the order in which both are near; None if there is none."""
     found = []
     for texts in (other, other[::-1]):
-        scores = [are_near(first, second) for first, second in zip(pair, texts, strict=True)]
-        known = [score for score in scores if score is not None]
-        found += [min(known)] if len(known) == 2 else []
+        first = _are_near(pair[0], texts[0])
+        second = None if first is None else _are_near(pair[1], texts[1])
+        if first is not None and second is not None:
+            found.append(min(first, second))
     return max(found, default=None)
+
+
+@lru_cache(maxsize=1 << 16)
+def _are_near(one: str, other: str) -> float | None:
+    """One text is in many pairs, so the same two are compared often."""
+    return are_near(one, other)

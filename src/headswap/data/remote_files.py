@@ -10,6 +10,7 @@ finds credentials in the same places as the tools of the store (such as AWS_* va
 import hashlib
 import os
 import posixpath
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,9 +20,10 @@ from urllib.parse import unquote, urlsplit
 
 from headswap.core.errors import InputError, MissingExtraError, SettingError
 from headswap.core.files import atomic_file
+from headswap.core.local_paths import WEB, without_query
+from headswap.core.local_paths import shown_address as shown
 
 PATTERN_SIGNS = "*?["
-WEB = ("http", "https")
 """In these addresses a question mark begins the query."""
 VERSIONS = ("ETag", "etag", "md5Hash", "Content-MD5", "md5", "LastModified", "Last-Modified", "mtime", "created")
 """What stores call the version of a file, the best first."""
@@ -60,22 +62,11 @@ def is_remote(source: str) -> bool:
     return bool(separator) and scheme.isalnum()
 
 
-def without_query(address: str) -> str:
-    """An address without the query of a web address, which may be a signature."""
-    return address.partition("?")[0].partition("#")[0] if address.partition("://")[0] in WEB else address
-
-
-def shown(address: str) -> str:
-    """An address for messages: the query is left out."""
-    bare = without_query(address)
-    return address if bare == address else f"{bare}?..."
-
-
 def file_name(address: str) -> str:
     """The name of the file at an address."""
     bare = without_query(address)
     name = posixpath.basename(bare)
-    return unquote(name) if bare.partition("://")[0] in WEB else name
+    return unquote(name) if bare.lower().startswith(WEB) else name
 
 
 def list_remote(source: str, extensions: Iterable[str] = ()) -> list[RemoteFile]:
@@ -176,5 +167,5 @@ def _versions(info: dict[str, Any]) -> list[str]:
 
 def _unreadable(source: str, problem: Exception) -> InputError:
     reason = (str(problem).strip().splitlines() or [type(problem).__name__])[0]
-    reason = reason.replace(source, shown(source))
+    reason = re.sub(r"(https?://[^\s?#'\"]*)[?#][^\s'\")]*", r"\1?...", reason, flags=re.IGNORECASE)
     return InputError(f"{shown(source)} cannot be read ({reason}). Check the address and your access to it.")

@@ -26,6 +26,7 @@ from headswap.data.ragged import ragged
 Duplicates = Literal["keep", "exact", "near"]
 MOST_IN_BAND = 8
 MOST_PAIRS = 100_000
+MOST_OPEN = 200
 """Pairs of texts that are compared at a time."""
 ROW_BITS = 40
 """The number of a text in the corpus: its shard in the high bits, its row in the low ones."""
@@ -182,6 +183,8 @@ class _Trigrams:
         if shard not in self.open:
             file = _trigram_file(self.folder, shard)
             content = np.memmap(file, dtype="<u4", mode="r") if file.stat().st_size else np.zeros(0, "<u4")
+            if len(self.open) >= MOST_OPEN:  # an open array is a file descriptor
+                del self.open[next(iter(self.open))]
             self.open[shard] = np.load(_file(self.folder, "sizes", shard), mmap_mode="r"), content
         ends, content = self.open[shard]
         return np.asarray(content[ends[row] : ends[row + 1]])

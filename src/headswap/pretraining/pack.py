@@ -23,7 +23,7 @@ from headswap.bundle.check import check_bundle
 from headswap.core.atomic_folder import atomic_folder
 from headswap.core.errors import InputError, RunError, SettingError, listed
 from headswap.core.files import read_json, sha256_of_file, write_json
-from headswap.core.local_paths import shared_name
+from headswap.core.local_paths import shared_name, shown_address
 from headswap.core.manifest import write_manifest, written_names
 from headswap.core.outputs import check_folder
 from headswap.core.ownership import Layout
@@ -155,9 +155,10 @@ def _held_out(run: Path, bundle: Bundle, recipe: PretrainRecipe) -> dict[str, fl
     objective = make_objective(bundle.objective, bundle.tokenizer, bundle.masking)
     store = cached_store(recipe.corpus.corpus, recipe.corpus, bundle.tokenizer, side=objective.sides)
     if store.meta["arrays"]["ids"]["sha256"] != read_json(run / "data.json")["corpus"]:
+        corpus = listed(map(shown_address, recipe.corpus.corpus))
         raise InputError(
-            f"The corpus {listed(recipe.corpus.corpus)} changed since {run} read it, so the text that the run held out "
-            "cannot be scored again. Restore the files."
+            f"The corpus {corpus} changed since {run} read it, so the text that the run held out cannot be scored "
+            "again. Restore the files."
         )
     _, documents = split_documents(store, recipe.training.held_out_fraction)
     length = recipe.training.max_length or bundle.max_length

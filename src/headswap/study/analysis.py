@@ -109,6 +109,8 @@ def _public(study: StudyRuns) -> dict[str, str]:
     """The arms that start from a public checkpoint. Linear and adapted arms have it only in their names."""
     found = {}
     for run in study.runs:
+        if run.is_external:
+            continue
         names = (str(run.result.get("base")), base_of(run.arm).removeprefix(OF_BASE))
         if public := [name for name in names if name.startswith(CHECKPOINT)]:
             found[run.arm] = public[0]

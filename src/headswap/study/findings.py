@@ -42,7 +42,7 @@ def headline(results: StudyResults) -> list[str]:
         references = {
             row.other: BEST_BASELINE if row.other in BASELINES else row.other
             for row in rows
-            if row.other in (SCRATCH, *BASELINES) or row.other.startswith(CHECKPOINT)
+            if row.labels != NO_BUDGET and (row.other in (SCRATCH, *BASELINES) or row.other in results.public)
         }
         for reference in dict.fromkeys(references.values()):
             of_reference = [row for row in rows if references.get(row.other) == reference]

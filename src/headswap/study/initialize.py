@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headswap.core.atomic_folder import atomic_folder
-from headswap.core.errors import SettingError
-from headswap.core.files import write_json
+from headswap.core.errors import InputError, SettingError, counted
+from headswap.core.files import read_json, write_json
 from headswap.core.installed_bases import is_boxed
 from headswap.core.lock import FolderLock
 from headswap.core.settings import load_recipe
@@ -70,11 +70,25 @@ def initialize(
 
 def _write(recipe: StudyRecipe, arms: list[Arm], prepared: Prepared, plan: Plan, folder: Path) -> None:
     """Save the recipe with the budgets that fit the training set, the plan, and the planned tests."""
+    _log_repeated_jobs(plan, folder)
     fit, _ = usable_budgets(recipe, prepared)
     names = tuple(map(saved_name, recipe.study.arms or ()))
     recipe.changed(study=recipe.study.changed(budgets=tuple(fit), arms=names)).save(folder / RECIPE)
     write_json(folder / PLAN, plan.as_json())
     record_design(recipe, [arm.name for arm in arms], folder)
+
+
+def _log_repeated_jobs(plan: Plan, folder: Path) -> None:
+    """State how many jobs of the plan in the folder have other settings now; their former results are not used."""
+    try:
+        before = read_json(folder / PLAN)["jobs"] if (folder / PLAN).exists() else {}
+        names = {job.name for job in plan.jobs.values()}
+        changed = [id for id, one in before.items() if id not in plan.jobs and one["name"] in names]
+    except (InputError, KeyError, TypeError):  # it is written anew
+        return
+    if changed:
+        verb = "is" if len(changed) == 1 else "are"
+        log.info("%s of this study %s run again: settings or versions changed.", counted(len(changed), "job"), verb)
 
 
 def _inputs(recipe: StudyRecipe, arms: list[Arm]) -> list[str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from headswap import __version__
 from headswap.baselines.lsa_space import DIMENSIONS, MOST_DOCUMENTS
 from headswap.core.files import read_json
-from headswap.core.local_paths import local_path
+from headswap.core.local_paths import local_path, without_query
 from headswap.core.settings import load_recipe
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.finetuning.consistency import MOST_TEXTS
@@ -113,7 +113,7 @@ def methods(study: StudyRuns) -> list[str]:
         found.insert(0, _adaptation(study, adapted))
     if study.recipe is not None:
         settings, rows = study.recipe.study, study.prepared.get("num_rows", {})
-        corpus = ", ".join(Path(source).name or source for source in settings.corpus) or "none"
+        corpus = ", ".join(Path(without_query(source)).name or source for source in settings.corpus) or "none"
         documents = f" ({rows['corpus']:,} documents)" if "corpus" in rows else ""
         sizes = ", ".join(f"{rows[name]:,} {name}" for name in ("train", "validation", "test") if name in rows)
         on_overlap = f"{ON_OVERLAP[settings.on_overlap]} (--on-overlap {settings.on_overlap})"

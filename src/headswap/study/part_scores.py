@@ -72,12 +72,16 @@ def _score(study: StudyRuns, arm: str, labels: int, part: Part) -> SliceScore:
     if groups is not None:
         numbers = np.unique(groups[part.rows], return_inverse=True)[1]
         values = np.stack([grouped_values(row, numbers) for row in values])
-    found = crossed_mean(values)
-    interval = found.interval() if found.can_be_tested else texts_only(values)
+    first: Any = study.runs[0].predictions
+    has_unit = first.kind == "values"  # an error has the unit of the labels, and no upper limit
+    scale = (float(np.ptp(first.targets)) or 1.0) if has_unit else 1.0
+    found = crossed_mean(values / scale)
+    interval = found.interval() if found.can_be_tested else texts_only(values / scale)
+    mean = scale * interval.mean
     if interval.low is None or interval.high is None or not np.ptp(values):
-        return SliceScore(arm, interval.mean, None, None)
-    most = np.inf if study.runs[0].predictions.kind == "values" else 1.0  # an error has no upper limit
-    return SliceScore(arm, interval.mean, max(0.0, interval.low), min(most, interval.high))
+        return SliceScore(arm, mean, None, None)
+    high = interval.high if has_unit else min(1.0, interval.high)
+    return SliceScore(arm, mean, scale * max(0.0, interval.low), scale * high)
 
 
 def _lengths(study: StudyRuns) -> Iterator[Part]:

@@ -45,6 +45,7 @@ from headswap.tokens.store import TokenStore, is_store
 
 log = logging.getLogger("headswap")
 VERSION = 5  # raised when the fields of prepared.json, the parts of its key or the rows that are dropped change
+PAIRS_VERSION = 2  # the same for pairs of texts alone
 PREPARED = "prepared.json"
 TEST_SEED = 0
 LARGE_SHARE = 0.1
@@ -173,6 +174,7 @@ def _key(recipe: StudyRecipe) -> str:
     labelled_settings = data.model_dump(exclude={"hold_out_from", *at_default})
     settings = [labelled_settings, *(getattr(study, name) for name in ("corpus", "documents", "corpus_text_column"))]
     parts = [VERSION, content, stores, settings, study.num_test, study.on_overlap]
+    parts += [PAIRS_VERSION] if data.text_pair_column is not None else []
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=list).encode()).hexdigest()
 
 
@@ -247,10 +249,10 @@ class _Preparation:
             try:
                 self.task.check_scored(kept[role], labels, self.recipe.data, role)
             except InputError as problem:
-                removed = counted(len(sets["train"]) - len(kept["train"]), "text")
+                removed = counted(len(sets["train"]) - len(kept["train"]), self._unit("train"))
                 raise InputError(
-                    f"{problem} The overlap check removed {removed} from train, and with them all examples of this. "
-                    "Add others, or keep them with --on-overlap report."
+                    f"{problem} The overlap check removed {removed} from train, and with them all examples of these "
+                    "labels. Add others, or keep them with --on-overlap report."
                 ) from None
         return labels
 
@@ -310,8 +312,10 @@ class _Preparation:
             removed = f", and their texts were removed from {first}" if self.recipe.study.on_overlap == "drop" else ""
             self.notes.append(f"{sentence}{removed}.")
         if self.recipe.study.on_overlap == "drop" and len(drop["train"]) == len(sets["train"]):
+            others = "with other groups" if found else "with other texts"
+            why = " ".join(found) or "All of train also occurs in test or validation."
             raise InputError(
-                f"{' '.join(found)} No training text is left. Give a training set with other groups, or use "
+                f"{why} No training {self._unit('train')} is left. Give a training set {others}, or use "
                 "--on-overlap report."
             )
         return found

@@ -224,7 +224,8 @@ class ScoreTable:
             for arm in self.study.arms:
                 is_primary = arm == self.study.primary and self.study.reference is None
                 for other in [*others, *(public if is_primary else [])]:
-                    if (arm in BASELINES and self.study.reference is None) or arm == other:
+                    is_mirrored = arm in public and other == self.study.primary and self.study.reference is None
+                    if (arm in BASELINES and self.study.reference is None) or arm == other or is_mirrored:
                         continue
                     if seeds := self.paired_seeds(arm, other, labels):
                         found.append(self._comparison(arm, other, labels, seeds))

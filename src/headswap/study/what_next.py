@@ -72,7 +72,7 @@ def _seeds(arm: str, results: StudyResults) -> list[str]:
     for row in results.comparisons:
         if row.arm == arm and row.verdict == "none" and row.low is not None and row.high is not None and row.mean:
             needed = row.seeds_needed or (None, None)
-            rows = "More bases (--base-seeds)" if row.num_bases else "More seeds"
+            rows = "More bases (--base-seeds, with at least as many --seeds)" if row.num_bases else "More seeds"
             what = f"More test {results.unit}s" if needed[0] is None else rows
             span = f"{row.mean * 100:+.1f} points, {row.low * 100:+.1f} to {row.high * 100:+.1f}"
             where = f" at {row.labels:,} labels" if row.labels else ""
@@ -103,8 +103,8 @@ def _text(arm: str, results: StudyResults) -> list[str]:
 
 
 def _tokens_per_parameter(base: BaseResult, arm: str, results: StudyResults) -> float | None:
-    """None if the number of parameters is not known."""
-    parameters = results.parameters.get(arm)
+    """None if the number of parameters, or what an adapted base had read before, is not known."""
+    parameters = None if is_adapted(arm) else results.parameters.get(arm)
     return base.tokens / parameters if parameters else None
 
 

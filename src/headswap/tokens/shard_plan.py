@@ -14,8 +14,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from headswap.core.local_paths import without_query
 from headswap.data.documents import KNOWN_EXTENSIONS, find_files
-from headswap.data.remote_files import file_name, is_remote, list_remote, without_query
+from headswap.data.remote_files import file_name, is_remote, list_remote
 
 
 @dataclass(frozen=True)
@@ -87,9 +88,12 @@ def _folder_hash(file: SourceFile, root: str) -> str:
 
 def is_same_plan(found: dict[str, Any], plan: dict[str, Any]) -> bool:
     """Whether a plan that was read is this one; plans of older versions have the places of the files."""
-    shards = found["shards"]
-    if any("place" in file for files in shards for file in files):
-        shards = recorded([[SourceFile(**file) for file in files] for files in shards])
+    try:
+        shards = found["shards"]
+        if any("place" in file for files in shards for file in files):
+            shards = recorded([[SourceFile(**file) for file in files] for files in shards])
+    except TypeError:  # it has other fields
+        return False
     return {**found, "shards": shards} == json.loads(json.dumps(plan))
 
 

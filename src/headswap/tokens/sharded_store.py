@@ -23,7 +23,7 @@ from headswap.core.atomic_folder import atomic_folder
 from headswap.core.errors import InputError, SettingError, counted
 from headswap.core.files import atomic_file, has_entry, read_json, remove_folder, write_json
 from headswap.core.outputs import EXISTS
-from headswap.core.ownership import Layout, check_replaceable
+from headswap.core.ownership import Layout, check_replaceable, leftovers
 from headswap.core.task_pool import TaskPool
 from headswap.data.config import ReadSettings
 from headswap.data.documents import check_text_column, read_file_documents
@@ -99,6 +99,7 @@ def _begin(out: Path, plan: dict[str, Any], tokenizer: Tokenizer, *, overwrite: 
     is_same = has_entry(out / PLAN_FILE, "shards") and is_same_plan(read_json(out / PLAN_FILE), plan)
     if is_same and not overwrite:
         if is_store(out):
+            remove_folder(out / WORK)  # a process that was killed at its end may have left it
             log.info("%s is complete.", out)
             return False
         log.info("%s was started earlier with the same files and settings; only the missing parts are built.", out)
@@ -226,6 +227,8 @@ def _complete(out: Path, plan: dict[str, Any], tokenizer: Tokenizer) -> None:
     }
     write_json(out / META_FILE, meta)
     remove_folder(out / WORK)
+    for left in leftovers(out, LAYOUT):  # of computers that were lost; all tasks have ended
+        remove_folder(left)
     if meta["num_dropped"]:
         total = counts["num_documents"] + meta["num_dropped"]
         log.info("Dropped %s of %s as repeats.", f"{meta['num_dropped']:,}", counted(total, "document"))

@@ -95,23 +95,28 @@ class TokenStore:
         try:
             if not all(re.fullmatch(SHARD, name) for name in meta["shards"]):
                 raise ValueError("a name is not that of a shard")
-            shards = [cls.open(folder / name) for name in meta["shards"]]
             types = {name: np.dtype(entry["dtype"]) for name, entry in meta["arrays"].items()}
-            sides = {
-                name: JoinedArray([shard.sides[name] for shard in shards], types[name])
-                for name in types.keys() - ARRAYS
-            }
+            has_joined = all((folder / file_name(name)).is_file() for name in PER_DOCUMENT)
+            ids: list[np.ndarray] = []
+            parts: dict[str, list[np.ndarray]] = {name: [] for name in types.keys() - {"ids"}}
+            for shard_name in meta["shards"]:  # one after the other: an open array is a file descriptor
+                shard = cls.open(folder / shard_name)
+                for name in types.keys() - ARRAYS:
+                    parts[name].append(shard.sides[name])
+                if not has_joined:
+                    parts["offsets"].append(shard.offsets[1:] + sum(map(len, ids)))
+                    parts["byte_counts"].append(np.array(shard.byte_counts))
+                ids.append(shard.ids)
+            sides = {name: JoinedArray(parts[name], types[name]) for name in types.keys() - ARRAYS}
+            if has_joined:
+                offsets, byte_counts = (_map(folder, name, meta["arrays"][name]) for name in PER_DOCUMENT)
+            else:
+                offsets = np.concatenate([np.zeros(1, OFFSET_TYPE), *parts["offsets"]])
+                byte_counts = np.concatenate([np.zeros(0, OFFSET_TYPE), *parts["byte_counts"]])
         except (AttributeError, KeyError, TypeError, ValueError) as problem:
             raise _damaged(folder, f"{META_FILE} does not describe its shards ({problem})") from None
-        if all((folder / file_name(name)).is_file() for name in PER_DOCUMENT):
-            offsets, byte_counts = (_map(folder, name, meta["arrays"][name]) for name in PER_DOCUMENT)
-        else:
-            starts = np.cumsum([0, *(shard.num_tokens for shard in shards)])
-            parts = [shard.offsets[1:] + start for shard, start in zip(shards, starts, strict=False)]
-            offsets = np.concatenate([np.zeros(1, OFFSET_TYPE), *parts])
-            byte_counts = np.concatenate([np.zeros(0, OFFSET_TYPE), *(shard.byte_counts for shard in shards)])
         store = cls(
-            ids=JoinedArray([shard.ids for shard in shards], types["ids"]),  # type: ignore[arg-type]
+            ids=JoinedArray(ids, types["ids"]),  # type: ignore[arg-type]
             offsets=offsets,
             byte_counts=byte_counts,
             fingerprint=meta["fingerprint"],

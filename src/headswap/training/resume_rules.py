@@ -12,7 +12,7 @@ from typing import Any
 
 from headswap.core.errors import InputError, SettingError
 from headswap.core.files import read_json
-from headswap.core.local_paths import home_paths
+from headswap.core.local_paths import home_paths, shown_addresses
 from headswap.core.settings import Recipe, flattened, load_recipe, read_toml
 from headswap.training.checkpoint import find_checkpoints, step_of
 from headswap.training.config import TrainingSettings
@@ -104,7 +104,7 @@ def _compare(folder: Path, saved: Recipe, recipe: Recipe, *, only_given: bool) -
     ]  # fmt: skip
     limits = [name for name in changed if name.removeprefix("training.") in LIMITS]
     refused = [
-        f"{name} was {before.get(name)!r} and is now {now[name]!r}{why}"
+        f"{name} was {shown_addresses(before.get(name))!r} and is now {shown_addresses(now[name])!r}{why}"
         for name in changed
         if (why := _objection(name, before, now, folder, limits)) is not None
     ]
@@ -119,6 +119,7 @@ def _compare(folder: Path, saved: Recipe, recipe: Recipe, *, only_given: bool) -
 
 
 def _log_change(name: str, old: Any, new: Any) -> None:
+    old, new = shown_addresses(old), shown_addresses(new)
     if name in ROUNDING:
         log.warning("%s was %r and is now %r: results differ only by %s.", name, old, new, ROUNDING[name])
     else:
