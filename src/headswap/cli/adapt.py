@@ -21,7 +21,8 @@ def adapt(
 ) -> None:
     """Continue the pre-training of a base on new text.
 
-    The base keeps its tokenizer, its language modelling head and, unless --objective changes it, its objective.
+    The base keeps its tokenizer and its language modelling head. It keeps its objective unless --objective is given;
+    <mask> is then added to the tokenizer if the new objective needs it.
 
     Example: headswap adapt runs/base my-domain.txt --out runs/adapted --max-minutes 10
 

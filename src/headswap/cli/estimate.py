@@ -63,7 +63,7 @@ def estimate(
     parallel
         How GPUs share a model: ddp (each has all weights) or fsdp (each has a part).
     gpu
-        GPU type, from the table of measured GPUs.
+        GPU type. Only h200 has been measured; give --tflops for another one, or --measure for this machine.
     tflops
         Operations per second / 1e12 that a GPU reaches in training, instead of the table.
     bandwidth

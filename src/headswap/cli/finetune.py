@@ -47,8 +47,8 @@ def finetune(
     to those of simple baselines (for a classifier: the majority class and TF-IDF + logistic regression). The run folder
     OUT contains the fine-tuned model (bundle/) and its results.
 
-    With --base scratch a new model is trained. The options of the groups Tokenizer and Model can be given only then,
-    except --dropout, which can always be given.
+    With --base scratch a new model is trained. The options of the groups Tokenizer and Model need it;
+    only --dropout and --direction can also be given with a base.
 
     Example: headswap finetune --base runs/base --train train.csv --test test.csv --out runs/classifier
 

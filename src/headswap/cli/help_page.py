@@ -71,7 +71,11 @@ def print_overview(about: str, groups: Mapping[str, Mapping[str, str]], models: 
         console.print(f"\n{title}", style="bold")
         for verb, description in verbs.items():
             _print_entry(console, verb, description, width, name_width=14)
-    _print_text(console, f"\n{models}\n\nheadswap COMMAND --help shows the options of a command.", width)
+    _print_text(
+        console,
+        f"\n{models}\n\nheadswap COMMAND --help shows the main options of a command, --help-all all of them.",
+        width,
+    )
 
 
 def print_page(app: App, verb: str, *, everything: bool) -> None:

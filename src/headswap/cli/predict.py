@@ -39,7 +39,7 @@ def predict(
     Parameters
     ----------
     bundle
-        Run folder or bundle of a fine-tuned model.
+        A fine-tuned model: a run folder, a bundle, or a public checkpoint (hf:FOLDER or hf:NAME).
     text
         Texts to classify or to tag, or texts that contain the answer to --question; - reads one text per line from
         standard input.

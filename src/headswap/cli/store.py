@@ -46,7 +46,8 @@ def store(
         exact or near the store is built in shards.
     shard_mb
         Build the store in shards of about this many megabytes of files. The same command finishes a store that was
-        interrupted. [default: 256 with --executor or --drop-duplicates, otherwise one store without shards]
+        interrupted. [default: 256 if --executor is not local or --drop-duplicates is not keep, otherwise one store
+        without shards]
     executor
         Where shards are built: local (this process), ray (a Ray cluster that is started on this machine) or
         ray:ADDRESS (a running Ray cluster). See docs/scale.md.

@@ -47,9 +47,9 @@ def study(
     between two arms it states whether it is statistically significant. All arms of a study have the same task, on
     single texts or pairs.
 
-    The same command resumes a study that was stopped. Settings of the trainings have a prefix, as in
-    --pretrain.max-minutes 10 or --finetune.num-train-epochs 5. All other settings have no prefix. --dropout
-    is for pre-training, --finetune.dropout for fine-tuning.
+    The same command resumes a study that was stopped. Options of the groups Pre-training, Adaptation
+    and Fine-tuning have a prefix, as in --pretrain.max-minutes 10 or --finetune.num-train-epochs 5. All others have
+    none, for example --trainable and --pooling. --dropout is for pre-training, --finetune.dropout for fine-tuning.
 
     Example: headswap study --corpus reviews.txt --train train.csv --test test.csv --out studies/reviews
 

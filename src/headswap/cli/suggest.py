@@ -25,8 +25,8 @@ def suggest(
     """Choose which unlabelled texts to label next.
 
     The texts are those that the classifier is least sure about, without texts that resemble each other. The output has
-    one line per text: its row in the file, the uncertainty (0 to 1) and the text. On IMDb reviews
-    this was not better than random choice (docs/log.md); benchmarks/suggest.py measures it on other data.
+    one line per text: its number in the file (from 1), the uncertainty (0 to 1) and the text. On IMDb reviews this was
+    not better than random choice (docs/log.md); benchmarks/suggest.py measures it on other data.
 
     Example: headswap suggest runs/classifier reviews.txt --count 50 --out to-label.csv
 

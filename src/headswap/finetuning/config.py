@@ -144,12 +144,13 @@ class StartSettings(ShapeChanges):
     a public checkpoint (hf:FOLDER or hf:NAME); or scratch, to train a new model from random weights."""
     preset: Preset | None = None
     """Shape of the new model with --base scratch: lab (4 layers of width 200), small (6 of width 256), modern (6 of
-    width 512), llama (as modern, with RMSNorm), gpt2-small or bert-base (12 of width 768). Default: small, but with
-    2 layers of width 128."""
+    width 512), llama (as modern, with RMSNorm), gpt2-small or bert-base (12 of width 768). Default: 2 layers of width
+    128, otherwise as small; if any setting of the shape is given, that of small applies in full."""
     direction: Direction | None = None
-    """Attention direction: causal or bidirectional. A base with a masked objective cannot be made causal. Default:
-    bidirectional for the tasks tag and span; for other tasks that of the base, and with --base scratch bidirectional
-    (causal with the preset lab)."""
+    """Attention direction: causal or bidirectional. A base that was trained with bidirectional
+    attention only (masked, masked+nsp, masked+sop) cannot be made causal. Default: bidirectional for the tasks tag and
+    span; for other tasks that of the base (causal+masked: bidirectional), and with --base scratch bidirectional (causal
+    with the preset lab)."""
     dropout: Share | None = 0.1
     """Dropout on embeddings and residual branches during fine-tuning. For attention see attention_dropout."""
 

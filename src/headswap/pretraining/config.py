@@ -43,8 +43,8 @@ class PretrainTraining(OptimizerSettings):
     lr_scheduler_type: Literal["linear", "cosine", "constant"] = "cosine"
     """Schedule after warm-up: linear or cosine decay to 0, or constant."""
     weight_decay: Annotated[float, Field(ge=0)] | None = None  # type: ignore[assignment]
-    """Weight decay: each step shrinks the weights by learning rate x this value. Biases and norms are not decayed.
-    Default: 0.05, or 2 where the default of --optimizer is muon."""
+    """Weight decay: each step multiplies the weights by 1 - learning rate x this value. Biases and norms are not
+    decayed. Default: 0.05, or 2 where the default of --optimizer is muon."""
     adam_beta2: Share = 0.98
     """beta2 of AdamW: decay rate of the running mean of the squared gradient."""
     held_out_fraction: Annotated[float, Field(ge=0, le=0.5)] = 0.01

@@ -128,8 +128,8 @@ def _other_sizes(arms: Sequence[str], parameters: Mapping[str, int]) -> list[str
         return []
     shown = enumerated([f"'{arm}' {_size(sizes[arm])}" for arm in others])
     return [
-        f"The models differ in size: scratch has {_size(scratch)} parameters, {shown}. So differences between scratch "
-        "and these arms are not due to pre-training alone."
+        f"The models differ in size: scratch has {_size(scratch)} parameters, {shown}. So differences to scratch "
+        "may be due in part to the size."
     ]
 
 

@@ -47,8 +47,10 @@ class StudySettings(Settings):
     to the test rows (see --prepare-only). Default: the baselines of the task and scratch; lsa if there is a corpus of
     texts and one label per text; pretrained if there is a corpus; adapted if box:reviews-en can be used."""
     budgets: tuple[str, ...] = ("100", "400", "1600", ALL)
-    """Budgets: the numbers of labelled examples that a run may use, or all, separated by commas. From 200 on, 20 % of
-    them (at most 2,000) are the validation set, except for the budget all with --validation."""
+    """Budgets: the numbers of labelled examples that a run may use, or all, separated by commas. From 200 on, a
+    run holds out 20 % of them (at most 2,000) as its validation set. Exceptions: baselines are trained on all labels,
+    and so is scratch below 2,000 labels (task classify, --trials 1). With --validation nothing is held out at the
+    budget all."""
     seeds: Annotated[int, Field(ge=1, le=1000)] = 5
     """Number of runs per arm and budget. Each seed draws its own sample of labelled examples, which all arms share, and
     has its own initialisation and data order."""
@@ -57,24 +59,26 @@ class StudySettings(Settings):
     the arm are divided among them."""
     trials: Annotated[int, Field(ge=1, le=MOST_TRIALS)] = 1
     """Number of learning rates that every trained arm tries in each run that has a validation set (from 200 labels on):
-    its default times 1, 0.5, 2, 0.25 and 4. The best one on validation is scored on test. A study with N trials takes
-    up to N times as long. With 1, every arm has its default learning rate."""
+    the first ones of its default times 1, 0.5, 2, 0.25 and 4. The best one on validation is scored on test. A study
+    with N trials takes up to N times as long. With 1, every arm has its default learning rate."""
     num_test: Annotated[int, Field(ge=2, le=10**8)] | None = None
     """Number of test examples that are scored: a fixed sample with the label shares of the whole set. Default: all."""
     max_length: Annotated[int, Field(ge=2, le=10**8)] | None = None
     """Maximum number of tokens per text, in pre-training and fine-tuning. Default: the context length of the preset
     (gpt2-small 1024, others 512)."""
     primary_arm: str | None = None
-    """Arm of the planned tests, which compare it with scratch and with the best baseline. Default: pretrained,
+    """Arm whose tests are planned before scoring: against scratch and against the best baseline. All other tests are
+    exploratory. Default: pretrained,
     otherwise the first arm that is neither a baseline nor scratch."""
     metric: Literal["accuracy", "macro_f1", "micro_f1", "r2", "pearson", "f1", "exact_match"] = "accuracy"
-    """Metric by which the arms are compared; the first one of a task is its default: accuracy or macro_f1 (classify),
-    micro_f1 or macro_f1 (multilabel), r2 or pearson (regress), f1 (tag), f1 or exact_match (span). It also selects the
-    best epoch of every run and the regularisation of the baselines."""
+    """Metric by which the arms are compared: accuracy or macro_f1 (classify), micro_f1 or macro_f1 (multilabel), r2 or
+    pearson (regress), f1 (tag), f1 or exact_match (span). If it is not given, the first one of the task is used. It
+    also selects the best epoch of every run and the regularisation of the baselines."""
     on_overlap: Literal["drop", "report", "stop"] = "drop"
-    """What to do with overlap, that is, texts of train, validation or corpus that also occur in the test set: drop
-    (remove them; the test set is not changed), report (only count them), or stop. Texts of the validation set in train
-    or corpus are treated in the same way."""
+    """What to do with overlap, that is, texts of train, validation or corpus that are equal or nearly equal to a test
+    text, or that share at least half of one of the two texts: drop (remove them; test set and token stores are not
+    changed), report (only count them), or stop. Overlap of train or corpus with validation is treated in the same
+    way."""
     keep: Literal["bundles", "results"] = "bundles"
     """What a finished fine-tuning run keeps: bundles (the model, the results and the predictions), or results (the
     results and predictions only)."""

@@ -77,7 +77,8 @@ def run_study(
     arms = read_arms(recipe)
     if recipe.study.trials == 1 and any(arm.start not in ("answers", "baseline", LINEAR) for arm in arms):
         log.info(
-            "Every trained arm has its default learning rate; headswap study --trials 3 lets each try three of them."
+            "Each trained model (arm) has its default learning rate. With headswap study --trials 3 each arm tries "
+            "three learning rates."
         )
     if recipe.machine.device == "cuda":  # checked once here, not in every job
         from headswap.training.device import device_of
