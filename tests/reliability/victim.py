@@ -102,7 +102,7 @@ def step_of_line(_: object, line: dict[str, Any]) -> object:
 
 def install(hooks: Hooks) -> None:
     """Install the hooks on everything that writes."""
-    import headswap.core.files
+    import headswap.core.atomic_folder
     import headswap.model.weights
     import headswap.tokens.store_writer
     import headswap.training.checkpoint
@@ -112,8 +112,8 @@ def install(hooks: Hooks) -> None:
     hooks.before(os, "fsync", "flush")
     hooks.before(os, "symlink", "link")
     hooks.before(shutil, "rmtree", "removal")
-    hooks.before(headswap.core.files, "exchange", "folder replaced")
-    hooks.after(headswap.core.files, "exchange", "folder replaced")
+    hooks.before(headswap.core.atomic_folder, "exchange", "folder replaced")
+    hooks.after(headswap.core.atomic_folder, "exchange", "folder replaced")
     hooks.after(headswap.training.run_folder.RunFolder, "append_metrics", "line of metrics", step_of_line)
     hooks.after(headswap.tokens.store_writer.StoreWriter, "add", "token store growing")
     hooks.halfway(headswap.model.weights, "save_file")

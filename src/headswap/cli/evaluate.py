@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from headswap.cli.flags import Data, Download, Machine, Output, OutputFlags
+from headswap.cli.flags import Data, Machine, Output, OutputFlags
 from headswap.data.config import ColumnSettings, DocumentUnit
 from headswap.training.config import MachineSettings
 
@@ -18,7 +18,6 @@ def evaluate(
     max_length: int | None = None,
     abstain_below: float | None = None,
     average_with: tuple[str, ...] = (),
-    allow_download: Annotated[bool, Download] = False,
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
     machine: Annotated[MachineSettings | None, Machine] = None,
 ) -> None:
@@ -58,8 +57,9 @@ def evaluate(
     from headswap.training.device import Machine as Computer
 
     start_messages(quiet=flags.quiet)
-    computer = Computer(machine or MachineSettings())
-    loaded = Bundle.load(bundle, device=computer.device, allow_download=allow_download)
+    machine = machine or MachineSettings()
+    computer = Computer(machine)
+    loaded = Bundle.load(bundle, device=computer.device, allow_download=machine.allow_download)
     columns = columns or ColumnSettings()
     if loaded.model.shape.head == "lm":
         given = {name.replace("_", "-"): True for name in columns.model_fields_set if name != "text_column"}

@@ -61,9 +61,9 @@ class AdaptationSettings(Settings):
     least 3 tokens per parameter, and all layers are unfrozen within the first half of the epochs; otherwise at-once."""
     layer_lr_decay: Annotated[float, Field(gt=0, le=1)] | None = None
     """Learning rate of a layer divided by that of the layer above it. The top layer has --learning-rate; with 1 all
-    layers have it. Default: 0.8, or 1 with --base scratch."""
+    layers have it. Default: 0.8, or 1 from scratch."""
     head_lr_factor: Positive | None = None
-    """Learning rate of the new head divided by --learning-rate. Default: 10, or 1 with --base scratch."""
+    """Learning rate of the new head divided by --learning-rate. Default: 10, or 1 from scratch."""
     head_epochs: Annotated[float, Field(ge=0, le=1e6)] | None = None
     """Number of epochs at the start in which only the new head is trained. Default: 1 with --unfreeze gradual,
     otherwise 0."""
