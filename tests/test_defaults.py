@@ -243,7 +243,7 @@ def test_many_classes_start_from_class_means(num_classes: int | None, tokens_per
 
 @pytest.mark.parametrize(
     ("num_classes", "tokens_per_parameter", "wanted"),
-    [(9, 50.0, "dot"), (10, 50.0, "cosine"), (10, None, "cosine"), (10, 0.5, "dot"), (None, 50.0, "dot")],
+    [(99, 50.0, "dot"), (100, 50.0, "cosine"), (100, None, "cosine"), (100, 0.5, "dot"), (None, 50.0, "dot")],
 )
 def test_many_classes_are_scored_by_cosines_unless_the_setting_is_given(
     num_classes: int | None, tokens_per_parameter: float | None, wanted: str
@@ -254,10 +254,11 @@ def test_many_classes_are_scored_by_cosines_unless_the_setting_is_given(
         assert head_shape(HeadSettings(head_similarity=given), "causal", **facts).head_similarity == given
 
 
-def test_a_run_with_ten_labels_has_a_cosine_head_in_its_recipe_and_bundle(
+def test_a_run_with_many_labels_has_a_cosine_head_in_its_recipe_and_bundle(
     tiny_runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("headswap.defaults.finetuning.LEAST_TOKENS_PER_PARAMETER", 0.1)
+    monkeypatch.setattr("headswap.defaults.finetuning.COSINE_FROM", 10)
     rows = [(f"{text} {number % 10}", f"label {number % 10}") for number, (text, _) in enumerate(sentences(40))]
     for labels, name in ((rows, "cosine"), (sentences(40), "dot")):
         run = hs.finetune(tiny_runs / "base", train=labels, max_steps=1, out=tmp_path / name, **ONE_THREAD)

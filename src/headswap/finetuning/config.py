@@ -38,7 +38,7 @@ class HeadSettings(HeadShape):
     causal attention, mean with bidirectional."""
     head_similarity: HeadSimilarity | None = None  # type: ignore[assignment]
     """How a classifier scores labels: dot (dot product of the text vector and the weights of the label), or cosine (16
-    times their cosine; the lengths of the two vectors have no effect). Default: cosine with 10 or more labels, if the
+    times their cosine; the lengths of the two vectors have no effect). Default: cosine with 100 or more labels, if the
     base was pre-trained on at least 3 tokens per parameter; otherwise dot."""
 
 
