@@ -6,6 +6,7 @@ inputs from every folder, so it has paths as given, with `~/` for the home folde
 """
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +29,7 @@ def shown_address(address: str) -> str:
 
 def shown_addresses(value: Any) -> Any:
     """A value of a recipe (texts, lists, tables) with `shown_address` for every text."""
-    if isinstance(value, str):
-        return shown_address(value)
-    if isinstance(value, dict):
-        return {name: shown_addresses(part) for name, part in value.items()}
-    return [shown_addresses(part) for part in value] if isinstance(value, list | tuple) else value
+    return _with_each_text(value, shown_address)
 
 
 def shared_name(given: str) -> str:
@@ -80,20 +77,21 @@ def home_path(given: str) -> str:
 
 def home_paths(value: Any) -> Any:
     """A value of a recipe (texts, lists, tables) with `home_path` for every text."""
-    if isinstance(value, str):
-        return home_path(value)
-    if isinstance(value, dict):
-        return {name: home_paths(part) for name, part in value.items()}
-    return [home_paths(part) for part in value] if isinstance(value, list | tuple) else value
+    return _with_each_text(value, home_path)
 
 
 def expanded_paths(value: Any) -> Any:
     """A value of a recipe with the home folder in place of a leading `~/`."""
+    return _with_each_text(value, lambda text: os.path.expanduser(text) if text.startswith(HOME) else text)
+
+
+def _with_each_text(value: Any, change: Callable[[str], str]) -> Any:
+    """A text, list or table with every text in it changed; other values as they are."""
     if isinstance(value, str):
-        return os.path.expanduser(value) if value.startswith(HOME) else value
+        return change(value)
     if isinstance(value, dict):
-        return {name: expanded_paths(part) for name, part in value.items()}
-    return [expanded_paths(part) for part in value] if isinstance(value, list) else value
+        return {name: _with_each_text(part, change) for name, part in value.items()}
+    return [_with_each_text(part, change) for part in value] if isinstance(value, list | tuple) else value
 
 
 def local_command(argv: list[str]) -> list[str]:
