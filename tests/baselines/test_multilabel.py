@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 from sklearn.model_selection import cross_val_predict
@@ -10,7 +11,7 @@ from headswap.baselines.arm_baseline import CROSS_VALIDATION
 from headswap.baselines.multilabel import STRENGTHS, frequent_labels, linear_labels, most_frequent_labels, tfidf_labels
 from headswap.baselines.tfidf import SOLVER, TOLERANCE, folds_without_strata, tfidf_features
 from headswap.data.records import Example
-from headswap.metrics.multilabel import best_thresholds
+from headswap.metrics.multilabel import best_thresholds, present_labels
 
 
 def labelled(*labels: str, text: str = "x") -> Example:
@@ -79,7 +80,9 @@ def test_strength_and_threshold_of_a_fold_are_chosen_on_the_other_folds() -> Non
         scores[strength] = cross_val_predict(model, features, wanted, cv=folds, method="predict_proba")[:, 1]
 
     def best(rows: np.ndarray) -> tuple[float, float, float]:
-        cuts = {one: best_thresholds(found[rows, None], wanted[rows, None])[0] for one, found in scores.items()}
+        cuts = {
+            one: best_thresholds(found[rows, None], wanted[rows, None], "micro_f1")[0] for one, found in scores.items()
+        }
         return max((f1_score(wanted[rows], scores[one][rows] >= cut), one, cut) for one, cut in cuts.items())
 
     held_out = np.zeros(80, dtype=bool)
@@ -88,3 +91,27 @@ def test_strength_and_threshold_of_a_fold_are_chosen_on_the_other_folds() -> Non
         held_out[part] = scores[strength][part] >= cut
     assert chosen[CROSS_VALIDATION] == pytest.approx(f1_score(wanted, held_out))
     assert chosen[CROSS_VALIDATION] < best(np.arange(80))[0]
+
+
+def test_labels_share_strength_and_threshold_unless_macro_f1_is_the_metric() -> None:
+    """By hand: one C and one threshold, chosen on the held-out scores of all labels together."""
+    stream = np.random.default_rng(5)
+    train = []
+    for number in range(90):
+        own = [name for name, share in (("a", 0.5), ("b", 0.1)) if stream.random() < share]
+        clues = [name * 3 for name in own if stream.random() < 0.7]
+        train.append(labelled(*own, text=" ".join([*stream.choice(list("pqrstuvw"), 4), *clues, f"word{number % 7}"])))
+    features, _ = tfidf_features([one.text for one in train], ["x"], is_binary=True)
+    wanted, folds = present_labels([one.labels for one in train], ["a", "b"]), folds_without_strata(90, None)
+    found = []
+    for strength in STRENGTHS:
+        model = LogisticRegression(C=strength, solver=SOLVER, tol=TOLERANCE, max_iter=1_000)
+        columns = [cross_val_predict(model, features, one, cv=folds, method="predict_proba")[:, 1] for one in wanted.T]
+        scores = np.stack(columns, axis=1)
+        cut = best_thresholds(scores, wanted, "micro_f1")[0]
+        fitted = [clone(model).fit(features, one).predict_proba(features)[:, 1] for one in wanted.T]
+        found.append((f1_score(wanted, scores >= cut, average="micro"), strength, np.stack(fitted, axis=1) >= cut))
+    shared, _ = linear_labels(train, train, ["a", "b"], "micro_f1")
+    alone, _ = linear_labels(train, train, ["a", "b"], "macro_f1")
+    assert (shared == max(found, key=lambda one: one[:2])[2]).all()
+    assert (shared != alone).any(), "each label has its own threshold"

@@ -1,11 +1,12 @@
 """The scores of a task's baselines: the same examples are scored once."""
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from headswap.baselines import classify
+from headswap.baselines import classify, multilabel
 from headswap.baselines.scores import task_baselines
 from headswap.data.records import Example
 from headswap.registry import BASELINES, TASKS
@@ -19,6 +20,18 @@ def examples(count: int, seed: int) -> list[Example]:
 
 def labelled(*labels: str, text: str = "x") -> Example:
     return Example(text, ", ".join(labels), "tests", 1, None, labels)
+
+
+@dataclass
+class Counted:
+    """A baseline that notes its calls."""
+
+    version: int
+    calls: list[Any]
+
+    def __call__(self, *sets: Any) -> dict[str, float]:
+        self.calls.append(sets)
+        return {"accuracy": 0.0}
 
 
 def test_every_task_has_a_baseline_and_a_task_without_one_has_no_scores() -> None:
@@ -38,13 +51,23 @@ def test_the_same_texts_are_scored_once(monkeypatch: pytest.MonkeyPatch) -> None
     first = task_baselines("classify", train, test)
     assert set(first) == {"majority", "tfidf"}
     calls: list[Any] = []
-    monkeypatch.setattr(classify, "tfidf_baseline", lambda *sets: calls.append(sets) or {"accuracy": 0.0})
+    monkeypatch.setattr(classify, "tfidf_baseline", Counted(classify.tfidf_baseline.version, calls))
     assert task_baselines("classify", train, test) == first
     assert not calls
     assert task_baselines("classify", train, test[:-1])["tfidf"] == {"accuracy": 0.0}, "other texts are other scores"
     changed = [*train[:-1], Example(train[-1].text, "neg" if train[-1].label == "pos" else "pos", "tests", 1)]
     task_baselines("classify", changed, test)
     assert len(calls) == 2, "so are other labels"
+
+
+def test_a_new_version_of_a_baseline_is_not_read_from_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    train = [labelled("a", text="fine"), labelled("b", text="dull")] * 3
+    first = task_baselines("multilabel", train, train)
+    monkeypatch.setattr(multilabel, "tfidf_labels", lambda *sets, labels=None: {"micro_f1": 0.0})
+    assert task_baselines("multilabel", train, train) == first
+    newer = replace(multilabel.tfidf_baseline, version=multilabel.tfidf_baseline.version + 1)
+    monkeypatch.setattr(multilabel, "tfidf_baseline", newer)
+    assert task_baselines("multilabel", train, train)["tfidf"] == {"micro_f1": 0.0}
 
 
 def test_other_labels_are_other_scores_in_the_other_tasks_too() -> None:

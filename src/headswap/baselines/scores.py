@@ -8,19 +8,15 @@ from collections.abc import Callable, Sequence
 from inspect import signature
 from typing import Any
 
-from headswap.baselines.classify import majority_baseline, tfidf_baseline
 from headswap.baselines.tfidf import TooManyClassesError, joined_text
 from headswap.core.errors import InputError
 from headswap.core.files import read_json, write_json
 from headswap.data.content_hash import cache_folder
-from headswap.registry import BASELINES
+from headswap.registry import ARM_BASELINES, BASELINES
 
-VERSION = 3
+VERSION = 4
+"""Of the form of the scores in the cache."""
 Baseline = Callable[..., dict[str, Any]]
-CACHE_KEYS = {
-    "classify": f"baselines {tfidf_baseline.version}, macro-F1 over all labels, majority {majority_baseline.version}"
-}
-"""The key of a task in the cache, where it is not `baselines TASK VERSION`."""
 
 
 def task_baselines(
@@ -40,8 +36,10 @@ def task_baselines(
     baselines = BASELINES.get(task)
     if not baselines:
         return {}
-    digest = hashlib.sha256(CACHE_KEYS.get(task, f"baselines {task} {VERSION}").encode())
     functions = {name: baselines.load(name) for name in baselines}
+    arms = ARM_BASELINES.get(task)
+    versions = {name: arms.load(name).version for name in functions if name in arms} if arms else {}
+    digest = hashlib.sha256(f"baselines {task} {VERSION} {versions}".encode())
     if any(getattr(example, "text_pair", None) is None for example in (*train, *test)):
         functions = {name: score for name, score in functions.items() if not getattr(score, "reads_pairs", False)}
     tuned = {name for name, score in functions.items() if metric not in (None, _default_metric(score) or metric)}

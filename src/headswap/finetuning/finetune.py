@@ -252,7 +252,9 @@ class _Finetuning:
             load_weights_in_place(bundle.model, best_folder(self.run.path / "checkpoints", progress))
         if len(self.validation):
             outputs = self._outputs(bundle, self.validation)
-            bundle = self.task.choose_thresholds(outputs, self.validation, bundle)
+            bundle = self.task.choose_thresholds(
+                outputs, self.validation, bundle, metric=self.task.metric(self.recipe.training)
+            )
             if self.recipe.training.calibrate:
                 bundle, self.calibration["validation"] = self.task.calibrated(outputs, self.validation, bundle)
         best_step = progress.best_step or progress.step
@@ -319,7 +321,9 @@ class _Finetuning:
         bundle, scoring = self.bundle, self.machine.scoring()
         outputs = outputs_of(bundle.model, examples.rows, autocast=scoring, spread=self.processes.map)
         if prefix == "eval":
-            bundle = self.task.choose_thresholds(outputs, examples, bundle)
+            bundle = self.task.choose_thresholds(
+                outputs, examples, bundle, metric=self.task.metric(self.recipe.training)
+            )
         self.latest = self.task.evaluate(outputs, examples, bundle)
         collapse: dict[str, float] = {}
         if (check := self.collapse_check) is not None:

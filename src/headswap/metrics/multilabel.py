@@ -19,9 +19,15 @@ def present_labels(names: Sequence[Sequence[str]], labels: Sequence[str]) -> np.
     return present
 
 
-def best_thresholds(scores: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """The threshold with the best F1 for each label; the one nearest to 0.5 on a tie, 0.5 if the label never occurs."""
-    return np.array([_best_threshold(scores[:, label], truth[:, label]) for label in range(scores.shape[1])])
+def best_thresholds(scores: np.ndarray, truth: np.ndarray, metric: str) -> np.ndarray:
+    """The thresholds with the best F1, one per label; the one nearest to 0.5 on a tie, 0.5 if no label occurs.
+
+    With macro-F1 as the metric each label has its own. Otherwise all labels share the one with the best micro-F1: the
+    best threshold of a rare label is often so low that most texts get the label, which costs micro-F1 (docs/log.md).
+    """
+    if metric == "macro_f1":
+        return np.array([_best_threshold(scores[:, label], truth[:, label]) for label in range(scores.shape[1])])
+    return np.full(scores.shape[1], _best_threshold(scores.ravel(), truth.ravel()))
 
 
 def _best_threshold(scores: np.ndarray, truth: np.ndarray) -> float:

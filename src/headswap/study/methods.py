@@ -49,7 +49,7 @@ NOT_MEANS = {
 LINEAR = {
     "classes": "logistic regression, C",
     "values": "ridge regression, the penalty",
-    "label sets": "one logistic regression per label, C and the threshold of each label",
+    "label sets": "one logistic regression per label, C and the threshold",
 }
 """The model on TF-IDF, per kind of predictions."""
 OF_KIND = {
@@ -58,8 +58,9 @@ OF_KIND = {
     "Pearson correlation 0. Label subsets are stratified by fifths of the values.",
     "label sets": "Micro-F1 counts all pairs of a text and a label. Macro-F1 is the mean F1 of all labels. The labels "
     "are those of the whole training set: a label without an example in a subset can hardly be predicted, and its test "
-    "texts count. Label subsets are stratified by the rarest label of each text. The threshold of a label is chosen "
-    "on validation; it is 0.5 without a validation set.",
+    "texts count. Label subsets are stratified by the rarest label of each text. All labels share one threshold, "
+    "which is chosen on validation by micro-F1; with macro-F1 as the metric each label has its own. It is 0.5 without "
+    "a validation set.",
     "tags": "F1 is that of entities, counted as seqeval does: type, first and last word must be right. Tags without "
     "prefixes are counted word by word. The tags are those of the whole training set. Label subsets are random samples "
     "of sentences, and a label of a budget is one sentence.",

@@ -27,7 +27,7 @@ SEPARATORS = ";,|"
 
 
 class MultiLabelTask(TextTask):
-    """One sigmoid per label; the threshold of each label is chosen on validation."""
+    """One sigmoid per label; the thresholds are chosen on validation by the metric of the run."""
 
     name = "multilabel"
     product = "multi-label classifier"
@@ -98,9 +98,12 @@ class MultiLabelTask(TextTask):
             class_weights=None if weights is None else torch.from_numpy(weights),
         )
 
-    def choose_thresholds(self, outputs: Sequence[np.ndarray], encoded: EncodedSet, bundle: Bundle) -> Bundle:
-        """The threshold with the best F1 for each label."""
-        thresholds = best_thresholds(self._probabilities(outputs, encoded), self.targets(encoded.examples, bundle) > 0)
+    def choose_thresholds(
+        self, outputs: Sequence[np.ndarray], encoded: EncodedSet, bundle: Bundle, *, metric: str
+    ) -> Bundle:
+        """One threshold for all labels; with macro-F1 as the metric, one for each."""
+        truth = self.targets(encoded.examples, bundle) > 0
+        thresholds = best_thresholds(self._probabilities(outputs, encoded), truth, metric)
         return with_state(bundle, thresholds=tuple(thresholds.tolist()))
 
     def evaluate(

@@ -154,9 +154,11 @@ class Task(ABC):
         del train
         return state
 
-    def choose_thresholds(self, outputs: Sequence[np.ndarray], encoded: EncodedSet, bundle: Bundle) -> Bundle:
-        """The bundle with the thresholds that are chosen on validation, where a task has any."""
-        del outputs, encoded
+    def choose_thresholds(
+        self, outputs: Sequence[np.ndarray], encoded: EncodedSet, bundle: Bundle, *, metric: str
+    ) -> Bundle:
+        """The bundle with the thresholds that are chosen on validation by the metric, where a task has any."""
+        del outputs, encoded, metric
         return bundle
 
     def calibrated(
