@@ -12,9 +12,9 @@ from headswap.cli.demo import OWN_TEXT, closing_sentence
 from headswap.cli.exit_codes import run
 from headswap.cli.study_display import print_results
 from headswap.core.settings import load_recipe
-from headswap.study.analysis import analyse
-from headswap.study.config import StudyRecipe
-from headswap.study.report import make_report
+from headswap.study.report.write import make_report
+from headswap.study.setup.config import StudyRecipe
+from headswap.study.statistics.analysis import analyse
 from headswap.tokens.tokenizer import Tokenizer
 from study_fixture import synthetic_study
 

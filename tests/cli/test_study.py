@@ -7,7 +7,7 @@ import pytest
 
 import headswap as hs
 from headswap.cli.exit_codes import run
-from headswap.study.runs import read_study
+from headswap.study.statistics.runs import read_study
 from study_fixture import write_data
 
 
@@ -22,7 +22,7 @@ def flags(tmp_path: Path) -> list[str]:
 def test_a_study_prints_its_table_and_can_be_reported_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headswap.study.report.draw_figures", lambda *_, **__: [])
+    monkeypatch.setattr("headswap.study.report.write.draw_figures", lambda *_, **__: [])
     assert run(["study", *flags(tmp_path)]) == 0
     out, err = capsys.readouterr()
     assert "arm\t40 labels\t220 labels" in out
@@ -106,7 +106,7 @@ def test_prefixed_flags_reach_both_trainings(
 
 
 def test_a_study_in_python_takes_the_same_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headswap.study.report.draw_figures", lambda *_, **__: [])
+    monkeypatch.setattr("headswap.study.report.write.draw_figures", lambda *_, **__: [])
     found = write_data(tmp_path / "files")["data"]
     results = hs.run_study(
         out=tmp_path / "out", train=found["train"], test=found["test"], arms=["tfidf"], budgets=[40], seeds=1,

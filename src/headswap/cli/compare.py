@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from headswap.cli.flags import Output, OutputFlags, switch
 
 if TYPE_CHECKING:
-    from headswap.study.runs import StudyRuns
+    from headswap.study.statistics.runs import StudyRuns
 
 
 def compare(
@@ -48,7 +48,7 @@ def compare(
     from headswap.cli.display import print_json, start_messages
     from headswap.cli.study_display import print_results
     from headswap.core.errors import SettingError
-    from headswap.study.report import make_report, write_report
+    from headswap.study.report.write import make_report, write_report
 
     start_messages(quiet=flags.quiet)
     if len(runs) < 2:
@@ -68,9 +68,9 @@ def _read(
 ) -> "StudyRuns":
     """The runs and the answers that are compared."""
     from headswap.core.errors import SettingError
-    from headswap.study import compare_answers
-    from headswap.study.baseline_runs import add_baselines
-    from headswap.study.runs import read_runs
+    from headswap.study.statistics import compare_answers
+    from headswap.study.statistics.baseline_runs import add_baselines
+    from headswap.study.statistics.runs import read_runs
 
     folders, files = compare_answers.split_arguments(runs)
     if not folders and test is None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from headswap.cli.flags import Output, OutputFlags, StudyFlags, switch
 
 if TYPE_CHECKING:
-    from headswap.study.results import StudyResults
+    from headswap.study.statistics.results import StudyResults
 
 LENGTH = 64
 DEMO: dict[str, Any] = {
@@ -79,7 +79,7 @@ def demo(
 
 def demo_sections(arms: Sequence[str], *, minutes: float | None = None, seeds: int = SEEDS) -> dict[str, Any]:
     """The settings of the demo's study with these arms; the planned tests are about the installed base if it is one."""
-    from headswap.study.arms import BOX
+    from headswap.study.setup.arms import BOX
 
     primary = {"primary_arm": BOX} if BOX in arms else {}  # one minute of pre-training gains too little to show
     return DEMO | {
@@ -90,7 +90,7 @@ def demo_sections(arms: Sequence[str], *, minutes: float | None = None, seeds: i
 
 def closing_sentence(results: "StudyResults") -> str:
     """What the planned tests mean, and what to run next on own text."""
-    from headswap.study.arms import BOX
+    from headswap.study.setup.arms import BOX
 
     planned = {family: [row for row in results.comparisons if row.family == family] for family in FAMILIES}
     gained = {family: bool(rows) and all(row.verdict == "better" for row in rows) for family, rows in planned.items()}
@@ -113,7 +113,7 @@ def _installed_arm(*, quiet: bool) -> tuple[str, ...]:
     from headswap.cli.display import start_messages
     from headswap.core.errors import HeadswapError
     from headswap.core.installed_bases import OWN_BASE, PREFIX, checked_base
-    from headswap.study.arms import BOX
+    from headswap.study.setup.arms import BOX
 
     try:
         checked_base(f"{PREFIX}{OWN_BASE}")

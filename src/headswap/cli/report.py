@@ -26,8 +26,8 @@ def report(
     """
     from headswap.cli.display import print_json, start_messages
     from headswap.cli.study_display import print_results
-    from headswap.study.report import write_report
-    from headswap.study.runs import read_study
+    from headswap.study.report.write import write_report
+    from headswap.study.statistics.runs import read_study
 
     start_messages(quiet=flags.quiet)
     results = write_report(read_study(folder), folder, with_texts=not no_texts).as_json()

@@ -10,12 +10,12 @@ from headswap.batches.config import MaskingSettings
 from headswap.cli.flags import Adaptation, Data, Head, Machine, Masking, Model, Output, StudyFlags, Tokenizer, section
 from headswap.finetuning.config import AdaptationSettings, HeadSettings
 from headswap.model.shape import ModelSettings
-from headswap.study.config import StudyAdapt, StudyData, StudyFinetune, StudyPretrain, StudySettings
+from headswap.study.setup.config import StudyAdapt, StudyData, StudyFinetune, StudyPretrain, StudySettings
 from headswap.tokens.config import TokenizerSettings
 from headswap.training.config import MachineSettings
 
 if TYPE_CHECKING:
-    from headswap.study.results import StudyResults
+    from headswap.study.statistics.results import StudyResults
 
 Pretraining = Parameter(name="pretrain", group=Group("Pre-training"))
 Adapting = Parameter(name="adapt", group=Group("Adaptation"))
@@ -94,9 +94,9 @@ def run_study_verb(
     from headswap.cli.display import print_json, start_messages
     from headswap.cli.study_display import JobDisplay, print_results
     from headswap.core.errors import RunError, counted
-    from headswap.study.report import write_report
+    from headswap.study.report.write import write_report
     from headswap.study.run import run_study
-    from headswap.study.runs import read_study
+    from headswap.study.statistics.runs import read_study
 
     console = start_messages(quiet=flags.quiet)
     if flags.prepare_only:

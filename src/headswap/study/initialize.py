@@ -21,11 +21,12 @@ from headswap.finetuning.config import FinetuneRecipe
 from headswap.finetuning.splits import num_for_choosing
 from headswap.model.shape import DEFAULT_PRESET
 from headswap.pretraining.config import AdaptRecipe, PretrainRecipe
-from headswap.study.answer_runs import read_arm_answers
-from headswap.study.arms import SCRATCH, Arm, saved_name
-from headswap.study.config import ALL, StudyRecipe
-from headswap.study.design import record_design
-from headswap.study.folder import (
+from headswap.study.jobs.answer_runs import read_arm_answers
+from headswap.study.jobs.plan import make_plan, usable_budgets
+from headswap.study.jobs.planned_jobs import Job, Plan
+from headswap.study.setup.arms import SCRATCH, Arm, saved_name
+from headswap.study.setup.config import ALL, StudyRecipe
+from headswap.study.setup.folder import (
     DATA,
     DATA_LAYOUT,
     PLAN,
@@ -35,9 +36,8 @@ from headswap.study.folder import (
     holds_study,
     replacement,
 )
-from headswap.study.plan import make_plan, usable_budgets
-from headswap.study.planned_jobs import Job, Plan
-from headswap.study.prepare import Prepared, find_prepared, prepare, rows_file
+from headswap.study.setup.prepare import Prepared, find_prepared, prepare, rows_file
+from headswap.study.statistics.design import record_design
 from headswap.tasks.choose import named_task
 
 if TYPE_CHECKING:

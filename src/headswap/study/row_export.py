@@ -2,7 +2,8 @@
 
 The folder `rows/` of the study has `test.jsonl` (the test rows without their labels), one file of training rows per
 budget and seed, and `rows.json`, which describes them. Every row has an id that contains a hash of its text; the file
-of answers names test rows by it (answer_file.py). Training rows are marked as train or validation, as in the study.
+of answers names test rows by it (setup/answer_file.py). Training rows are marked as train or validation, as in the
+study.
 """
 
 from collections.abc import Mapping
@@ -20,15 +21,15 @@ from headswap.data.records import Example, whole_text
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.finetuning.prediction_file import row_ids, text_ids
 from headswap.finetuning.splits import read_splits
-from headswap.study.answer_file import BUDGET, PREDICTION, ROW, SCORE, SEED, TEXT
-from headswap.study.arms import read_arms
-from headswap.study.config import StudyRecipe
-from headswap.study.default_arms import with_default_arms
-from headswap.study.folder import ROWS, locked_folder
 from headswap.study.initialize import initialize
-from headswap.study.plan import data_section, usable_budgets
-from headswap.study.prepare import Prepared
-from headswap.study.row_files import write_rows
+from headswap.study.jobs.plan import data_section, usable_budgets
+from headswap.study.setup.answer_file import BUDGET, PREDICTION, ROW, SCORE, SEED, TEXT
+from headswap.study.setup.arms import read_arms
+from headswap.study.setup.config import StudyRecipe
+from headswap.study.setup.default_arms import with_default_arms
+from headswap.study.setup.folder import ROWS, locked_folder
+from headswap.study.setup.prepare import Prepared
+from headswap.study.setup.row_files import write_rows
 from headswap.tasks.choose import named_task
 from headswap.tasks.text_task import PAIR
 
