@@ -21,7 +21,7 @@ from typing import Annotated, Literal
 import numpy as np
 from cyclopts import App, Parameter
 
-from headswap.cli.demo import BASELINE_ARMS, SEEDS, demo_sections
+from headswap.cli.verbs.demo import BASELINE_ARMS, SEEDS, demo_sections
 from headswap.study.run import run_study
 from headswap.study.setup.arms import BOX, SCRATCH
 from headswap.study.statistics.runs import StudyRuns, read_study

@@ -7,7 +7,7 @@ import demo_blocks
 import pytest
 from demo_blocks import analysed, blocks_of, print_blocks
 
-from headswap.cli.demo import SEEDS
+from headswap.cli.verbs.demo import SEEDS
 from headswap.study.statistics.analysis import analyse
 from headswap.study.statistics.runs import StudyRuns
 from study_fixture import synthetic_study

@@ -262,7 +262,7 @@ def test_every_example_of_every_page_runs(
 
 def test_the_example_of_the_demo_starts(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     started = []
-    monkeypatch.setattr("headswap.cli.study.run_study_verb", lambda *given, **_: started.append(given) or 0)
+    monkeypatch.setattr("headswap.cli.verbs.study.run_study_verb", lambda *given, **_: started.append(given) or 0)
     ((_, command),) = [each for each in examples(capsys) if each[0] == "demo"]
     assert run(shlex.split(command)[1:]) == 0
     assert len(started) == 1

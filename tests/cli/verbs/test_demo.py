@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from boxed import Box, tiny_base
-from headswap.cli import study
-from headswap.cli.demo import OWN_TEXT, closing_sentence
 from headswap.cli.exit_codes import run
 from headswap.cli.study_display import print_results
+from headswap.cli.verbs import study
+from headswap.cli.verbs.demo import OWN_TEXT, closing_sentence
 from headswap.core.settings import load_recipe
 from headswap.study.report.write import make_report
 from headswap.study.setup.config import StudyRecipe

@@ -40,8 +40,8 @@ def adapt(
         Text similar to that of the first pre-training. The loss on it before and after the run is reported; it shows
         how much the base forgets.
     """
-    from headswap.cli.pretrain import report_base
     from headswap.cli.training_command import run_training_command
+    from headswap.cli.verbs.pretrain import report_base
     from headswap.pretraining.pretrain import adapt as adapt_run
 
     start = {"base": bundle, "reference": reference}

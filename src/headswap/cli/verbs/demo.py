@@ -66,7 +66,7 @@ def demo(
     jobs
         Number of jobs (single trainings) that run in parallel.
     """
-    from headswap.cli.study import run_study_verb
+    from headswap.cli.verbs.study import run_study_verb
 
     installed = _installed_arm(quiet=flags.quiet)
     if minutes is None and not installed:
