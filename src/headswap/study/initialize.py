@@ -28,7 +28,7 @@ from headswap.study.setup.arms import SCRATCH, Arm, saved_name
 from headswap.study.setup.config import ALL, StudyRecipe
 from headswap.study.setup.folder import (
     DATA,
-    DATA_LAYOUT,
+    DATA_FILES,
     PLAN,
     RECIPE,
     check_corpus_outside,
@@ -61,7 +61,7 @@ def initialize(
     if found := find_prepared(recipe, out):
         prepared, plan = found, _checked_plan(recipe, arms, found, out, out / DATA)
     else:
-        with atomic_folder(out.resolve() / DATA, DATA_LAYOUT) as folder:
+        with atomic_folder(out.resolve() / DATA, DATA_FILES) as folder:
             prepared = prepare(recipe, out, staged=folder)
             plan = _checked_plan(recipe, arms, prepared, out, folder)
     _write(recipe, arms, prepared, plan, out)

@@ -14,7 +14,7 @@ from typing import Any
 from headswap.core.atomic_folder import atomic_folder
 from headswap.core.errors import SettingError, counted, listed
 from headswap.core.files import write_json
-from headswap.core.ownership import Layout
+from headswap.core.ownership import OwnFiles
 from headswap.core.settings import Settings, load_recipe
 from headswap.data.labelled import read_labelled
 from headswap.data.records import Example, whole_text
@@ -33,7 +33,7 @@ from headswap.study.setup.row_files import write_rows
 from headswap.tasks.choose import named_task
 from headswap.tasks.text_task import PAIR
 
-LAYOUT = Layout(files=(".+",))
+OWN_FILES = OwnFiles(files=(".+",))
 TEST = "test.jsonl"
 
 
@@ -76,7 +76,7 @@ def export_rows(
     with locked_folder(out) as lock:
         prepared, _ = initialize(recipe, arms, out, lock, overwrite=overwrite)
         budgets, _ = usable_budgets(recipe, prepared)
-        with atomic_folder(out.resolve() / ROWS, LAYOUT) as folder:
+        with atomic_folder(out.resolve() / ROWS, OWN_FILES) as folder:
             content = _Export(recipe, prepared, folder).write(budgets)
             write_json(folder / "rows.json", content)
     return ExportedRows(out / ROWS, content)

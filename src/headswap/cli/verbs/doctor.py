@@ -41,7 +41,7 @@ def doctor(
 
     Data are checked for duplicates, conflicting labels, overlap between the sets, words that reveal the label, and
     more. For a saved model, the checks are whether it is complete and whether its outputs are the same as when it was
-    saved. The findings are problems, warnings and notes. The exit code is 1 if there is a problem; warnings and notes
+    saved. The command reports problems, warnings and notes. The exit code is 1 if there is a problem; warnings and notes
     do not change it.
 
     Example: headswap doctor --train train.csv --test test.csv --corpus reviews.txt
@@ -88,7 +88,7 @@ def doctor(
             settings = ReadSettings(documents=documents)
         report |= _check_texts(given, corpus, settings, tokenizer, max_length=max_length, preset=preset)
     problems = [check for check in report.get("checks", []) if not check["is_sound"]]
-    problems += [finding for finding in report.get("findings", []) if finding["level"] == "problem"]
+    problems += [issue for issue in report.get("findings", []) if issue["level"] == "problem"]
     report["problems"] = len(problems)
     if flags.json:
         print_json(report)
@@ -134,7 +134,7 @@ def _check_texts(
 ) -> dict[str, Any]:
     from headswap.data.doctor import examine_data
     from headswap.data.documents import read_documents
-    from headswap.data.groups import group_findings
+    from headswap.data.groups import group_issues
     from headswap.tokens.store import is_store
     from headswap.tokens.tokenizer import Tokenizer
 
@@ -144,14 +144,14 @@ def _check_texts(
     texts = None
     if corpus:
         if not (len(corpus) == 1 and is_store(corpus[0])):
-            read_documents(corpus, settings)  # a missing file is wrong use, not a finding
+            read_documents(corpus, settings)  # a missing file is wrong use, not an issue of the data
         texts = partial(_texts, corpus, settings)
     diagnosis = examine_data(
         texts, labelled, tokenizer=loaded, max_length=max_length or limit,
         num_parameters=parameters if corpus else None, labels_of=task.labels, check=task.check,
     )  # fmt: skip
     sets = {role: found for role, found in labelled.items() if isinstance(found, list)}
-    diagnosis.findings += group_findings(sets) if data.group_column is not None else []
+    diagnosis.issues += group_issues(sets) if data.group_column is not None else []
     return diagnosis.as_json() | {"max_length": max_length or limit}
 
 
@@ -218,11 +218,11 @@ def _print(report: dict[str, Any]) -> None:
     for name, one in report.get("sets", {}).items():
         print_text(f"{name}: {_summary(one)}")
     order = {"problem": 0, "warning": 1, "note": 2}
-    findings = sorted(report.get("findings", []), key=lambda finding: order[finding["level"]])
-    for finding in findings:
-        level = finding["level"].upper() if finding["level"] == "problem" else finding["level"]
-        print_text(f"{level:8} {finding['set']}: {finding['message']}")
-    warnings = sum(finding["level"] == "warning" for finding in findings)
+    issues = sorted(report.get("findings", []), key=lambda issue: order[issue["level"]])
+    for issue in issues:
+        level = issue["level"].upper() if issue["level"] == "problem" else issue["level"]
+        print_text(f"{level:8} {issue['set']}: {issue['message']}")
+    warnings = sum(issue["level"] == "warning" for issue in issues)
     verdict = counted(report["problems"], "problem") if report["problems"] else "no problems"
     print_text(f"Verdict: {verdict}{', ' + counted(warnings, 'warning') if warnings else ''}.")
 

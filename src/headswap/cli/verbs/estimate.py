@@ -15,7 +15,7 @@ OfMachine = Parameter(group=Group("Machine"))
 if TYPE_CHECKING:
     from headswap.model.shape import BaseShape
     from headswap.pretraining.measured_step import MeasuredStep
-    from headswap.pretraining.run_cost import RunCost, RunPlan, Speed
+    from headswap.pretraining.run_cost import EstimatedRun, RunCost, Speed
 
 
 def estimate(
@@ -76,7 +76,7 @@ def estimate(
         Maximum number of tokens per sequence. [default: that of the preset]
     """
     from headswap.cli.display import print_json, start_messages
-    from headswap.pretraining.run_cost import RunPlan, advice, estimate_run, known_device
+    from headswap.pretraining.run_cost import EstimatedRun, advice, estimate_run, known_device
 
     _check_positive(
         tokens=tokens, epochs=epochs, batch_size=batch_size, gpus=gpus, tflops=tflops, bandwidth=bandwidth,
@@ -84,14 +84,14 @@ def estimate(
     )  # fmt: skip
     settings = model or ModelSettings()
     base = settings.shape(vocab_size=vocab_size or PRESET_VOCAB_SIZES[settings.preset], max_length=max_length)
-    plan = RunPlan(
+    run = EstimatedRun(
         tokens=tokens, epochs=epochs, gpus=gpus, parallel=parallel, batch_size=batch_size, objective=objective,
         accumulation=gradient_accumulation_steps, precision=precision,
     )  # fmt: skip
-    plan, measured = _measure(base, plan, tflops) if measure else (plan, None)
-    speed = measured.speed if measured else _projected_speed(base, plan, gpu, tflops)
-    cost = estimate_run(base, plan, speed, bandwidth=None if bandwidth is None else bandwidth * 1e9)
-    note = advice(base, plan, speed, known_device(gpu)) if measured is None and tflops is None else None
+    run, measured = _measure(base, run, tflops) if measure else (run, None)
+    speed = measured.speed if measured else _projected_speed(base, run, gpu, tflops)
+    cost = estimate_run(base, run, speed, bandwidth=None if bandwidth is None else bandwidth * 1e9)
+    note = advice(base, run, speed, known_device(gpu)) if measured is None and tflops is None else None
     if flags.json:
         print_json(cost.as_json() | _measured(measured) | ({"advice": note} if note else {}))
     else:
@@ -108,8 +108,8 @@ def _check_positive(**values: float | None) -> None:
             raise SettingError(f"--{name.replace('_', '-')} {value:g} is not allowed: it should be above 0.")
 
 
-def _measure(base: "BaseShape", plan: "RunPlan", tflops: float | None) -> tuple["RunPlan", "MeasuredStep"]:
-    """The plan for the device of this machine, and some steps on it."""
+def _measure(base: "BaseShape", run: "EstimatedRun", tflops: float | None) -> tuple["EstimatedRun", "MeasuredStep"]:
+    """The run for the device of this machine, and some steps on it."""
     from dataclasses import replace
 
     from headswap.core.errors import SettingError
@@ -119,12 +119,12 @@ def _measure(base: "BaseShape", plan: "RunPlan", tflops: float | None) -> tuple[
 
     if tflops is not None:
         raise SettingError("--measure and --tflops are both given. Use one of them.")
-    machine = Machine(MachineSettings(precision=plan.precision))
-    plan = replace(plan, device="cuda" if machine.device.type == "cuda" else "cpu")
-    return plan, measure_step(base, plan, machine)
+    machine = Machine(MachineSettings(precision=run.precision))
+    run = replace(run, device="cuda" if machine.device.type == "cuda" else "cpu")
+    return run, measure_step(base, run, machine)
 
 
-def _projected_speed(base: "BaseShape", plan: "RunPlan", gpu: str, tflops: float | None) -> "Speed":
+def _projected_speed(base: "BaseShape", run: "EstimatedRun", gpu: str, tflops: float | None) -> "Speed":
     """The speed that is given, or that of the table of measured GPUs."""
     from headswap.core.errors import SettingError
     from headswap.pretraining.run_cost import PROJECTION, Speed, known_device
@@ -132,10 +132,10 @@ def _projected_speed(base: "BaseShape", plan: "RunPlan", gpu: str, tflops: float
     if tflops is not None:
         return Speed(tflops, f"{PROJECTION} from --tflops")
     device = known_device(gpu)
-    if plan.precision != "bf16":
+    if run.precision != "bf16":
         raise SettingError("The table of measured GPUs is for bf16. Give --tflops for fp32, or use --measure.")
     source = f"{PROJECTION} from {device.name}, measured on {device.date} in bf16"
-    return Speed(device.teraflops(base, plan), source)
+    return Speed(device.teraflops(base, run), source)
 
 
 def _measured(measured: "MeasuredStep | None") -> dict[str, Any]:

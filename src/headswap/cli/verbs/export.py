@@ -45,7 +45,7 @@ def export(
     settings = settings or ExportSettings()
     settings.check(to)
     target = EXPORTS.load(to)()
-    check_folder(out, target.layout(), overwrite=overwrite, reads=(bundle, find_bundle(Path(bundle))))
+    check_folder(out, target.own_files(), overwrite=overwrite, reads=(bundle, find_bundle(Path(bundle))))
     exported = target.export(Bundle.load(bundle), out, settings)
     if flags.json:
         print_json({"path": str(out), "to": to, **exported.facts})

@@ -29,7 +29,7 @@ def merge(
     """
     from dataclasses import replace
 
-    from headswap.bundle.bundle import LAYOUT, Bundle, find_bundle
+    from headswap.bundle.bundle import OWN_FILES, Bundle, find_bundle
     from headswap.cli.display import print_json, start_messages
     from headswap.core.errors import InputError, RunError
     from headswap.core.outputs import check_folder
@@ -37,7 +37,7 @@ def merge(
     from headswap.model.text_model import merged
 
     console = start_messages(quiet=flags.quiet)
-    check_folder(out, LAYOUT, overwrite=overwrite, reads=(bundle, find_bundle(Path(bundle))))
+    check_folder(out, OWN_FILES, overwrite=overwrite, reads=(bundle, find_bundle(Path(bundle))))
     loaded = Bundle.load(bundle)
     lora = loaded.model.shape.lora
     if lora is None:

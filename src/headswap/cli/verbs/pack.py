@@ -46,7 +46,7 @@ def pack(
     beside
         Further file to copy into OUT/record. Repeat the flag for several files.
     """
-    from headswap.bundle.bundle import LAYOUT
+    from headswap.bundle.bundle import OWN_FILES
     from headswap.cli.display import print_json, start_messages
     from headswap.core.outputs import check_folder
     from headswap.pretraining.pack import pack as pack_run
@@ -55,7 +55,7 @@ def pack(
     card = _card(about, licence=licence, limits=limits)
     lines = _sentences(sentences)
     _check_files(beside)
-    check_folder(out / "bundle", LAYOUT, overwrite=overwrite, reads=[run])
+    check_folder(out / "bundle", OWN_FILES, overwrite=overwrite, reads=[run])
     packed = pack_run(run, out, about=card, sentences=lines, beside=beside)
     if missing := [name for name in ("licence", "limits") if name not in card and not flags.quiet]:
         console.print(f"The card states no {' and no '.join(missing)}. headswap bases will show: not stated.")

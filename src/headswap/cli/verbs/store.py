@@ -56,7 +56,7 @@ def store(
     from headswap.core.errors import SettingError
     from headswap.core.outputs import check_folder
     from headswap.data.documents import files_read, read_documents
-    from headswap.tokens.store import LAYOUT, build_store
+    from headswap.tokens.store import OWN_FILES, build_store
     from headswap.tokens.tokenizer import Tokenizer
 
     console = start_messages(quiet=flags.quiet)
@@ -67,10 +67,10 @@ def store(
         shard_mb = DEFAULT_SHARD_MB
     if shard_mb is None:
         reads = [*corpus, *map(str, files_read(corpus)), tokenizer]
-        check_folder(out, LAYOUT, overwrite=overwrite, reads=reads, may_be_inside=True)
+        check_folder(out, OWN_FILES, overwrite=overwrite, reads=reads, may_be_inside=True)
         built = build_store(read_documents(corpus, settings), found, out, side=side)
     else:
-        from headswap.tokens.sharded_store import LAYOUT as SHARDED
+        from headswap.tokens.sharded_store import OWN_FILES as SHARDED
         from headswap.tokens.sharded_store import build_sharded_store
 
         check_folder(out, SHARDED, overwrite=True, reads=[*corpus, tokenizer], may_be_inside=True)

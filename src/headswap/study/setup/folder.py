@@ -14,14 +14,14 @@ from pathlib import Path
 from headswap.core.atomic_folder import atomic_folder, remove_leftovers, restore_folder
 from headswap.core.errors import SettingError, listed
 from headswap.core.lock import LOCK_FILE, FolderLock, is_held
-from headswap.core.ownership import Layout, is_unfinished
-from headswap.training.run_folder import LAYOUT as RUN
+from headswap.core.ownership import OwnFiles, is_unfinished
+from headswap.training.run_folder import OWN_FILES as RUN
 
 RECIPE, PLAN, DESIGN, DATA, LOGS, ROWS = "study.toml", "plan.json", "design.json", "data", "logs", "rows"
 FILES = {"report.html", "report.md", "results.csv", "results.json"}
 OWN = {RECIPE, PLAN, DESIGN, DATA, "runs", LOGS, ROWS, "figures", *FILES}
-DATA_LAYOUT = Layout(files=(".+",))
-LAYOUT = Layout(
+DATA_FILES = OwnFiles(files=(".+",))
+OWN_FILES = OwnFiles(
     files=(
         *(re.escape(name) for name in (RECIPE, PLAN, DESIGN, LOCK_FILE, *sorted(FILES))),
         *(f"{folder}/.+" for folder in (DATA, LOGS, ROWS, "figures")),
@@ -38,14 +38,14 @@ def locked_folder(out: Path) -> Iterator[FolderLock]:
         raise SettingError(f"--out {out} is a file. Give a folder.")
     target = out.resolve()
     if not target.exists():
-        restore_folder(target, LAYOUT)
+        restore_folder(target, OWN_FILES)
     target.mkdir(parents=True, exist_ok=True)
     lock = FolderLock(out)
     lock.take()
     try:
-        restore_folder(target, LAYOUT)
-        remove_leftovers(target, LAYOUT)
-        remove_leftovers(target / DATA, DATA_LAYOUT)
+        restore_folder(target, OWN_FILES)
+        remove_leftovers(target, OWN_FILES)
+        remove_leftovers(target / DATA, DATA_FILES)
         yield lock
     finally:
         lock.release()
@@ -107,7 +107,7 @@ def check_replaceable(out: Path, reads: Iterable[str]) -> None:
 def replacement(out: Path, lock: FolderLock) -> Iterator[Path]:
     """Yield a temporary folder that replaces the study at the end, or is removed if the body fails."""
     with ExitStack() as stack:
-        with atomic_folder(out.resolve(), LAYOUT) as folder:
+        with atomic_folder(out.resolve(), OWN_FILES) as folder:
             new_lock = FolderLock(folder)
             new_lock.take()  # before another process can lock the new folder
             stack.callback(new_lock.release)

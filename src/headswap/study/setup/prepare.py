@@ -17,7 +17,7 @@ from typing import Any
 
 from headswap.core.errors import Collected, HeadswapError, InputError, SettingError, counted
 from headswap.core.files import read_json, write_json
-from headswap.data.checks import findings_of, log_findings
+from headswap.data.checks import issues_of, log_issues
 from headswap.data.config import ReadSettings
 from headswap.data.content_hash import corpus_hash
 from headswap.data.documents import read_documents
@@ -202,7 +202,7 @@ class _Preparation:
 
     def run(self) -> Prepared:
         sets = self._read()
-        log_findings(findings_of(sets), log)
+        log_issues(issues_of(sets), log)
         overlap = self._overlap(sets)
         drop, sentences = harmful_rows(overlap, self._unit)
         sentences += self._shared_groups(sets, drop)
