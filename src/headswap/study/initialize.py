@@ -22,9 +22,10 @@ from headswap.finetuning.splits import num_for_choosing
 from headswap.model.shape import DEFAULT_PRESET
 from headswap.pretraining.config import AdaptRecipe, PretrainRecipe
 from headswap.study.jobs.answer_runs import read_arm_answers
-from headswap.study.jobs.plan import make_plan, usable_budgets
+from headswap.study.jobs.plan import make_plan
 from headswap.study.jobs.planned_jobs import Job, Plan
 from headswap.study.setup.arms import SCRATCH, Arm, saved_name
+from headswap.study.setup.budgets import usable_budgets
 from headswap.study.setup.config import ALL, StudyRecipe
 from headswap.study.setup.folder import (
     DATA,

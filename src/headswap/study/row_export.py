@@ -22,9 +22,9 @@ from headswap.finetuning.config import FinetuneRecipe
 from headswap.finetuning.prediction_file import row_ids, text_ids
 from headswap.finetuning.splits import read_splits
 from headswap.study.initialize import initialize
-from headswap.study.jobs.plan import data_section, usable_budgets
 from headswap.study.setup.answer_file import BUDGET, PREDICTION, ROW, SCORE, SEED, TEXT
 from headswap.study.setup.arms import read_arms
+from headswap.study.setup.budgets import data_section, usable_budgets
 from headswap.study.setup.config import StudyRecipe
 from headswap.study.setup.default_arms import with_default_arms
 from headswap.study.setup.folder import ROWS, locked_folder

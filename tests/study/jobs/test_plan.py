@@ -5,14 +5,12 @@ from typing import Any
 
 import pytest
 
-from headswap.core.errors import SettingError
 from headswap.core.settings import load_recipe
 from headswap.data.config import ReadSettings
 from headswap.defaults import finetuning as of_finetuning
 from headswap.defaults import pretraining as of_pretraining
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.finetuning.splits import read_splits
-from headswap.study.jobs.plan import usable_budgets
 from headswap.study.jobs.planned_jobs import Plan
 from headswap.tokens.cache import cached_tokenizer
 from headswap.tokens.config import TokenizerSettings
@@ -183,16 +181,6 @@ def test_a_validation_file_is_used_with_all_labels_only(tmp_path: Path) -> None:
     assert (len(train), len(validation)) == (220, 0)
     train, validation, _ = splits_of(plan, "scratch", 290, 1)
     assert (len(train), len(validation)) == (240, 50)
-
-
-def test_a_budget_that_is_too_large_is_an_error_if_it_was_given(tmp_path: Path) -> None:
-    sections = write_data(tmp_path / "files")
-    sections["study"]["budgets"] = ("40", "1600")
-    with pytest.raises(SettingError, match="A budget of 1,600 labels is too large: the training set has 240"):
-        planned(tmp_path / "out", sections)
-    del sections["study"]["budgets"]
-    recipe, prepared, _ = planned(tmp_path / "out", sections)
-    assert usable_budgets(recipe, prepared) == (["100", "all"], ["400", "1600"])
 
 
 def test_a_recipe_is_an_arm(tmp_path: Path) -> None:

@@ -41,8 +41,8 @@ def doctor(
 
     Data are checked for duplicates, conflicting labels, overlap between the sets, words that reveal the label, and
     more. For a saved model, the checks are whether it is complete and whether its outputs are the same as when it was
-    saved. The command reports problems, warnings and notes. The exit code is 1 if there is a problem; warnings and notes
-    do not change it.
+    saved. The command reports problems, warnings and notes. The exit code is 1 if there is a problem; warnings and
+    notes do not change it.
 
     Example: headswap doctor --train train.csv --test test.csv --corpus reviews.txt
 

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from headswap.baselines.lsa_space import VERSION as SPACE_VERSION
-from headswap.core.errors import SettingError, counted
 from headswap.core.installed_bases import PREFIX, is_boxed
 from headswap.core.local_paths import CHECKPOINT
 from headswap.core.settings import load_recipe
-from headswap.data.config import FEWEST_FOR_CHOOSING, ReadSettings
+from headswap.data.config import ReadSettings
 from headswap.defaults.finetuning import SCRATCH_HOLD_OUT_FROM, values_behind_finetuning, with_scratch_settings
 from headswap.defaults.pretraining import values_behind_adaptation, values_behind_pretraining
 from headswap.finetuning.config import FinetuneRecipe, StartSettings
@@ -40,13 +39,13 @@ from headswap.study.setup.arms import (
     baselines_of,
     needs_space,
 )
+from headswap.study.setup.budgets import data_section, usable_budgets
 from headswap.study.setup.config import ALL, StudyRecipe
 from headswap.study.setup.prepare import Prepared
-from headswap.study.setup.row_files import CORPUS, GROUP, TEXTS
+from headswap.study.setup.row_files import CORPUS, TEXTS
 from headswap.study.setup.unlabelled_sample import FILE as SAMPLE_FILE
 from headswap.study.setup.unlabelled_sample import VERSION as SAMPLE_VERSION
 from headswap.tasks.choose import DEFAULT_TASK, named_task
-from headswap.tasks.text_task import PAIR
 from headswap.tokens.config import TokenizerSettings
 from headswap.tokens.store import is_store
 from headswap.tokens.tokenizer import Tokenizer
@@ -68,39 +67,6 @@ def make_plan(
     `answers` are those of every arm that is another system.
     """
     return _Planner(recipe, arms, prepared, out, answers or {}).plan()
-
-
-def usable_budgets(recipe: StudyRecipe, prepared: Prepared) -> tuple[list[str], list[str]]:
-    """Budgets that fit the training set, and those that are too large; the latter are an error if set explicitly."""
-    most = prepared.num_rows["train"]
-    fit = [budget for budget in recipe.study.budgets if budget == ALL or int(budget) <= most]
-    over = [budget for budget in recipe.study.budgets if budget not in fit]
-    if ALL in fit and str(prepared.num_labels(ALL)) in fit:
-        fit.remove(ALL)
-    if over and ("budgets" in recipe.study.model_fields_set or not fit):
-        raise SettingError(
-            f"A budget of {int(over[0]):,} labels is too large: the training set has {counted(most, 'example')}. "
-            "Give smaller --budgets, or all."
-        )
-    return fit, over
-
-
-def data_section(recipe: StudyRecipe, prepared: Prepared, budget: str) -> dict[str, Any]:
-    """The labelled sets of a run: all has train and validation as given; other budgets are drawn from train."""
-    data: dict[str, Any] = {"train": prepared.train, "test": prepared.test}
-    if recipe.data.group_column is not None:
-        data["group_column"] = GROUP
-    if recipe.data.task not in (None, DEFAULT_TASK):
-        data["task"] = recipe.data.task
-    if recipe.data.text_pair_column is not None:
-        data["text_pair_column"] = PAIR
-    if recipe.data.unseen_labels != "error":
-        data["unseen_labels"] = recipe.data.unseen_labels
-    if recipe.data.hold_out_from != FEWEST_FOR_CHOOSING:
-        data["hold_out_from"] = recipe.data.hold_out_from
-    if budget != ALL:
-        return data | {"num_train": int(budget)}
-    return data | ({"validation": prepared.validation} if prepared.validation else {})
 
 
 class _Planner:
