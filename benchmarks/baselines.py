@@ -34,12 +34,12 @@ from headswap.data.stratify import stratified_subset
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.finetuning.splits import read_splits
 from headswap.metrics.classification import log_loss
-from headswap.study.arms import read_arms
-from headswap.study.config import StudyRecipe
-from headswap.study.job import run_job
-from headswap.study.plan import make_plan
-from headswap.study.planned_jobs import Plan
-from headswap.study.prepare import prepare
+from headswap.study.jobs.job import run_job
+from headswap.study.jobs.plan import make_plan
+from headswap.study.jobs.planned_jobs import Plan
+from headswap.study.setup.arms import read_arms
+from headswap.study.setup.config import StudyRecipe
+from headswap.study.setup.prepare import prepare
 from headswap.tokens.lab_tokenizer import SPACE
 
 app = App(help=__doc__)

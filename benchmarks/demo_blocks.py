@@ -21,13 +21,13 @@ from typing import Annotated, Literal
 import numpy as np
 from cyclopts import App, Parameter
 
-from headswap.cli.demo import BASELINE_ARMS, SEEDS, demo_sections
-from headswap.study.arms import BOX, SCRATCH
+from headswap.cli.verbs.demo import BASELINE_ARMS, SEEDS, demo_sections
 from headswap.study.run import run_study
-from headswap.study.runs import StudyRuns, read_study
-from headswap.study.score_results import Comparison, OverallDifference
-from headswap.study.score_table import ScoreTable
-from headswap.study.statistics import ALPHA, crossed_mean, holm
+from headswap.study.setup.arms import BOX, SCRATCH
+from headswap.study.statistics.runs import StudyRuns, read_study
+from headswap.study.statistics.score_results import Comparison, OverallDifference
+from headswap.study.statistics.score_table import ScoreTable
+from headswap.study.statistics.significance import ALPHA, crossed_mean, holm
 
 app = App(help=__doc__)
 NUM_BLOCKS = 10

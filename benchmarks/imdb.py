@@ -25,7 +25,7 @@ import headswap as hs
 from headswap.core.current_folder import new_python
 from headswap.core.random_streams import numpy_stream
 from headswap.data.labelled import read_labelled
-from headswap.study.statistics import Interval
+from headswap.study.statistics.significance import Interval
 
 app = App(help=__doc__)
 RECIPES = Path(__file__).parent.parent / "recipes"

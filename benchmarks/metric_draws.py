@@ -19,7 +19,7 @@ from scipy.special import ndtri
 
 from headswap.finetuning.prediction_file import load_predictions
 from headswap.metrics.intervals import f1_of_counts
-from headswap.study.unit_scores import UNIT_SCORES, unit_scores
+from headswap.study.statistics.unit_scores import UNIT_SCORES, unit_scores
 
 STABLE, NOISY = 0.95, 0.1
 """Shares of the variance of errors that are common to all seeds."""

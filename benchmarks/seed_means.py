@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from scipy.special import stdtrit
 
-from headswap.study.statistics import ALPHA, FEWEST_SEEDS_FOR_A_CLAIM, Interval
+from headswap.study.statistics.significance import ALPHA, FEWEST_SEEDS_FOR_A_CLAIM, Interval
 
 
 def mean_interval(values: Sequence[float]) -> Interval:

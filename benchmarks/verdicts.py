@@ -25,8 +25,8 @@ from cyclopts import App
 from metric_draws import Pair, metrics_of, models, real_arms
 from scipy.special import stdtr
 
-from headswap.study.statistics import crossed_mean, holm
-from headswap.study.unit_scores import macro_f1_values
+from headswap.study.statistics.significance import crossed_mean, holm
+from headswap.study.statistics.unit_scores import macro_f1_values
 
 app = App(help=__doc__)
 SEEDS = (3, 5, 10)

@@ -1,6 +1,7 @@
-"""Run by `make check`: files of more than 400 lines and functions of more than 80 are rejected; prints the code lines.
+"""Run by `make check`: rejects files of more than 400 lines, functions of more than 80 and rooms of more than 30 files.
 
-A code line is a line with code: blank lines, comments and docstrings (also those of fields) do not count.
+It prints the number of code lines. A code line is a line with code: blank lines, comments and docstrings (also those of
+fields) do not count.
 """
 
 import ast
@@ -12,6 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 LONGEST_FILE = 400
 LONGEST_FUNCTION = 80
+MOST_FILES = 30
 NO_CODE = {
     tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER,
 }  # fmt: skip
@@ -42,10 +44,22 @@ def problems_of(name: str, text: str) -> list[str]:
     return found
 
 
+def crowded_rooms(root: Path) -> list[str]:
+    """A sentence per folder with too many programs; `__init__.py` and files in folders below do not count."""
+    rooms = sorted({file.parent for file in root.rglob("*.py")})
+    counts = {room: sum(file.name != "__init__.py" for file in room.glob("*.py")) for room in rooms}
+    return [
+        f"{room.relative_to(root)}/ has {count} files, more than {MOST_FILES}. Give one purpose a room of its own."
+        for room, count in counts.items()
+        if count > MOST_FILES
+    ]
+
+
 def main() -> int:
     """Print the code lines of src and every problem; 1 if there is one."""
     texts = {file: file.read_text(encoding="utf-8") for file in sorted((ROOT / "src").rglob("*.py"))}
     problems = [line for file, text in texts.items() for line in problems_of(str(file.relative_to(ROOT)), text)]
+    problems += crowded_rooms(ROOT / "src")
     print(f"src has {sum(map(code_lines, texts.values())):,} code lines in {len(texts)} files.")
     print("\n".join(problems), end="\n" if problems else "", file=sys.stderr)
     return 1 if problems else 0

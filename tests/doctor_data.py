@@ -1,6 +1,6 @@
-"""Labelled examples without findings, and a filter of findings, for the tests of the doctor."""
+"""Labelled examples without issues, and a filter of issues, for the tests of the doctor."""
 
-from headswap.data.checks import Finding
+from headswap.data.checks import Issue
 from headswap.data.records import Example
 
 VERBS = ["walks", "sleeps", "reads", "waits", "sings", "cooks", "paints", "swims"]
@@ -23,5 +23,5 @@ def clean(count: int, *, start: int = 0) -> list[Example]:
     return rows
 
 
-def found(findings: list[Finding], check: str) -> list[Finding]:
-    return [finding for finding in findings if finding.check == check]
+def found(issues: list[Issue], check: str) -> list[Issue]:
+    return [issue for issue in issues if issue.check == check]

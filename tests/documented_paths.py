@@ -13,7 +13,7 @@ from headswap.core.errors import HeadswapError
 from headswap.core.settings import load_recipe
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.pretraining.config import PretrainRecipe
-from headswap.study.config import StudyRecipe
+from headswap.study.setup.config import StudyRecipe
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("src/", "tests/", "docs/", "recipes/", "benchmarks/", "bases/", ".ci/")

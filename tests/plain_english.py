@@ -59,7 +59,7 @@ FENCE = re.compile(r"^( *)(```|~~~).*?^ *\2", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"`[^`\n]+`")
 
 
-class Finding(NamedTuple):
+class Match(NamedTuple):
     """A phrase that is rejected: its line, what is written there, what to write instead."""
 
     line: int
@@ -67,10 +67,10 @@ class Finding(NamedTuple):
     wording: str
 
 
-def findings(text: str, first_line: int = 1) -> list[Finding]:
+def matches(text: str, first_line: int = 1) -> list[Match]:
     """Every rejected phrase of a text, in order of lines."""
     found = [
-        Finding(first_line + text.count("\n", 0, match.start()), " ".join(match[0].split()), wording)
+        Match(first_line + text.count("\n", 0, match.start()), " ".join(match[0].split()), wording)
         for rule, wording in RULES.items()
         for match in rule.finditer(text)
     ]
@@ -88,9 +88,9 @@ def _comment(line: str) -> str:
     return f"{comment}." if sign else "."
 
 
-def findings_of_python(text: str) -> list[Finding]:
+def matches_of_python(text: str) -> list[Match]:
     """Every rejected phrase in the comments and sentences of a program."""
-    found = [finding for line, part in _prose_of_python(text) for finding in findings(part, line)]
+    found = [match for line, part in _prose_of_python(text) for match in matches(part, line)]
     return sorted(set(found))
 
 
@@ -122,23 +122,23 @@ def files(root: Path, patterns: tuple[str, ...]) -> list[Path]:
 def problems_of_documents(root: Path) -> list[str]:
     """`file:line: phrase -> better wording` for the documents."""
     return [
-        _line(file, root, finding)
+        _line(file, root, match)
         for file in files(root, DOCUMENTS)
-        for finding in findings(prose_of_document(file.read_text(encoding="utf-8")))
+        for match in matches(prose_of_document(file.read_text(encoding="utf-8")))
     ]
 
 
 def problems_of_sources(root: Path) -> list[str]:
     """The same for programs and report templates."""
     programs = [
-        _line(file, root, finding)
+        _line(file, root, match)
         for file in files(root, SOURCES)
-        for finding in findings_of_python(file.read_text(encoding="utf-8"))
+        for match in matches_of_python(file.read_text(encoding="utf-8"))
     ]
     templates = [
-        _line(file, root, finding)
+        _line(file, root, match)
         for file in files(root, TEMPLATES)
-        for finding in findings(file.read_text(encoding="utf-8"))
+        for match in matches(file.read_text(encoding="utf-8"))
     ]
     return programs + templates
 
@@ -150,12 +150,12 @@ def problems_of_test_names(root: Path) -> list[str]:
         text = file.read_text(encoding="utf-8")
         for name in NAME_OF_TEST.finditer(text):
             line = 1 + text.count("\n", 0, name.start(1))
-            found += [_line(file, root, finding) for finding in findings(name[1].replace("_", " "), line)]
+            found += [_line(file, root, match) for match in matches(name[1].replace("_", " "), line)]
     return found
 
 
-def _line(file: Path, root: Path, finding: Finding) -> str:
-    return f"{file.relative_to(root)}:{finding.line}: '{finding.phrase}' -> {finding.wording}"
+def _line(file: Path, root: Path, match: Match) -> str:
+    return f"{file.relative_to(root)}:{match.line}: '{match.phrase}' -> {match.wording}"
 
 
 def main() -> int:

@@ -9,16 +9,16 @@ import numpy as np
 from headswap.core.files import write_json
 from headswap.core.settings import load_recipe
 from headswap.finetuning.prediction_file import Predictions, text_ids
-from headswap.study.arms import read_arms
-from headswap.study.config import StudyRecipe
-from headswap.study.design import default_primary
-from headswap.study.executor import Watcher
-from headswap.study.folder import PLAN, RECIPE
-from headswap.study.job import JOBS
-from headswap.study.plan import make_plan
-from headswap.study.planned_jobs import Job, Plan
-from headswap.study.prepare import Prepared, prepare
-from headswap.study.runs import PretrainedBase, ScoredRun, StudyRuns
+from headswap.study.executors.job_queue import Watcher
+from headswap.study.jobs.job import JOBS
+from headswap.study.jobs.plan import make_plan
+from headswap.study.jobs.planned_jobs import Job, Plan
+from headswap.study.setup.arms import read_arms
+from headswap.study.setup.config import StudyRecipe
+from headswap.study.setup.folder import PLAN, RECIPE
+from headswap.study.setup.prepare import Prepared, prepare
+from headswap.study.statistics.design import default_primary
+from headswap.study.statistics.runs import PretrainedBase, ScoredRun, StudyRuns
 from tiny import ONE_LAYER, sentences, write_labelled
 
 SHAPE = ONE_LAYER

@@ -10,9 +10,9 @@ from boxed import Box, tiny_base
 from headswap.bundle.bundle import Bundle
 from headswap.cli.exit_codes import run
 from headswap.core.errors import InputError
-from headswap.study.arms import read_arms
-from headswap.study.config import StudyRecipe
-from headswap.study.estimate import OVERHEAD, START_SECONDS, Estimator
+from headswap.study.jobs.estimate import OVERHEAD, START_SECONDS, Estimator
+from headswap.study.setup.arms import read_arms
+from headswap.study.setup.config import StudyRecipe
 from headswap.tokens.tokenizer import Tokenizer
 from study_fixture import planned, write_data
 from tiny import write_labelled

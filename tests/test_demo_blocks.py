@@ -7,9 +7,9 @@ import demo_blocks
 import pytest
 from demo_blocks import analysed, blocks_of, print_blocks
 
-from headswap.cli.demo import SEEDS
-from headswap.study.analysis import analyse
-from headswap.study.runs import StudyRuns
+from headswap.cli.verbs.demo import SEEDS
+from headswap.study.statistics.analysis import analyse
+from headswap.study.statistics.runs import StudyRuns
 from study_fixture import synthetic_study
 
 LEVELS = {"tfidf": 0.6, "scratch": 0.55, "box": 0.7}

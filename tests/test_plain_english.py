@@ -7,8 +7,8 @@ import pytest
 from plain_english import (
     ROOT,
     RULES,
-    findings,
-    findings_of_python,
+    matches,
+    matches_of_python,
     problems_of_documents,
     problems_of_test_names,
     prose_of_document,
@@ -55,7 +55,7 @@ ACCEPTED = [
 
 @pytest.mark.parametrize("text", REJECTED)
 def test_a_phrase_of_the_old_style_is_found(text: str) -> None:
-    assert findings(text), text
+    assert matches(text), text
 
 
 def test_every_rule_has_an_example_that_it_finds() -> None:
@@ -65,18 +65,18 @@ def test_every_rule_has_an_example_that_it_finds() -> None:
 
 @pytest.mark.parametrize("text", ACCEPTED)
 def test_plain_sentences_are_accepted(text: str) -> None:
-    assert findings(text) == []
+    assert matches(text) == []
 
 
 def test_a_phrase_is_found_across_a_line_break_and_reported_with_its_line() -> None:
-    (found,) = findings("The first line.\nTexts that stand\nin two sets.")
+    (found,) = matches("The first line.\nTexts that stand\nin two sets.")
     assert (found.line, found.phrase) == (2, "stand in")
     assert "occurs in" in found.wording
 
 
 def test_code_of_a_document_is_not_checked_but_its_comments_are() -> None:
     text = "Use `--on-overlap guard`.\n\n```\nthe film is told badly\nheadswap study  # the guard drops texts\n```\n"
-    (found,) = findings(prose_of_document(text))
+    (found,) = matches(prose_of_document(text))
     assert (found.line, found.phrase) == (5, "guard")
 
 
@@ -90,7 +90,7 @@ def test_of_a_program_only_sentences_and_comments_are_checked() -> None:
         "def f():\n"
         '    """A docstring.\n\n    Two lines a text.\n    """\n'
     )
-    assert [(found.line, found.phrase) for found in findings_of_python(program)] == [
+    assert [(found.line, found.phrase) for found in matches_of_python(program)] == [
         (2, "goes on"),
         (4, "is told"),
         (9, "Two lines a text"),

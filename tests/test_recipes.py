@@ -8,7 +8,7 @@ import pytest
 from headswap.core.settings import load_recipe
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.pretraining.config import PretrainRecipe
-from headswap.study.config import StudyRecipe
+from headswap.study.setup.config import StudyRecipe
 
 FOLDER = Path(__file__).parents[1] / "recipes"
 KINDS = {"pretrain": PretrainRecipe, "finetune": FinetuneRecipe, "study": StudyRecipe}

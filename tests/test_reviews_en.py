@@ -15,7 +15,7 @@ from headswap.core.manifest import manifest_problems
 from headswap.core.settings import load_recipe
 from headswap.pretraining.config import PretrainRecipe
 from headswap.pretraining.pack import reference_loss
-from headswap.study.config import StudyRecipe
+from headswap.study.setup.config import StudyRecipe
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "bases" / "reviews-en"

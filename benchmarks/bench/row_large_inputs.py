@@ -30,8 +30,8 @@ sys.exit(code not in (0, 1))  # the doctor leaves with 1 where it finds problems
 PREPARE = """
 import sys
 from pathlib import Path
-from headswap.study.config import StudyRecipe
-from headswap.study.prepare import prepare
+from headswap.study.setup.config import StudyRecipe
+from headswap.study.setup.prepare import prepare
 train, test, out = sys.argv[1:]
 prepare(StudyRecipe.model_validate({"data": {"train": train, "test": test}}), Path(out))
 """

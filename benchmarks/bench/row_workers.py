@@ -20,8 +20,8 @@ import numpy as np
 from headswap.core.current_folder import new_python
 from headswap.core.errors import counted
 from headswap.core.settings import read_toml
-from headswap.study.executor import cores
 from headswap.study.executors.backend import Backend, Request
+from headswap.study.executors.job_queue import cores
 from headswap.study.executors.local import LocalWorkers, thread_limits
 from headswap.study.run import Study, run_study
 
@@ -61,7 +61,7 @@ class ProcessPerJob:
         job = json.loads(request.file.read_text(encoding="utf-8")) | {"reloads_in_fresh_process": True}
         request.file.write_text(json.dumps(job), encoding="utf-8")
         with request.log.open("wb") as log:
-            command = new_python("-m", "headswap.study.job", str(request.file))
+            command = new_python("-m", "headswap.study.jobs.job", str(request.file))
             environment = os.environ | thread_limits(request.threads)
             process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment)
         self.started.append(ProcessJob(process))

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 from headswap.core.settings import Recipe
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.pretraining.config import AdaptRecipe, PretrainRecipe
-from headswap.study.config import StudyRecipe
+from headswap.study.setup.config import StudyRecipe
 
 FILE = Path(__file__).parents[2] / "src" / "headswap" / "api" / "signatures.py"
 SETS = ("train", "validation", "test")

@@ -211,7 +211,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tiny: dict[str, Any] = {"device": "cpu", "threads": 1, "max_length": 24}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HEADSWAP_CACHE", str(folder / "cache"))
-        patch.setattr("headswap.study.report.draw_figures", lambda *_, **__: [])
+        patch.setattr("headswap.study.report.write.draw_figures", lambda *_, **__: [])
         reload_here(patch)
         runs = folder / "runs"
         for name, objective in (("base", "causal"), ("masked", "masked")):
@@ -243,7 +243,7 @@ def test_every_example_of_every_page_runs(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, folder: Path
 ) -> None:
     monkeypatch.chdir(folder)
-    monkeypatch.setattr("headswap.study.report.draw_figures", lambda *_, **__: [])
+    monkeypatch.setattr("headswap.study.report.write.draw_figures", lambda *_, **__: [])
     (folder / "tokenizer.json").write_bytes((folder / "runs/base/bundle/tokenizer.json").read_bytes())
     commands = examples(capsys)
     assert {verb for verb, _ in commands} == set(VERBS)
@@ -262,7 +262,7 @@ def test_every_example_of_every_page_runs(
 
 def test_the_example_of_the_demo_starts(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     started = []
-    monkeypatch.setattr("headswap.cli.study.run_study_verb", lambda *given, **_: started.append(given) or 0)
+    monkeypatch.setattr("headswap.cli.verbs.study.run_study_verb", lambda *given, **_: started.append(given) or 0)
     ((_, command),) = [each for each in examples(capsys) if each[0] == "demo"]
     assert run(shlex.split(command)[1:]) == 0
     assert len(started) == 1

@@ -19,8 +19,8 @@ from headswap.cli.main import main
 from headswap.cli.study_display import JobDisplay
 from headswap.core.document_text import markdown
 from headswap.core.ownership import TEMPORARY
-from headswap.study.chart_files import draw_figures
-from headswap.study.charts import Chart, Point, Series
+from headswap.study.report.chart_files import draw_figures
+from headswap.study.report.charts import Chart, Point, Series
 from study_fixture import SHAPE, write_unique
 
 NAMES = (

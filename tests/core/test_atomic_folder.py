@@ -7,15 +7,15 @@ import pytest
 
 from headswap.core import atomic_folder as folders
 from headswap.core.atomic_folder import atomic_folder
-from headswap.core.ownership import Layout
+from headswap.core.ownership import OwnFiles
 
-LAYOUT = Layout(files=("a", "kept", "sub/first", "sub/second"))
+OWN_FILES = OwnFiles(files=("a", "kept", "sub/first", "sub/second"))
 
 
 def test_a_folder_replaces_the_old_one_completely(tmp_path: Path) -> None:
     target = tmp_path / "folder"
     for name in ("first", "second"):
-        with atomic_folder(target, LAYOUT) as temporary:
+        with atomic_folder(target, OWN_FILES) as temporary:
             (temporary / "sub").mkdir()
             (temporary / "sub" / name).write_text(name)
     assert [path.name for path in target.rglob("*") if path.is_file()] == ["second"]
@@ -28,7 +28,7 @@ def test_a_writer_that_fails_leaves_the_old_folder(tmp_path: Path) -> None:
     (target / "kept").write_text("old")
 
     def fail_half_way() -> None:
-        with atomic_folder(target, LAYOUT) as temporary:
+        with atomic_folder(target, OWN_FILES) as temporary:
             (temporary / "half").write_text("new")
             raise RuntimeError
 
@@ -56,7 +56,7 @@ def test_without_an_atomic_exchange_a_kill_between_two_renames_loses_nothing(
         pass
 
     target = tmp_path / "bundle"
-    with atomic_folder(target, LAYOUT) as folder:
+    with atomic_folder(target, OWN_FILES) as folder:
         (folder / "a").write_text("old")
     monkeypatch.setattr(folders, "exchange", lambda one, other: False)
     replace = os.replace
@@ -67,13 +67,13 @@ def test_without_an_atomic_exchange_a_kill_between_two_renames_loses_nothing(
         replace(source, destination)
 
     monkeypatch.setattr(os, "replace", killed)
-    with pytest.raises(KilledError), atomic_folder(target, LAYOUT) as folder:
+    with pytest.raises(KilledError), atomic_folder(target, OWN_FILES) as folder:
         (folder / "a").write_text("new")
     assert not target.exists()
     monkeypatch.setattr(os, "replace", replace)
-    folders.restore_folder(target, LAYOUT)
+    folders.restore_folder(target, OWN_FILES)
     assert (target / "a").read_text() == "old"
-    with atomic_folder(target, LAYOUT) as folder:
+    with atomic_folder(target, OWN_FILES) as folder:
         (folder / "a").write_text("newer")
     assert (target / "a").read_text() == "newer"
     assert [path.name for path in tmp_path.iterdir()] == ["bundle"]
@@ -98,11 +98,11 @@ def test_only_a_folder_that_headswap_set_aside_is_put_back_or_removed(tmp_path: 
     (tmp_path / ".old-34-0123abcd-bundle").mkdir()
     (tmp_path / ".old-34-0123abcd-bundle" / "notes.txt").write_text("mine")
     (tmp_path / ".old-56-0123abcd-bundle").symlink_to(foreign[0], target_is_directory=True)
-    folders.restore_folder(target, LAYOUT)
+    folders.restore_folder(target, OWN_FILES)
     assert (target / "a").read_text() == "old"
     ours.mkdir()
     (ours / "a").write_text("older")
-    folders.restore_folder(target, LAYOUT)
+    folders.restore_folder(target, OWN_FILES)
     assert not ours.exists()
     assert (target / "a").read_text() == "old"
     assert all((folder / "a").exists() for folder in foreign)
@@ -118,5 +118,5 @@ def test_only_leftovers_of_the_given_name_are_removed(tmp_path: Path) -> None:
         (tmp_path / name / "a").write_text("x")
     (tmp_path / ".tmp-34-0123abcd-study").mkdir()
     (tmp_path / ".tmp-34-0123abcd-study" / "notes.txt").write_text("mine")
-    folders.remove_leftovers(tmp_path / "study", LAYOUT)
+    folders.remove_leftovers(tmp_path / "study", OWN_FILES)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*others, ".tmp-34-0123abcd-study"])

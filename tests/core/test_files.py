@@ -13,9 +13,9 @@ import pytest
 from headswap.core.atomic_folder import atomic_folder
 from headswap.core.errors import InputError
 from headswap.core.files import atomic_file, read_json, remove_folder, sha256_of_file, write_json
-from headswap.core.ownership import ABANDONED_SECONDS, Layout, is_of_dead, is_unfinished, this_computer, unique
+from headswap.core.ownership import ABANDONED_SECONDS, OwnFiles, is_of_dead, is_unfinished, this_computer, unique
 
-LAYOUT = Layout(files=("a", "kept", "sub/first", "sub/second"))
+OWN_FILES = OwnFiles(files=("a", "kept", "sub/first", "sub/second"))
 
 
 def test_a_file_is_complete_or_absent(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_a_temporary_name_of_another_process_is_never_reused(tmp_path: Path) -> 
     (tmp_path / f".tmp-{os.getpid()}-folder" / "notes.txt").write_text("mine")
     with atomic_file(tmp_path / "file") as temporary:
         temporary.write_text("new")
-    with atomic_folder(tmp_path / "folder", LAYOUT) as temporary:
+    with atomic_folder(tmp_path / "folder", OWN_FILES) as temporary:
         (temporary / "a").write_text("new")
     assert (tmp_path / "real").read_text() == "mine"
     assert (tmp_path / f".tmp-{os.getpid()}-folder" / "notes.txt").read_text() == "mine"
@@ -97,7 +97,7 @@ def test_a_temporary_name_of_another_process_is_never_reused(tmp_path: Path) -> 
 def test_the_next_writer_removes_what_a_killed_one_left(tmp_path: Path) -> None:
     killed = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True)
     dead = int(killed.stdout)
-    layout = Layout(files=("inside",))
+    own_files = OwnFiles(files=("inside",))
     names = {name: f".tmp-{number}.{this_computer()}-01234567-{target}" for name, number, target in (
         ("dead file", dead, "file"), ("living file", os.getpid(), "file"), ("other file", dead, "another"),
         ("dead folder", dead, "folder"), ("foreign folder", dead, "foreign"))}  # fmt: skip
@@ -110,7 +110,7 @@ def test_the_next_writer_removes_what_a_killed_one_left(tmp_path: Path) -> None:
     with atomic_file(tmp_path / "file") as temporary:
         temporary.write_text("new")
     for name in ("folder", "foreign"):
-        with atomic_folder(tmp_path / name, layout) as temporary:
+        with atomic_folder(tmp_path / name, own_files) as temporary:
             (temporary / "inside").write_text("new")
     left = {name for name, place in names.items() if (tmp_path / place).exists()}
     assert left == {"living file", "other file", "foreign folder"}
@@ -130,13 +130,13 @@ def test_a_writer_on_another_computer_with_a_dead_number_here_keeps_its_file(tmp
     os.utime(folder, long_ago)
     for _ in range(2):
         write_json(tmp_path / "file", 1)
-        with atomic_folder(tmp_path / "folder", LAYOUT) as temporary:
+        with atomic_folder(tmp_path / "folder", OWN_FILES) as temporary:
             (temporary / "a").write_text("new")
     assert all(place.exists() for place in (*places, folder)), "what is in the folder is new"
     for place in (*places, folder / "a", folder):
         os.utime(place, long_ago)
     write_json(tmp_path / "file", 2)
-    with atomic_folder(tmp_path / "folder", LAYOUT) as temporary:
+    with atomic_folder(tmp_path / "folder", OWN_FILES) as temporary:
         (temporary / "a").write_text("new")
     assert not any(place.exists() for place in (*places, folder)), "nobody wrote to them for a week"
 

@@ -12,7 +12,7 @@ from headswap.core.kept_inputs import Kept, file_state, keep_inputs
 from headswap.data import labelled
 from headswap.data.labelled import read_labelled
 from headswap.data.records import Document
-from headswap.study import row_files
+from headswap.study.setup import row_files
 from headswap.tokens import kept_ids
 from headswap.tokens.config import TokenizerSettings
 from headswap.tokens.kept_ids import encode_kept

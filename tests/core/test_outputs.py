@@ -6,13 +6,13 @@ import pytest
 
 from headswap.core.errors import SettingError
 from headswap.core.outputs import check_apart, check_file, check_folder, check_writable
-from headswap.core.ownership import Layout
+from headswap.core.ownership import OwnFiles
 
-LAYOUT = Layout(files=("result.json",))
+OWN_FILES = OwnFiles(files=("result.json",))
 
 
 def folder(out: Path, *, overwrite: bool = False, reads: tuple[Path, ...] = ()) -> None:
-    check_folder(out, LAYOUT, overwrite=overwrite, reads=reads)
+    check_folder(out, OWN_FILES, overwrite=overwrite, reads=reads)
 
 
 def file(out: Path, *, overwrite: bool = False, reads: tuple[Path, ...] = (), is_ours: bool = True) -> None:

@@ -1,4 +1,4 @@
-"""The data doctor: descriptions, findings between sets, and the verb."""
+"""The data doctor: descriptions, issues between sets, and the verb."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 from doctor_data import clean, found
 from headswap.cli.exit_codes import run
 from headswap.core.errors import InputError
-from headswap.data.checks import cheap_findings
+from headswap.data.checks import cheap_issues
 from headswap.data.doctor import describe, examine_data
 from headswap.data.records import Answer, Document, Example, SpanExample, TaggedExample
 from headswap.tokens.config import TokenizerSettings
@@ -18,8 +18,8 @@ from headswap.tokens.train_tokenizer import train_tokenizer
 from task_data import questions, tagged, write_rows
 
 
-def test_a_clean_set_has_no_findings() -> None:
-    assert cheap_findings("train", clean(200), is_train=True) == []
+def test_a_clean_set_has_no_issues() -> None:
+    assert cheap_issues("train", clean(200), is_train=True) == []
     diagnosis = examine_data(None, {"train": clean(150), "test": clean(60, start=300)})
     assert diagnosis.problems == []
 
@@ -29,10 +29,10 @@ def answered(number: int, answer: str) -> SpanExample:
 
 
 def test_answers_are_not_taken_for_classes() -> None:
-    """Few answers, sorted, some of them rare, one predicted by a word: as labels they would have findings."""
+    """Few answers, sorted, some of them rare, one predicted by a word: as labels they would have issues."""
     examples = [answered(number, ["oslo", "rome", "paris"][number // 20]) for number in range(58)]
     examples += [answered(2, "rome"), answered(60, "a secret")]
-    assert cheap_findings("train", examples, is_train=True) == []
+    assert cheap_issues("train", examples, is_train=True) == []
     one = describe((example.text for example in examples), examples)
     assert "labels" not in one.as_json()
     diagnosis = examine_data(
@@ -46,12 +46,12 @@ def test_tags_are_counted_one_by_one_and_a_sequence_of_them_is_no_class() -> Non
     examples = [
         TaggedExample((f"word{number}", "walks"), tags[number // 25], "set.jsonl", number + 1) for number in range(50)
     ]
-    assert cheap_findings("train", examples, is_train=True) == []
+    assert cheap_issues("train", examples, is_train=True) == []
     assert describe((one.text for one in examples), examples).as_json()["tags"] == {"B-PER": 25, "O": 75}
     examples.append(TaggedExample(examples[3].tokens, ("O", "O"), "set.jsonl", 51))
-    (finding,) = cheap_findings("train", examples, is_train=True)
-    assert "1 sentence with different tags (lines 4 and 51)" in finding.message
-    assert "B-PER" not in json.dumps(finding.as_json())
+    (issue,) = cheap_issues("train", examples, is_train=True)
+    assert "1 sentence with different tags (lines 4 and 51)" in issue.message
+    assert "B-PER" not in json.dumps(issue.as_json())
 
 
 def test_several_labels_of_a_text_are_counted_one_by_one() -> None:
@@ -60,10 +60,10 @@ def test_several_labels_of_a_text_are_counted_one_by_one() -> None:
         Example(f"text number {at}", ", ".join(sets[at % 4]), "set.csv", at, labels=sets[at % 4]) for at in range(16)
     ]
     assert describe((one.text for one in examples), examples).labels == {"": 4, "film": 8, "story": 8}
-    assert found(cheap_findings("train", examples, is_train=True), "label counts") == []
+    assert found(cheap_issues("train", examples, is_train=True), "label counts") == []
     examples.append(Example("text number 17", "film, rare", "set.csv", 17, labels=("film", "rare")))
-    (finding,) = found(cheap_findings("train", examples, is_train=True), "label counts")
-    assert "1 label with fewer than 5 texts ('rare')" in finding.message
+    (issue,) = found(cheap_issues("train", examples, is_train=True), "label counts")
+    assert "1 label with fewer than 5 texts ('rare')" in issue.message
 
 
 def test_the_description_has_known_numbers(tokenizer: Tokenizer) -> None:
@@ -84,10 +84,10 @@ def test_a_tokenizer_of_other_text_has_more_unknown_tokens_and_tokens_per_word(t
     documents = [Document("the film was fine and the story was dull", "tests", 1)]
     words = train_tokenizer(documents, TokenizerSettings(kind="word", vocab_size=100))
     texts = [example.text for example in clean(20)]
-    (finding,) = found(examine_data(lambda: texts, {}, tokenizer=words).findings, "unknown tokens")
-    assert "% of the tokens are unknown" in finding.message
+    (issue,) = found(examine_data(lambda: texts, {}, tokenizer=words).issues, "unknown tokens")
+    assert "% of the tokens are unknown" in issue.message
     assert found(
-        examine_data(lambda: ["этот фильм был скучным"] * 3, {}, tokenizer=tokenizer).findings, "tokens per word"
+        examine_data(lambda: ["этот фильм был скучным"] * 3, {}, tokenizer=tokenizer).issues, "tokens per word"
     )
 
 
@@ -105,7 +105,7 @@ def test_every_pair_of_sets_is_compared() -> None:
         ("corpus", "train"): (1, 0), ("corpus", "validation"): (0, 0), ("corpus", "test"): (1, 0),
         ("train", "validation"): (0, 0), ("train", "test"): (1, 0), ("validation", "test"): (0, 1),
     }  # fmt: skip
-    levels = {(one.details["from"], one.details["to"]): one.level for one in found(diagnosis.findings, "overlap")}
+    levels = {(one.details["from"], one.details["to"]): one.level for one in found(diagnosis.issues, "overlap")}
     assert levels == {("corpus", "train"): "note", ("corpus", "test"): "problem", ("train", "test"): "problem",
                       ("validation", "test"): "problem"}  # fmt: skip
 
@@ -113,31 +113,31 @@ def test_every_pair_of_sets_is_compared() -> None:
 def test_near_duplicates_inside_a_set_are_counted() -> None:
     examples = clean(30)
     examples.append(Example(examples[2].text + " today", examples[2].label, "set.csv", 80))
-    (finding,) = found(examine_data(None, {"train": examples}).findings, "near duplicates")
-    assert "1 of 31 texts nearly repeat an earlier one" in finding.message
+    (issue,) = found(examine_data(None, {"train": examples}).issues, "near duplicates")
+    assert "1 of 31 texts nearly repeat an earlier one" in issue.message
 
 
 def test_labels_not_in_train_and_a_single_class_are_problems() -> None:
     test = [Example("something else", "maybe", "test.csv", 9)]
-    (finding,) = examine_data(None, {"train": clean(30), "test": test}).problems
-    assert "test.csv, line 9: the label 'maybe' of the test set does not occur in train" in finding.message
+    (issue,) = examine_data(None, {"train": clean(30), "test": test}).problems
+    assert "test.csv, line 9: the label 'maybe' of the test set does not occur in train" in issue.message
     one_class = [Example(f"text {number}", "yes", "set.csv", number) for number in range(9)]
     assert "only one class" in examine_data(None, {"train": one_class}).problems[0].message
 
 
 def test_a_set_that_cannot_be_read_is_a_problem_and_the_others_are_checked() -> None:
     diagnosis = examine_data(None, {"train": clean(30), "test": InputError("test.csv, line 3: the text is blank.")})
-    (finding,) = diagnosis.problems
-    assert finding.sentence() == "test: cannot be read. test.csv, line 3: the text is blank."
+    (issue,) = diagnosis.problems
+    assert issue.sentence() == "test: cannot be read. test.csv, line 3: the text is blank."
     assert "train" in diagnosis.sets
 
 
 def test_a_corpus_too_small_for_the_base_and_its_repetitions_are_reported() -> None:
     texts = [one.text for one in clean(20)] * 2
-    findings = examine_data(lambda: texts, {}, num_parameters=1_000_000).findings
-    assert "20 of 40 documents repeat an earlier one" in found(findings, "duplicates")[0].message
-    assert "for a base of 1,000,000 parameters" in found(findings, "corpus size")[0].message
-    assert found(examine_data(lambda: texts, {}, num_parameters=100).findings, "corpus size") == []
+    issues = examine_data(lambda: texts, {}, num_parameters=1_000_000).issues
+    assert "20 of 40 documents repeat an earlier one" in found(issues, "duplicates")[0].message
+    assert "for a base of 1,000,000 parameters" in found(issues, "corpus size")[0].message
+    assert found(examine_data(lambda: texts, {}, num_parameters=100).issues, "corpus size") == []
 
 
 # The verb
@@ -223,11 +223,11 @@ def test_pairs_that_share_one_text_are_no_overlap() -> None:
         "train": [Example("a child sleeps", "yes", "train.csv", 1, "a dog runs over the grass")],
         "test": [Example("a child sleeps", "no", "test.csv", 1, "nobody is asleep")],
     }
-    assert found(examine_data(None, sets).findings, "overlap") == []
+    assert found(examine_data(None, sets).issues, "overlap") == []
     sets["train"].append(Example("nobody is asleep", "no", "train.csv", 2, "a child sleeps"))
-    (finding,) = found(examine_data(None, sets).findings, "overlap")
-    assert finding.message.startswith("1 of 2 pairs also occur in test (1 exactly, 0 nearly)")
-    assert finding.message.endswith("Remove these pairs from train.")
+    (issue,) = found(examine_data(None, sets).issues, "overlap")
+    assert issue.message.startswith("1 of 2 pairs also occur in test (1 exactly, 0 nearly)")
+    assert issue.message.endswith("Remove these pairs from train.")
     corpus = ["a child sleeps", "the grass is green today and nobody runs over it", "something else", "something else"]
-    (finding,) = found(examine_data(lambda: corpus, {"test": sets["test"]}).findings, "overlap")
-    assert finding.message.startswith("1 of 4 texts also occur in test (1 exactly, 0 nearly)")
+    (issue,) = found(examine_data(lambda: corpus, {"test": sets["test"]}).issues, "overlap")
+    assert issue.message.startswith("1 of 4 texts also occur in test (1 exactly, 0 nearly)")

@@ -13,10 +13,10 @@ import pytest
 
 pytest.importorskip("ray", reason="needs ray: make test-ecosystem")
 
-from headswap.study.estimate import Estimator
-from headswap.study.executor import Executor
+from headswap.study.executors.job_queue import Executor
 from headswap.study.executors.ray_workers import RayWorkers
-from headswap.study.planned_jobs import Job
+from headswap.study.jobs.estimate import Estimator
+from headswap.study.jobs.planned_jobs import Job
 from headswap.study.run import run_study
 from study_fixture import RecordingWatcher, planned, sections_of
 

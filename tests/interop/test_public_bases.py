@@ -20,10 +20,10 @@ from headswap.inference.predict import predict_texts
 from headswap.interop.config import ExportSettings
 from headswap.interop.hf_out import HuggingFace
 from headswap.model.shape import HeadShape
-from headswap.study.arms import read_arms
-from headswap.study.config import StudyRecipe
-from headswap.study.report import write_report
-from headswap.study.runs import read_study
+from headswap.study.report.write import write_report
+from headswap.study.setup.arms import read_arms
+from headswap.study.setup.config import StudyRecipe
+from headswap.study.statistics.runs import read_study
 from headswap.tokens.tokenizer import Tokenizer
 from study_fixture import done_here, sections_of
 from tiny import ONE_THREAD
@@ -181,7 +181,7 @@ def test_arms_are_named_by_the_checkpoint(checkpoints: Path, monkeypatch: pytest
 def test_a_study_of_a_checkpoint_warns_that_it_may_have_seen_the_test_texts(
     checkpoints: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headswap.study.report.draw_figures", lambda *_, **__: [])
+    monkeypatch.setattr("headswap.study.report.write.draw_figures", lambda *_, **__: [])
     out = tmp_path / "out"
     arms = tuple(f"{prefix}hf:{checkpoints / 'mini'}" for prefix in ("", "linear:", "adapted:"))
     given = sections_of(tmp_path, arms=("tfidf", *arms), budgets=("40",), seeds=1)

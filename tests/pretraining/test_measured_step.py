@@ -11,7 +11,7 @@ import pytest
 from headswap.core.current_folder import HOME
 from headswap.pretraining import time_budget
 from headswap.pretraining.measured_step import RandomRows, measure_step
-from headswap.pretraining.run_cost import MEASURED, RunPlan, estimate_run
+from headswap.pretraining.run_cost import MEASURED, EstimatedRun, estimate_run
 from headswap.training.config import MachineSettings
 from headswap.training.device import Machine
 from tiny import tiny_shape
@@ -21,7 +21,7 @@ import json
 from headswap.model.shape import ModelSettings
 from headswap.pretraining import time_budget
 from headswap.pretraining.measured_step import measure_step
-from headswap.pretraining.run_cost import RunPlan, estimate_run
+from headswap.pretraining.run_cost import EstimatedRun, estimate_run
 from headswap.training.config import MachineSettings
 from headswap.training.device import Machine
 
@@ -29,9 +29,9 @@ time_budget.PROBE_SECONDS = 0.0
 ratios = []
 for vocabulary, batch in ((4_000, 4), (4_000, 16)):
     base = ModelSettings(preset="small", num_hidden_layers=2).shape(vocab_size=vocabulary, max_length=128)
-    plan = RunPlan(tokens=1e6, batch_size=batch, precision="fp32", device="cpu")
-    found = measure_step(base, plan, Machine(MachineSettings(device="cpu", threads=1, precision="fp32")))
-    ratios.append((found.peak_memory_bytes, sum(estimate_run(base, plan, found.speed).memory_per_gpu.values())))
+    run = EstimatedRun(tokens=1e6, batch_size=batch, precision="fp32", device="cpu")
+    found = measure_step(base, run, Machine(MachineSettings(device="cpu", threads=1, precision="fp32")))
+    ratios.append((found.peak_memory_bytes, sum(estimate_run(base, run, found.speed).memory_per_gpu.values())))
 print(json.dumps(ratios))
 """
 
@@ -39,10 +39,10 @@ print(json.dumps(ratios))
 def test_the_measured_step_gives_the_speed_of_its_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time_budget, "PROBE_SECONDS", 0.05)
     base = tiny_shape("small", vocab_size=300)
-    plan = RunPlan(tokens=64_000, batch_size=8, max_length=32, precision="fp32", device="cpu")
-    found = measure_step(base, plan, Machine(MachineSettings(device="cpu", threads=1, precision="fp32")))
+    run = EstimatedRun(tokens=64_000, batch_size=8, max_length=32, precision="fp32", device="cpu")
+    found = measure_step(base, run, Machine(MachineSettings(device="cpu", threads=1, precision="fp32")))
     assert found.timed.tokens == found.timed.steps * 8 * 32
-    cost = estimate_run(base, plan, found.speed)
+    cost = estimate_run(base, run, found.speed)
     assert cost.steps == 250
     assert cost.seconds == pytest.approx(250 * found.step_seconds)
     assert cost.labels["seconds"] == MEASURED

@@ -15,7 +15,7 @@ from headswap.pretraining.run_cost import (
     FORMULA,
     MEASURED,
     PROJECTION,
-    RunPlan,
+    EstimatedRun,
     Speed,
     advice,
     estimate_run,
@@ -29,7 +29,7 @@ GPT2 = ModelSettings(preset="gpt2-small").shape(vocab_size=50_257)
 LARGE = ModelSettings(
     preset="llama", hidden_size=2048, num_hidden_layers=20, num_attention_heads=16, intermediate_size=5632
 ).shape(vocab_size=50_000)
-PLAN = RunPlan(tokens=1e9)
+RUN = EstimatedRun(tokens=1e9)
 SPEED = Speed(100.0, PROJECTION)
 
 
@@ -42,25 +42,25 @@ def test_operations_of_gpt2_are_six_per_weight_and_attention() -> None:
 
 
 def test_time_is_operations_divided_by_speed_and_a_projection_unless_measured_on_one_gpu() -> None:
-    one = estimate_run(GPT2, PLAN, SPEED)
+    one = estimate_run(GPT2, RUN, SPEED)
     assert one.seconds == pytest.approx(1e9 * one.flops_per_token / 1e14)
-    eight = estimate_run(GPT2, replace(PLAN, gpus=8), Speed(100.0, MEASURED))
+    eight = estimate_run(GPT2, replace(RUN, gpus=8), Speed(100.0, MEASURED))
     assert eight.seconds == pytest.approx(one.seconds / 8)
     assert one.labels["seconds"] == eight.labels["seconds"] == PROJECTION
-    assert estimate_run(GPT2, PLAN, Speed(100.0, MEASURED)).labels["seconds"] == MEASURED
+    assert estimate_run(GPT2, RUN, Speed(100.0, MEASURED)).labels["seconds"] == MEASURED
     assert one.labels["memory_per_gpu"] == FORMULA
 
 
 def test_a_slow_connection_limits_the_speed_of_several_gpus() -> None:
-    plan = replace(PLAN, gpus=8)
-    fast, slow = (estimate_run(GPT2, plan, SPEED, bandwidth=bandwidth) for bandwidth in (1e12, 1e8))
-    assert fast.seconds == estimate_run(GPT2, plan, SPEED).seconds
+    run = replace(RUN, gpus=8)
+    fast, slow = (estimate_run(GPT2, run, SPEED, bandwidth=bandwidth) for bandwidth in (1e12, 1e8))
+    assert fast.seconds == estimate_run(GPT2, run, SPEED).seconds
     assert slow.seconds == pytest.approx(slow.steps * slow.sent_bytes_per_step / 1e8, rel=1e-3)
-    assert estimate_run(GPT2, PLAN, SPEED, bandwidth=1.0).seconds < slow.seconds, "one GPU sends nothing"
+    assert estimate_run(GPT2, RUN, SPEED, bandwidth=1.0).seconds < slow.seconds, "one GPU sends nothing"
 
 
 def test_a_billion_parameters_fit_on_small_gpus_only_with_fsdp() -> None:
-    ddp, fsdp = (estimate_run(LARGE, replace(PLAN, gpus=8, parallel=how), SPEED) for how in ("ddp", "fsdp"))
+    ddp, fsdp = (estimate_run(LARGE, replace(RUN, gpus=8, parallel=how), SPEED) for how in ("ddp", "fsdp"))
     assert ddp.parameters > 1e9
     states = [
         sum(value for name, value in cost.memory_per_gpu.items() if name != "activations") for cost in (ddp, fsdp)
@@ -72,7 +72,7 @@ def test_a_billion_parameters_fit_on_small_gpus_only_with_fsdp() -> None:
 
 
 def test_ddp_is_advised_for_a_model_that_fits_without_fsdp() -> None:
-    gpu, sharded = DEVICES["h200"], replace(PLAN, gpus=8, parallel="fsdp")
+    gpu, sharded = DEVICES["h200"], replace(RUN, gpus=8, parallel="fsdp")
     found = advice(GPT2, sharded, SPEED, gpu)
     assert found is not None
     assert "ddp is faster" in found
@@ -81,7 +81,7 @@ def test_ddp_is_advised_for_a_model_that_fits_without_fsdp() -> None:
 
 
 def test_more_micro_batches_need_less_memory() -> None:
-    plain, split = (estimate_run(GPT2, replace(PLAN, accumulation=count), SPEED) for count in (1, 4))
+    plain, split = (estimate_run(GPT2, replace(RUN, accumulation=count), SPEED) for count in (1, 4))
     assert split.memory_per_gpu["activations"] < plain.memory_per_gpu["activations"] / 2
     assert split.memory_per_gpu["weights"] == plain.memory_per_gpu["weights"]
 
@@ -89,13 +89,13 @@ def test_more_micro_batches_need_less_memory() -> None:
 def test_a_bundle_and_a_checkpoint_have_the_estimated_sizes(tiny_runs: Path) -> None:
     run = hs.pretrain(tiny_runs / "corpus.txt", out=tiny_runs.parent / "sized", max_steps=2, **PRETRAIN)
     base = run.model.bundle.model.shape.base
-    cost = estimate_run(base, replace(PLAN, kept_checkpoints=1), SPEED)
+    cost = estimate_run(base, replace(RUN, kept_checkpoints=1), SPEED)
     assert num_bytes(run.path / "bundle" / "model.safetensors") == cost.disk["bundle"]
     last = run.path / "checkpoints" / "last"
     written = num_bytes(last / "model.safetensors") + num_bytes(last / "optimizer.safetensors")
     assert written == pytest.approx(cost.disk["checkpoints"] / 2, rel=1e-2), "one more exists while it is written"
     store = TokenStore.from_documents([np.arange(50)] * 20, fingerprint="test")
-    assert store.ids.nbytes == estimate_run(base, replace(PLAN, tokens=2_000, epochs=2), SPEED).disk["token store"]
+    assert store.ids.nbytes == estimate_run(base, replace(RUN, tokens=2_000, epochs=2), SPEED).disk["token store"]
 
 
 def num_bytes(file: Path) -> int:
@@ -123,14 +123,14 @@ def test_the_table_of_the_h200_gives_back_what_was_measured(
     preset: str, vocab_size: int, max_length: int, measured: float
 ) -> None:
     base = ModelSettings(preset=preset).shape(vocab_size=vocab_size, max_length=max_length)  # type: ignore[arg-type]
-    plan = replace(PLAN, precision="bf16", objective="causal", gpus=1, max_length=max_length)
-    speed = Speed(DEVICES["h200"].teraflops(base, plan), "table")
-    assert estimate_run(base, plan, speed).tokens_per_second == pytest.approx(measured, rel=0.05)
+    run = replace(RUN, precision="bf16", objective="causal", gpus=1, max_length=max_length)
+    speed = Speed(DEVICES["h200"].teraflops(base, run), "table")
+    assert estimate_run(base, run, speed).tokens_per_second == pytest.approx(measured, rel=0.05)
 
 
 def test_a_wider_base_is_not_slower_per_operation() -> None:
     widths = (96, 384, 2_400)
     bases = [ModelSettings(preset="gpt2-small", hidden_size=width).shape(vocab_size=1_000) for width in widths]
-    speeds = [DEVICES["h200"].teraflops(base, PLAN) for base in bases]
+    speeds = [DEVICES["h200"].teraflops(base, RUN) for base in bases]
     assert speeds == sorted(speeds)
     assert speeds[0] >= DEVICES["h200"].layers[0][1], "narrower ones have the speed of the narrowest"

@@ -24,8 +24,8 @@ from headswap.bundle.check import check_bundle
 from headswap.cli.exit_codes import run
 from headswap.core.errors import HeadswapError
 from headswap.inference.predict import predict_texts
-from headswap.study.job_outputs import damage, write_checksums
-from headswap.study.row_files import check_rows, rows_digest
+from headswap.study.jobs.job_outputs import damage, write_checksums
+from headswap.study.setup.row_files import check_rows, rows_digest
 from headswap.tokens.store import TokenStore
 from headswap.training.checkpoint import find_checkpoints, problems_of
 from reliability.bad_inputs import ROWS, SHAPE, UNFINISHED

@@ -35,7 +35,7 @@ SECONDS = 60  # for one case; a case takes a fraction of a second
 CHUNK = 50
 ORDER: tuple[Subject, ...] = (*PROTECTED, *INPUTS, *PROTECTED)
 EVERY_RESUMED = 40
-PRELOADED = ["reliability.mutation_cases", "torch._dynamo", "sklearn.metrics", "headswap.cli.evaluate"]
+PRELOADED = ["reliability.mutation_cases", "torch._dynamo", "sklearn.metrics", "headswap.cli.verbs.evaluate"]
 
 
 @dataclass

@@ -35,7 +35,7 @@ def study_copy(finished_study: Path, tmp_path: Path) -> Path:
 @pytest.fixture
 def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reports without figure files, which take seconds to draw."""
-    monkeypatch.setattr("headswap.study.report.draw_figures", lambda *_, **__: [])
+    monkeypatch.setattr("headswap.study.report.write.draw_figures", lambda *_, **__: [])
 
 
 @pytest.fixture

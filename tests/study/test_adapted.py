@@ -10,14 +10,14 @@ from boxed import Box, tiny_base
 from headswap.core.errors import InputError, SettingError
 from headswap.core.settings import load_recipe
 from headswap.defaults import pretraining as fitted
-from headswap.study.arms import read_arms, saved_name
-from headswap.study.config import StudyRecipe
-from headswap.study.estimate import Estimator
-from headswap.study.findings import describe_arm
-from headswap.study.job import run_job
-from headswap.study.planned_jobs import Plan
-from headswap.study.report import write_report
-from headswap.study.runs import read_study
+from headswap.study.jobs.estimate import Estimator
+from headswap.study.jobs.job import run_job
+from headswap.study.jobs.planned_jobs import Plan
+from headswap.study.report.findings import describe_arm
+from headswap.study.report.write import write_report
+from headswap.study.setup.arms import read_arms, saved_name
+from headswap.study.setup.config import StudyRecipe
+from headswap.study.statistics.runs import read_study
 from headswap.tokens.tokenizer import Tokenizer
 from study_fixture import done_here, planned, sections_of
 

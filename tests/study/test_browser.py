@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from headswap.study.report import write_report
-from headswap.study.runs import read_study
+from headswap.study.report.write import write_report
+from headswap.study.statistics.runs import read_study
 
 pytestmark = pytest.mark.slow
 HOW = "needs Chromium: apt-get install chromium, or set HEADSWAP_CHROMIUM to a Chromium or Chrome"

@@ -12,17 +12,17 @@ from headswap.core.errors import SettingError
 from headswap.core.settings import load_recipe
 from headswap.data.records import Document
 from headswap.finetuning import consistency
-from headswap.study.arms import is_adapted, is_from_box, read_arms, saved_name
-from headswap.study.caveats import caveats
-from headswap.study.config import StudyRecipe
-from headswap.study.default_arms import with_default_arms
-from headswap.study.estimate import Estimator
-from headswap.study.findings import describe_arm
-from headswap.study.job import run_job
-from headswap.study.planned_jobs import Job, Plan
-from headswap.study.report import write_report
-from headswap.study.runs import read_study
-from headswap.study.unlabelled_sample import FILE
+from headswap.study.jobs.estimate import Estimator
+from headswap.study.jobs.job import run_job
+from headswap.study.jobs.planned_jobs import Job, Plan
+from headswap.study.report.caveats import caveats
+from headswap.study.report.findings import describe_arm
+from headswap.study.report.write import write_report
+from headswap.study.setup.arms import is_adapted, is_from_box, read_arms, saved_name
+from headswap.study.setup.config import StudyRecipe
+from headswap.study.setup.default_arms import with_default_arms
+from headswap.study.setup.unlabelled_sample import FILE
+from headswap.study.statistics.runs import read_study
 from headswap.tokens.tokenizer import Tokenizer
 from study_fixture import done_here, planned, sections_of
 
@@ -188,6 +188,6 @@ def test_a_study_of_numbers_refuses_the_arm() -> None:
 
 
 def test_a_token_store_has_no_texts_for_it(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headswap.study.arms.is_store", lambda source: True)
+    monkeypatch.setattr("headswap.study.setup.arms.is_store", lambda source: True)
     with pytest.raises(SettingError, match="The arm 'consistency:box' needs a corpus of text files"):
         arm_of("consistency:box", corpus=("store",))

@@ -12,11 +12,11 @@ from headswap.core.errors import SettingError
 from headswap.core.settings import load_recipe
 from headswap.data.records import Example
 from headswap.inference.embed import embed_texts
-from headswap.study.arms import is_adapted, is_from_box, read_arms, saved_name
-from headswap.study.config import StudyRecipe
-from headswap.study.embeddings import ARRAYS, Embeddings
-from headswap.study.report import write_report
-from headswap.study.runs import read_study
+from headswap.study.jobs.embeddings import ARRAYS, Embeddings
+from headswap.study.report.write import write_report
+from headswap.study.setup.arms import is_adapted, is_from_box, read_arms, saved_name
+from headswap.study.setup.config import StudyRecipe
+from headswap.study.statistics.runs import read_study
 from headswap.tokens.tokenizer import Tokenizer
 from study_fixture import done_here, planned, sections_of
 

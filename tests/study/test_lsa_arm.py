@@ -11,15 +11,15 @@ import pytest
 from headswap.baselines.lsa_space import ARRAYS, WORDS, TextSpace
 from headswap.core.errors import SettingError
 from headswap.core.settings import load_recipe
-from headswap.study.analysis import analyse
-from headswap.study.arms import read_arms
-from headswap.study.config import StudyRecipe
-from headswap.study.default_arms import with_default_arms
-from headswap.study.estimate import Estimator
-from headswap.study.job import run_job
-from headswap.study.methods import methods
-from headswap.study.planned_jobs import Job, Plan
-from headswap.study.runs import read_study
+from headswap.study.jobs.estimate import Estimator
+from headswap.study.jobs.job import run_job
+from headswap.study.jobs.planned_jobs import Job, Plan
+from headswap.study.report.methods import methods
+from headswap.study.setup.arms import read_arms
+from headswap.study.setup.config import StudyRecipe
+from headswap.study.setup.default_arms import with_default_arms
+from headswap.study.statistics.analysis import analyse
+from headswap.study.statistics.runs import read_study
 from headswap.tokens.store import META_FILE
 from study_fixture import done_here, planned, sections_of, synthetic_study
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from headswap.study.statistics import crossed_mean, mean_over_texts, seeds_needed
+from headswap.study.statistics.significance import crossed_mean, mean_over_texts, seeds_needed
 
 NUM_TEXTS, REPEATS = 250, 2_000
 

@@ -9,13 +9,13 @@ import pytest
 from headswap.core.errors import SettingError
 from headswap.core.settings import load_recipe
 from headswap.finetuning.prediction_file import Predictions, ValuePredictions, load_predictions, text_ids
-from headswap.study.answer_runs import read_arm_answers
-from headswap.study.arms import read_arms
-from headswap.study.baseline_runs import add_baselines
-from headswap.study.config import StudyRecipe
-from headswap.study.report import write_report
+from headswap.study.jobs.answer_runs import read_arm_answers
+from headswap.study.report.write import write_report
 from headswap.study.row_export import export_rows
-from headswap.study.runs import read_runs, read_study
+from headswap.study.setup.arms import read_arms
+from headswap.study.setup.config import StudyRecipe
+from headswap.study.statistics.baseline_runs import add_baselines
+from headswap.study.statistics.runs import read_runs, read_study
 from study_fixture import done_here, planned, runs_of, write_data
 from task_data import paired, write_rows
 

@@ -13,13 +13,13 @@ from headswap.core.settings import load_recipe
 from headswap.data.records import Example, pair_as_text
 from headswap.finetuning.prediction_file import ValuePredictions, load_predictions, text_ids
 from headswap.metrics.regression import regression_metrics
-from headswap.study.arms import read_arms
-from headswap.study.baseline_runs import add_baselines
-from headswap.study.config import StudyRecipe
-from headswap.study.default_arms import with_default_arms
-from headswap.study.design import default_primary
-from headswap.study.report import make_report, write_report
-from headswap.study.runs import ScoredRun, StudyRuns, read_runs, read_study
+from headswap.study.report.write import make_report, write_report
+from headswap.study.setup.arms import read_arms
+from headswap.study.setup.config import StudyRecipe
+from headswap.study.setup.default_arms import with_default_arms
+from headswap.study.statistics.baseline_runs import add_baselines
+from headswap.study.statistics.design import default_primary
+from headswap.study.statistics.runs import ScoredRun, StudyRuns, read_runs, read_study
 from study_fixture import done_here, planned, runs_of, write_data
 from task_data import valued, write_rows
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from headswap.core.errors import SettingError
-from headswap.study.executor import Outcome
+from headswap.study.executors.job_queue import Outcome
 from headswap.study.executors.local import thread_limits
 from headswap.study.run import run_study
 from study_fixture import (

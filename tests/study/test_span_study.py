@@ -13,11 +13,11 @@ from headswap.finetuning.answer_predictions import AnswerPredictions
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.finetuning.prediction_file import load_predictions
 from headswap.finetuning.splits import read_splits
-from headswap.study.baseline_runs import add_baselines
-from headswap.study.groups import test_groups
-from headswap.study.plan import data_section
-from headswap.study.report import make_report, write_report
-from headswap.study.runs import read_runs, read_study
+from headswap.study.report.write import make_report, write_report
+from headswap.study.setup.budgets import data_section
+from headswap.study.statistics.baseline_runs import add_baselines
+from headswap.study.statistics.groups import test_groups
+from headswap.study.statistics.runs import read_runs, read_study
 from study_fixture import done_here, planned, runs_of, write_data
 from task_data import questions, write_rows
 

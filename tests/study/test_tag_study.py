@@ -14,13 +14,13 @@ from headswap.finetuning.prediction_file import load_predictions
 from headswap.finetuning.splits import read_splits
 from headswap.finetuning.tag_predictions import TagPredictions
 from headswap.metrics.entities import tagging_metrics
-from headswap.study.arms import read_arms
-from headswap.study.baseline_runs import add_baselines
-from headswap.study.config import StudyRecipe
-from headswap.study.default_arms import with_default_arms
-from headswap.study.plan import data_section
-from headswap.study.report import make_report, write_report
-from headswap.study.runs import read_runs, read_study
+from headswap.study.report.write import make_report, write_report
+from headswap.study.setup.arms import read_arms
+from headswap.study.setup.budgets import data_section
+from headswap.study.setup.config import StudyRecipe
+from headswap.study.setup.default_arms import with_default_arms
+from headswap.study.statistics.baseline_runs import add_baselines
+from headswap.study.statistics.runs import read_runs, read_study
 from study_fixture import done_here, planned, runs_of, write_data
 from task_data import tagged, write_rows
 

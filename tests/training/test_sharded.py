@@ -14,7 +14,7 @@ from headswap.core.current_folder import HOME
 from headswap.model.parameter_count import count_parameters
 from headswap.model.shape import ModelSettings
 from headswap.model.text_model import ModelShape, build_empty
-from headswap.pretraining.run_cost import RunPlan, state_bytes
+from headswap.pretraining.run_cost import EstimatedRun, state_bytes
 from tiny import TINY_LAYERS, sentences
 
 TESTS = Path(__file__).parents[1]
@@ -67,7 +67,7 @@ def test_sharded_training_equals_that_of_one_process_in_float64(trained: Path, c
 def assert_divided(whole: torch.Tensor, part: torch.Tensor, world: int) -> None:
     """`headswap estimate` divides weights and moments by the number of processes; rows are not divisible."""
     estimated = [
-        state_bytes(int(whole[0]) // 4, 0, 1, RunPlan(tokens=1, gpus=world, parallel="fsdp"))[name]
+        state_bytes(int(whole[0]) // 4, 0, 1, EstimatedRun(tokens=1, gpus=world, parallel="fsdp"))[name]
         for name in ("weights", "optimizer")
     ]
     assert part.tolist() == pytest.approx(estimated, rel=0.1)

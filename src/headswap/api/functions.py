@@ -111,10 +111,10 @@ def run_study(
     **settings: Unpack[StudyOptions],
 ) -> dict[str, Any]:
     """Run a study and write its report; the settings are those of `headswap study`. Returns what results.json holds."""
-    from headswap.study.config import StudyRecipe
-    from headswap.study.report import write_report
+    from headswap.study.report.write import write_report
     from headswap.study.run import run_study as run_jobs
-    from headswap.study.runs import read_study
+    from headswap.study.setup.config import StudyRecipe
+    from headswap.study.statistics.runs import read_study
 
     chosen = _with_sets(_with_corpus(settings, corpus), {"train": train, "validation": validation, "test": test})
     if dataset is not None:

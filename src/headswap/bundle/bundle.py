@@ -26,7 +26,7 @@ from headswap.core.errors import InputError, absent
 from headswap.core.files import has_entry, read_json, write_json
 from headswap.core.installed_bases import base_folder, checked_base, is_boxed
 from headswap.core.manifest import MANIFEST, write_manifest
-from headswap.core.ownership import Layout
+from headswap.core.ownership import OwnFiles
 from headswap.core.public_checkpoints import checkpoint_folder, is_checkpoint
 from headswap.core.settings import validate
 from headswap.model.golden import GOLDEN_TOLERANCE, golden_outputs
@@ -36,7 +36,7 @@ from headswap.registry import CHECKPOINTS
 from headswap.tokens.lab_tokenizer import MODEL_FILE
 from headswap.tokens.tokenizer import Tokenizer
 
-LAYOUT = Layout(
+OWN_FILES = OwnFiles(
     files=tuple(map(re.escape, (WEIGHTS, CONFIG, GOLDEN, CARD, "tokenizer.json", MODEL_FILE, MANIFEST))),
     is_ours=lambda folder: (
         has_entry(folder / MANIFEST, "headswap_manifest") or has_entry(folder / CONFIG, "headswap_format")
@@ -111,7 +111,7 @@ class Bundle:
 
         A bundle in the folder is replaced; a folder with other files is refused.
         """
-        with atomic_folder(Path(folder), LAYOUT) as temporary:
+        with atomic_folder(Path(folder), OWN_FILES) as temporary:
             self.write_into(temporary, dtype=dtype)
             write_manifest(temporary)
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from headswap.bundle.bundle import LAYOUT, Bundle
+from headswap.bundle.bundle import OWN_FILES, Bundle
 from headswap.bundle.card import card_text
 from headswap.bundle.config_json import label_entries
 from headswap.bundle.untrusted import CARD, CONFIG
@@ -55,7 +55,7 @@ def rename_labels(path: str | Path, changes: Mapping[str, str]) -> Bundle:
     assert bundle.path is not None
     renamed = replace(bundle, labels=renamed_labels(bundle, changes))
     config = read_json(bundle.path / CONFIG) | label_entries(renamed.labels)
-    with atomic_folder(bundle.path, LAYOUT) as temporary:
+    with atomic_folder(bundle.path, OWN_FILES) as temporary:
         for file in bundle.path.iterdir():
             if file.name not in (CONFIG, CARD, MANIFEST):
                 shutil.copyfile(file, temporary / file.name)

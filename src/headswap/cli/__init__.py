@@ -1,1 +1,1 @@
-"""Command line: one thin file per command. Commands are registered by import path, so help never imports torch."""
+"""Command line. verbs/ has one thin file per command, registered by import path, so help never imports torch."""

@@ -62,7 +62,7 @@ def make_app() -> App:
     """The application, each command registered by its import path: only the one that runs is imported."""
     app = App(name="headswap", version=__version__, help_flags=[], suppress_keyboard_interrupt=False)
     for verb in VERBS:
-        app.command(f"headswap.cli.{verb}:{verb}", name=verb, help_flags=[])
+        app.command(f"headswap.cli.verbs.{verb}:{verb}", name=verb, help_flags=[])
     return app
 
 

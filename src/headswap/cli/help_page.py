@@ -146,7 +146,7 @@ def _flags_with_values(command: str) -> list[str]:
 
 def _description(verb: str) -> tuple[list[str], list[str]]:
     """The paragraphs of a command's docstring before its parameters, and its examples."""
-    function = getattr(import_module(f"headswap.cli.{verb}"), verb)
+    function = getattr(import_module(f"headswap.cli.verbs.{verb}"), verb)
     about, _, _ = (inspect.getdoc(function) or "").partition("\nParameters\n")
     paragraphs = [" ".join(paragraph.split()) for paragraph in about.split("\n\n") if paragraph.strip()]
     examples = [paragraph.removeprefix("Example: ") for paragraph in paragraphs if paragraph.startswith("Example: ")]

@@ -10,13 +10,13 @@ from rich.text import Text
 from headswap.cli.display import print_table, print_text
 from headswap.core.errors import counted
 from headswap.core.terminal_text import visible
-from headswap.study.chart_files import spark_line
-from headswap.study.charts import METRIC_NAMES, mean_curve
-from headswap.study.estimate import Preflight
-from headswap.study.executor import Watcher
-from headswap.study.findings import seconds as readable_seconds
-from headswap.study.planned_jobs import Job
-from headswap.study.results import UNIT, Budget
+from headswap.study.executors.job_queue import Watcher
+from headswap.study.jobs.estimate import Preflight
+from headswap.study.jobs.planned_jobs import Job
+from headswap.study.report.chart_files import spark_line
+from headswap.study.report.charts import METRIC_NAMES, mean_curve
+from headswap.study.report.findings import seconds as readable_seconds
+from headswap.study.statistics.results import UNIT, Budget
 
 SECONDS_BETWEEN_UPDATES = 1.0
 SETS = {"eval": "validation", "train": "training"}

@@ -15,22 +15,22 @@ from typing import Any
 
 from headswap.core.errors import SettingError
 from headswap.core.files import flush_file, flush_folder, remove_folder, remove_of_dead
-from headswap.core.ownership import ASIDE, Layout, check_replaceable, finished_name, foreign_in, is_unfinished, unique
+from headswap.core.ownership import ASIDE, OwnFiles, check_replaceable, finished_name, foreign_in, is_unfinished, unique
 
 AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of renameat2(2), Linux
 
 
 @contextmanager
-def atomic_folder(path: Path, layout: Layout) -> Iterator[Path]:
+def atomic_folder(path: Path, own_files: OwnFiles) -> Iterator[Path]:
     """Yield a temporary folder to write to; at the end it is renamed to `path` and replaces what headswap wrote there.
 
-    If `path` is a link or contains files outside of the `layout`, this is an error. It is checked before and after the
+    If `path` is a link or contains files that are not `own_files`, this is an error. It is checked before and after the
     body.
     """
-    _check(path, layout)
+    _check(path, own_files)
     path.parent.mkdir(parents=True, exist_ok=True)
-    restore_folder(path, layout)
-    remove_of_dead(path, layout)
+    restore_folder(path, own_files)
+    remove_of_dead(path, own_files)
     temporary = unique(path)
     temporary.mkdir()
     try:
@@ -39,7 +39,7 @@ def atomic_folder(path: Path, layout: Layout) -> Iterator[Path]:
             for name in names:
                 flush_file(Path(place) / name)
             flush_folder(Path(place))
-        _check(path, layout)
+        _check(path, own_files)
         _put_in_place(temporary, path)
         flush_folder(path.parent)
     finally:
@@ -47,11 +47,11 @@ def atomic_folder(path: Path, layout: Layout) -> Iterator[Path]:
             remove_folder(temporary)
 
 
-def _check(path: Path, layout: Layout) -> None:
+def _check(path: Path, own_files: OwnFiles) -> None:
     if path.is_symlink() or (path.exists() and not path.is_dir()):
         what = "a symbolic link" if path.is_symlink() else "a file"
         raise SettingError(f"{path} is {what}, but a folder has to be written there. Choose another name.")
-    check_replaceable(path, layout)
+    check_replaceable(path, own_files)
 
 
 def _put_in_place(temporary: Path, path: Path) -> None:
@@ -65,16 +65,16 @@ def _put_in_place(temporary: Path, path: Path) -> None:
         remove_folder(aside)
 
 
-def restore_folder(path: Path, layout: Layout) -> None:
+def restore_folder(path: Path, own_files: OwnFiles) -> None:
     """Restore a folder whose writer was killed between its two renames; foreign folders are not touched."""
-    for aside in _set_aside(path, layout):
+    for aside in _set_aside(path, own_files):
         if path.exists():
             remove_folder(aside)
         else:
             os.replace(aside, path)
 
 
-def _set_aside(path: Path, layout: Layout) -> list[Path]:
+def _set_aside(path: Path, own_files: OwnFiles) -> list[Path]:
     """Folders that `_put_in_place` renamed and that contain no foreign files, newest first."""
     beside = path.parent.iterdir() if path.parent.is_dir() else ()
     ours = [
@@ -84,17 +84,17 @@ def _set_aside(path: Path, layout: Layout) -> list[Path]:
         and finished_name(entry.name) == path.name
         and entry.is_dir()
         and not entry.is_symlink()
-        and not foreign_in(entry, layout)
+        and not foreign_in(entry, own_files)
     ]
     return sorted(ours, key=lambda entry: entry.stat().st_mtime_ns, reverse=True)
 
 
-def remove_leftovers(path: Path, layout: Layout) -> None:
+def remove_leftovers(path: Path, own_files: OwnFiles) -> None:
     """Remove the temporary folders that killed writers of `path` left next to it; call it under the lock of `path`."""
     beside = path.parent.iterdir() if path.parent.is_dir() else ()
     for entry in list(beside):
         is_ours = is_unfinished(entry.name) and finished_name(entry.name) == path.name and not entry.is_symlink()
-        if is_ours and entry.is_dir() and not foreign_in(entry, layout):
+        if is_ours and entry.is_dir() and not foreign_in(entry, own_files):
             remove_folder(entry)
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from headswap.core.errors import InputError, absent
 from headswap.core.ownership import (
-    Layout,
+    OwnFiles,
     entries,
     finished_name,
     is_of_dead,
@@ -53,16 +53,16 @@ def atomic_file(path: Path) -> Iterator[Path]:
     flush_folder(path.parent)
 
 
-def remove_of_dead(path: Path, layout: Layout | None = None) -> None:
-    """Remove what killed writers of `path` left next to it: a file, or with a `layout` a folder without other files."""
+def remove_of_dead(path: Path, own_files: OwnFiles | None = None) -> None:
+    """Remove what killed writers of `path` left next to it: a file, or a folder of only `own_files`."""
     with os.scandir(path.parent) as found:
         beside = [entry for entry in found if finished_name(entry.name) == path.name and is_of_dead(Path(entry))]
     for entry in beside:
-        if layout is None and entry.is_file(follow_symlinks=False):
+        if own_files is None and entry.is_file(follow_symlinks=False):
             Path(entry).unlink(missing_ok=True)
-        if layout is None or not entry.is_dir(follow_symlinks=False):
+        if own_files is None or not entry.is_dir(follow_symlinks=False):
             continue
-        if all(inside.is_own for inside in entries(Path(entry), layout)):
+        if all(inside.is_own for inside in entries(Path(entry), own_files)):
             remove_folder(Path(entry))
 
 

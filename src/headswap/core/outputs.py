@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from headswap.core.errors import SettingError
-from headswap.core.ownership import Layout, check_replaceable
+from headswap.core.ownership import OwnFiles, check_replaceable
 
 EXISTS = "already exists. Choose another name, or replace it with --overwrite."
 
 
 def check_folder(
-    out: Path, layout: Layout, *, overwrite: bool, reads: Iterable[str | Path], may_be_inside: bool = False
+    out: Path, own_files: OwnFiles, *, overwrite: bool, reads: Iterable[str | Path], may_be_inside: bool = False
 ) -> None:
     """Raise if a folder cannot be written or replaced."""
     if out.name in ("", ".."):
@@ -26,7 +26,7 @@ def check_folder(
     if out.exists() and not overwrite:
         raise SettingError(f"--out {out} {EXISTS}")
     check_apart(out, reads, may_be_inside=may_be_inside)
-    check_replaceable(out, layout)
+    check_replaceable(out, own_files)
     check_writable(out)
 
 

@@ -1,6 +1,6 @@
 """Which files of a folder headswap wrote, and which are foreign.
 
-A `Layout` lists what headswap writes into one kind of folder. Every command that replaces or clears a folder first
+`OwnFiles` lists what headswap writes into one kind of folder. Every command that replaces or clears a folder first
 checks it here: foreign files are reported and never removed. The names of temporary files are also defined here, so
 that files that a killed process left are recognised.
 """
@@ -88,7 +88,7 @@ def finished_name(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class Layout:
+class OwnFiles:
     """What headswap writes into one kind of folder."""
 
     files: tuple[str, ...]
@@ -133,7 +133,7 @@ class Entry:
         return "/".join(self.place)
 
 
-def entries(folder: Path, layout: Layout, place: tuple[str, ...] = ()) -> Iterator[Entry]:
+def entries(folder: Path, own_files: OwnFiles, place: tuple[str, ...] = ()) -> Iterator[Entry]:
     """All entries of a folder tree, contents before their folder; foreign folders and links are not entered."""
     try:
         with os.scandir(folder) as found:
@@ -142,23 +142,23 @@ def entries(folder: Path, layout: Layout, place: tuple[str, ...] = ()) -> Iterat
         return
     for entry in inside:
         here = (*place, entry.name)
-        is_own, is_folder = layout.has(entry, here), entry.is_dir(follow_symlinks=False)
+        is_own, is_folder = own_files.has(entry, here), entry.is_dir(follow_symlinks=False)
         if is_own and is_folder:
-            yield from entries(folder / entry.name, layout, here)
+            yield from entries(folder / entry.name, own_files, here)
         yield Entry(folder / entry.name, here, is_own, is_folder)
 
 
-def foreign_in(folder: Path, layout: Layout) -> list[str]:
+def foreign_in(folder: Path, own_files: OwnFiles) -> list[str]:
     """The files that headswap did not write, as paths below the folder."""
-    every = list(entries(folder, layout))
-    if every and not layout.is_ours(folder):
+    every = list(entries(folder, own_files))
+    if every and not own_files.is_ours(folder):
         return [entry.name for entry in every if len(entry.place) == 1]
     return [entry.name for entry in every if not entry.is_own]
 
 
-def check_replaceable(folder: Path, layout: Layout) -> None:
+def check_replaceable(folder: Path, own_files: OwnFiles) -> None:
     """Raise if a folder contains foreign files, with their names."""
-    if foreign := foreign_in(folder, layout):
+    if foreign := foreign_in(folder, own_files):
         it = "it" if len(foreign) == 1 else "them"
         raise SettingError(
             f"This would remove {listed(foreign)} from {folder}, which headswap did not write. "
@@ -166,11 +166,11 @@ def check_replaceable(folder: Path, layout: Layout) -> None:
         )
 
 
-def remove_own(folder: Path, layout: Layout, *, below: Collection[str] | None = None) -> int:
+def remove_own(folder: Path, own_files: OwnFiles, *, below: Collection[str] | None = None) -> int:
     """Remove the files that headswap wrote (if `below` is given, only below these names); return the bytes freed."""
     freed = 0
     chosen = None if below is None else [tuple(name.split("/")) for name in below]
-    for entry in list(entries(folder, layout)):
+    for entry in list(entries(folder, own_files)):
         if not entry.is_own or not (chosen is None or any(entry.place[: len(name)] == name for name in chosen)):
             continue
         if entry.is_folder:
@@ -184,9 +184,9 @@ def remove_own(folder: Path, layout: Layout, *, below: Collection[str] | None = 
     return freed
 
 
-def leftovers(folder: Path, layout: Layout) -> list[Path]:
+def leftovers(folder: Path, own_files: OwnFiles) -> list[Path]:
     """Temporary files and folders that killed writers left, except folders that contain foreign files."""
-    every = list(entries(folder, layout))
+    every = list(entries(folder, own_files))
     found = [entry for entry in every if entry.is_own and is_unfinished(entry.place[-1])]
     foreign = [entry.place for entry in every if not entry.is_own]
     return [one.path for one in found if not any(place[: len(one.place)] == one.place for place in foreign)]

@@ -1,4 +1,4 @@
-"""YAML for the metadata of model cards, in the layout of PyYAML, which is not a dependency.
+"""YAML for the metadata of model cards, in the format of PyYAML, which is not a dependency.
 
 Values are mappings with plain keys, lists, strings, integers, finite floats and booleans.
 """

@@ -1,6 +1,6 @@
 """Cheap checks of labelled sets: one pass, no tokenizer, no model. Training and `headswap doctor` run them.
 
-A finding is one line. A *problem* makes results wrong or useless, a *warning* should be looked at, a *note* is a fact.
+An issue is one line. A *problem* makes results wrong or useless, a *warning* should be looked at, a *note* is a fact.
 """
 
 import re
@@ -30,8 +30,8 @@ WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 
 
 @dataclass(frozen=True)
-class Finding:
-    """One result of a check of one set of texts."""
+class Issue:
+    """Something that a check found in one set of texts."""
 
     level: Level
     check: str
@@ -40,16 +40,16 @@ class Finding:
     details: Mapping[str, Any] = field(default_factory=dict)
 
     def sentence(self) -> str:
-        """The finding as one line."""
+        """The issue as one line."""
         return f"{self.where}: {self.message}"
 
     def as_json(self) -> dict[str, Any]:
-        """The finding for `--json`."""
+        """The issue for `--json`."""
         return {"level": self.level, "check": self.check, "set": self.where, "message": self.message, **self.details}
 
 
-def cheap_findings(role: str, examples: Sequence[Labelled], *, is_train: bool = False) -> list[Finding]:
-    """The findings of all cheap checks of one labelled set."""
+def cheap_issues(role: str, examples: Sequence[Labelled], *, is_train: bool = False) -> list[Issue]:
+    """The issues of all cheap checks of one labelled set."""
     if not examples:
         return []
     digests, labels = digests_of(map(_key, examples)), _label_numbers(examples)
@@ -59,12 +59,12 @@ def cheap_findings(role: str, examples: Sequence[Labelled], *, is_train: bool = 
         found += [_sorted(role, examples)]
         if is_train:
             found += [*_label_counts(role, examples), *shortcuts(role, examples)]
-    return [finding for finding in found if finding is not None]
+    return [issue for issue in found if issue is not None]
 
 
-def findings_of(sets: Mapping[str, Sequence[Labelled]]) -> list[Finding]:
-    """The findings of all cheap checks of all sets, in their order."""
-    return [one for role, examples in sets.items() for one in cheap_findings(role, examples, is_train=role == "train")]
+def issues_of(sets: Mapping[str, Sequence[Labelled]]) -> list[Issue]:
+    """The issues of all cheap checks of all sets, in their order."""
+    return [one for role, examples in sets.items() for one in cheap_issues(role, examples, is_train=role == "train")]
 
 
 def has_classes(examples: Sequence[Labelled]) -> bool:
@@ -108,7 +108,7 @@ def _label_numbers(examples: Sequence[Labelled]) -> np.ndarray:
     return np.fromiter((numbers.setdefault(one.label, len(numbers)) for one in examples), np.int64, len(examples))
 
 
-def _duplicates(role: str, examples: Sequence[Labelled], digests: np.ndarray, labels: np.ndarray) -> Finding | None:
+def _duplicates(role: str, examples: Sequence[Labelled], digests: np.ndarray, labels: np.ndarray) -> Issue | None:
     is_repeated = np.ones(len(examples), dtype=bool)
     is_repeated[first_of_equal(*digests.T, labels)] = False
     if not is_repeated.any():
@@ -117,7 +117,7 @@ def _duplicates(role: str, examples: Sequence[Labelled], digests: np.ndarray, la
     is_equal = (digests == digests[row]).all(axis=1) & (labels == labels[row])
     again, first = examples[row], examples[int(is_equal.argmax())]
     repeated = int(is_repeated.sum())
-    return Finding(
+    return Issue(
         "warning", "duplicates", role,
         f"{repeated:,} of {counted(len(examples), unit_of(examples))} {'repeats' if repeated == 1 else 'repeat'} an "
         f"earlier one (line {again.line} repeats line {first.line}). Repeated ones count several times in training and "
@@ -126,7 +126,7 @@ def _duplicates(role: str, examples: Sequence[Labelled], digests: np.ndarray, la
     )  # fmt: skip
 
 
-def _conflicts(role: str, examples: Sequence[Labelled], digests: np.ndarray, labels: np.ndarray) -> Finding | None:
+def _conflicts(role: str, examples: Sequence[Labelled], digests: np.ndarray, labels: np.ndarray) -> Issue | None:
     if isinstance(examples[0], SpanExample):  # a question may have several answers
         return None
     rows = np.sort(first_of_equal(*digests.T, labels))  # one per text and label
@@ -143,24 +143,24 @@ def _conflicts(role: str, examples: Sequence[Labelled], digests: np.ndarray, lab
     what = f"different {what} (line {one.line}: {_named(one.label)}, line {other.line}: {_named(other.label)})"
     if isinstance(one, TaggedExample):
         what = f"different tags (lines {one.line} and {other.line})"
-    return Finding(
+    return Issue(
         "problem", "label conflicts", role,
         f"{counted(len(groups), unit_of(examples))} with {what}. No model can predict both: correct or remove them.",
         {"conflicts": len(groups), "lines": [[one.line for one in conflict] for conflict in shown]},
     )  # fmt: skip
 
 
-def _damaged(role: str, examples: Sequence[Labelled]) -> Finding | None:
+def _damaged(role: str, examples: Sequence[Labelled]) -> Issue | None:
     wrong = [number for number, one in enumerate(examples, 1) if DAMAGED.search(one.text)]
     if not wrong:
         return None
     unit = unit_of(examples)
-    return damaged_finding(role, len(wrong), len(examples), f"{unit} {wrong[0]}", unit=unit)
+    return damaged_issue(role, len(wrong), len(examples), f"{unit} {wrong[0]}", unit=unit)
 
 
-def damaged_finding(role: str, number: int, total: int, first: str, *, unit: str = "text") -> Finding:
-    """The finding for texts that were decoded with a wrong encoding before they were saved."""
-    return Finding(
+def damaged_issue(role: str, number: int, total: int, first: str, *, unit: str = "text") -> Issue:
+    """The issue for texts that were decoded with a wrong encoding before they were saved."""
+    return Issue(
         "warning", "encoding", role,
         f"{number:,} of {counted(total, unit)} contain signs of a wrong encoding, such as 'Ã©' or U+FFFD "
         f"(first: {first}). Export them again as UTF-8.",
@@ -168,10 +168,10 @@ def damaged_finding(role: str, number: int, total: int, first: str, *, unit: str
     )  # fmt: skip
 
 
-def _label_counts(role: str, examples: Sequence[Labelled]) -> Iterator[Finding]:
+def _label_counts(role: str, examples: Sequence[Labelled]) -> Iterator[Issue]:
     counts, unit = label_counts(examples).items(), unit_of(examples)
     if small := sorted(label for label, number in counts if label and number < FEWEST_PER_LABEL):
-        yield Finding(
+        yield Issue(
             "warning", "label counts", role,
             f"{counted(len(small), 'label')} with fewer than {FEWEST_PER_LABEL} {unit}s ({listed(small, most=5)}): "
             "too few to train on or to hold out.",
@@ -180,14 +180,14 @@ def _label_counts(role: str, examples: Sequence[Labelled]) -> Iterator[Finding]:
     label, number = Counter(one.label for one in examples).most_common(1)[0]
     if number > LARGEST_SHARE * len(examples):
         are = f"are '{label}'" if label else "have no label"
-        yield Finding(
+        yield Issue(
             "warning", "label counts", role,
             f"{number / len(examples):.0%} of the {unit}s {are}: accuracy is misleading here, use macro-F1.",
             {"largest_share": number / len(examples)},
         )  # fmt: skip
 
 
-def _sorted(role: str, examples: Sequence[Labelled]) -> Finding | None:
+def _sorted(role: str, examples: Sequence[Labelled]) -> Issue | None:
     counts = Counter(one.label for one in examples)
     total, unit = len(examples), unit_of(examples)
     if total < FEWEST_TO_JUDGE_ORDER:
@@ -196,7 +196,7 @@ def _sorted(role: str, examples: Sequence[Labelled]) -> Finding | None:
     expected = (total - 1) * (1 - sum((number / total) ** 2 for number in counts.values()))
     if changes > SORTED_SHARE * expected:
         return None
-    return Finding(
+    return Issue(
         "note", "sorted labels", role,
         f"the {unit}s are sorted by label ({changes:,} label changes in {total:,} {unit}s, {expected:,.0f} if "
         "shuffled). headswap shuffles them. If you split the file by hand, shuffle it first.",
@@ -218,7 +218,7 @@ def _texts_per_bucket(examples: Sequence[Labelled]) -> np.ndarray:
     return result
 
 
-def shortcuts(role: str, examples: Sequence[Labelled]) -> list[Finding]:
+def shortcuts(role: str, examples: Sequence[Labelled]) -> list[Issue]:
     """Single words that predict a label almost perfectly, often an artefact of how the set was made."""
     totals = Counter(one.label for one in examples)
     texts_with = _texts_per_bucket(examples)
@@ -237,7 +237,7 @@ def shortcuts(role: str, examples: Sequence[Labelled]) -> list[Finding]:
             found.append((coverage, precision, word, label))
     found.sort(key=lambda one: (-one[0], one[2]))
     return [
-        Finding(
+        Issue(
             "warning", "shortcuts", role,
             f"the word '{word}' predicts the label: it occurs in {coverage:.0%} of the texts {_with(label)}, and "
             f"{precision:.0%} of the texts with it are {_with(label)}. Is it an artefact of how the set was made?",
@@ -247,8 +247,8 @@ def shortcuts(role: str, examples: Sequence[Labelled]) -> list[Finding]:
     ]  # fmt: skip
 
 
-def log_findings(findings: Iterable[Finding], log: Any) -> None:
-    """Log one line per finding."""
-    for finding in findings:
-        write = log.info if finding.level == "note" else log.warning
-        write("%s", finding.sentence()[:1].upper() + finding.sentence()[1:], extra={"is_finding": True})
+def log_issues(issues: Iterable[Issue], log: Any) -> None:
+    """Log one line per issue."""
+    for issue in issues:
+        write = log.info if issue.level == "note" else log.warning
+        write("%s", issue.sentence()[:1].upper() + issue.sentence()[1:], extra={"is_issue": True})

@@ -1,8 +1,8 @@
 """The data doctor: checks a corpus and labelled sets before training.
 
 It reads every set (a corpus as a stream) and describes it: counts, labels, lengths, scripts, tokens per word, unknown
-tokens, truncation. It collects findings: files that cannot be read, duplicates, overlap, label conflicts. A file that
-cannot be read is one finding, and the other sets are still checked. The cheap checks are in checks.py, the overlap
+tokens, truncation. It collects issues: files that cannot be read, duplicates, overlap, label conflicts. A file that
+cannot be read is one issue, and the other sets are still checked. The cheap checks are in checks.py, the overlap
 check is in overlap.py.
 """
 
@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from headswap.core.errors import InputError, counted
-from headswap.data.checks import DAMAGED, WORD, Finding, cheap_findings, damaged_finding, has_classes, label_counts
+from headswap.data.checks import DAMAGED, WORD, Issue, cheap_issues, damaged_issue, has_classes, label_counts
 from headswap.data.fingerprints import digests_of, first_of_equal, normalised
 from headswap.data.labelled import check_labels, label_names
 from headswap.data.labelled_overlap import overlap_of_examples
@@ -67,22 +67,22 @@ class Description:
 
 @dataclass
 class Diagnosis:
-    """Descriptions, findings and overlaps of all sets."""
+    """Descriptions, issues and overlaps of all sets."""
 
     sets: dict[str, Description] = field(default_factory=dict)
-    findings: list[Finding] = field(default_factory=list)
+    issues: list[Issue] = field(default_factory=list)
     overlaps: list[Overlap] = field(default_factory=list)
 
     @property
-    def problems(self) -> list[Finding]:
-        """The findings that make results wrong or useless."""
-        return [finding for finding in self.findings if finding.level == "problem"]
+    def problems(self) -> list[Issue]:
+        """The issues that make results wrong or useless."""
+        return [issue for issue in self.issues if issue.level == "problem"]
 
     def as_json(self) -> dict[str, Any]:
         """The object of `headswap doctor --json`; it contains no texts."""
         return {
             "sets": {name: one.as_json() for name, one in self.sets.items()},
-            "findings": [finding.as_json() for finding in self.findings],
+            "findings": [issue.as_json() for issue in self.issues],
             "overlap": [overlap.as_json(with_texts=False) for overlap in self.overlaps],
         }
 
@@ -108,26 +108,26 @@ def examine_data(
     diagnosis = Diagnosis()
     texts: dict[str, Texts] = {}
     readable = {role: one for role, one in labelled.items() if not isinstance(one, InputError)}
-    diagnosis.findings += [_unreadable(role, one) for role, one in labelled.items() if isinstance(one, InputError)]
+    diagnosis.issues += [_unreadable(role, one) for role, one in labelled.items() if isinstance(one, InputError)]
     if corpus is not None:
         try:
             diagnosis.sets["corpus"] = describe(corpus(), tokenizer=tokenizer, max_length=max_length)
             texts["corpus"] = corpus
         except InputError as problem:
-            diagnosis.findings.append(_unreadable("corpus", problem))
+            diagnosis.issues.append(_unreadable("corpus", problem))
     for role, examples in readable.items():
         texts[role] = partial(_texts_of, examples)
         diagnosis.sets[role] = describe(texts[role](), examples, tokenizer=tokenizer, max_length=max_length)
-        diagnosis.findings += cheap_findings(role, examples, is_train=role == "train")
+        diagnosis.issues += cheap_issues(role, examples, is_train=role == "train")
     for role, one in diagnosis.sets.items():
-        diagnosis.findings += _of_description(role, one, tokenizer, max_length)
+        diagnosis.issues += _of_description(role, one, tokenizer, max_length)
     if corpus is not None and "corpus" in texts:
-        diagnosis.findings += _of_corpus(corpus(), diagnosis.sets["corpus"], num_parameters)
-    diagnosis.findings += _of_labels(readable, labels_of, check)
+        diagnosis.issues += _of_corpus(corpus(), diagnosis.sets["corpus"], num_parameters)
+    diagnosis.issues += _of_labels(readable, labels_of, check)
     diagnosis.overlaps = _overlaps(readable, texts.get("corpus"), diagnosis.sets)
     units = {role: unit_of(examples) for role, examples in readable.items()}
-    diagnosis.findings += [
-        finding for one in diagnosis.overlaps for finding in _of_overlap(one, units.get(one.from_set, "text"))
+    diagnosis.issues += [
+        issue for one in diagnosis.overlaps for issue in _of_overlap(one, units.get(one.from_set, "text"))
     ]
     return diagnosis
 
@@ -136,8 +136,8 @@ def _texts_of(examples: Sequence[Labelled]) -> Iterator[str]:
     return (example.text for example in examples)
 
 
-def _unreadable(role: str, problem: InputError) -> Finding:
-    return Finding("problem", "reading", role, f"cannot be read. {problem}")
+def _unreadable(role: str, problem: InputError) -> Issue:
+    return Issue("problem", "reading", role, f"cannot be read. {problem}")
 
 
 def describe(
@@ -202,25 +202,23 @@ def _script(letter: str) -> str:
     return first.split("-")[0].capitalize()
 
 
-def _of_description(
-    role: str, one: Description, tokenizer: Encoder | None, max_length: int | None
-) -> Iterator[Finding]:
+def _of_description(role: str, one: Description, tokenizer: Encoder | None, max_length: int | None) -> Iterator[Issue]:
     if one.truncated_tokens is not None and one.truncated_tokens >= LARGE_CUT:
-        yield Finding(
+        yield Issue(
             "warning", "truncation", role,
             f"truncation to {max_length} tokens removes {one.truncated_tokens:.0%} of the tokens, from "
             f"{one.truncated_texts:.0%} of the texts. Raise --max-length if the base allows it.",
             {"truncated_tokens": one.truncated_tokens},
         )  # fmt: skip
     if one.unknown_rate is not None and one.unknown_rate >= LARGE_UNKNOWN:
-        yield Finding(
+        yield Issue(
             "warning", "unknown tokens", role,
             f"{one.unknown_rate:.1%} of the tokens are unknown to {tokenizer and tokenizer.origin}. Train a tokenizer "
             "on similar text, or use byte-level BPE, which can encode any text.",
             {"unknown_rate": one.unknown_rate},
         )  # fmt: skip
     if one.tokens_per_word is not None and one.tokens_per_word >= MANY_TOKENS_PER_WORD:
-        yield Finding(
+        yield Issue(
             "warning", "tokens per word", role,
             f"{one.tokens_per_word:.1f} tokens per word: the tokenizer was trained on other text. "
             "Train one on text of this kind.",
@@ -228,14 +226,14 @@ def _of_description(
         )  # fmt: skip
 
 
-def _of_corpus(texts: Iterable[str], one: Description, num_parameters: int | None) -> Iterator[Finding]:
+def _of_corpus(texts: Iterable[str], one: Description, num_parameters: int | None) -> Iterator[Issue]:
     wrong: list[int] = []
     digests = digests_of(_checked_for_damage(texts, wrong))
     repeated = len(digests) - len(first_of_equal(*digests.T))
     if wrong:
-        yield damaged_finding("corpus", len(wrong), one.num_texts, f"document {wrong[0]}")
+        yield damaged_issue("corpus", len(wrong), one.num_texts, f"document {wrong[0]}")
     if repeated:
-        yield Finding(
+        yield Issue(
             "warning", "duplicates", "corpus",
             f"{repeated:,} of {counted(one.num_texts, 'document')} repeat an earlier one. The model memorizes "
             "repeated texts, and the held-out loss is too low.",
@@ -244,7 +242,7 @@ def _of_corpus(texts: Iterable[str], one: Description, num_parameters: int | Non
     tokens = one.num_tokens if one.num_tokens is not None else one.num_words
     if num_parameters and tokens / num_parameters < FEW_TOKENS_PER_PARAMETER:
         unit = "tokens" if one.num_tokens is not None else "words"
-        yield Finding(
+        yield Issue(
             "warning", "corpus size", "corpus",
             f"{tokens:,} {unit} for a base of {num_parameters:,} parameters: {tokens / num_parameters:.2g} per "
             "parameter, about 20 are recommended. Use a smaller base or more text; up to about four epochs also help.",
@@ -262,7 +260,7 @@ def _checked_for_damage(texts: Iterable[str], wrong: list[int]) -> Iterator[str]
 
 def _of_labels(
     sets: Mapping[str, Sequence[Labelled]], labels_of: Callable[..., Sequence[str]], check: Callable[..., None]
-) -> Iterator[Finding]:
+) -> Iterator[Issue]:
     """Problems that prevent training and evaluation: only one class, labels that do not occur in train."""
     train = sets.get("train")
     if not train:
@@ -270,13 +268,13 @@ def _of_labels(
     try:
         labels = labels_of(train)
     except InputError as problem:
-        yield Finding("problem", "labels", "train", str(problem))
+        yield Issue("problem", "labels", "train", str(problem))
         return
     for role in ("validation", "test"):
         try:
             check(sets.get(role, ()), labels, role=role)
         except InputError as problem:
-            yield Finding("problem", "labels", role, str(problem))
+            yield Issue("problem", "labels", role, str(problem))
 
 
 def _overlaps(
@@ -292,11 +290,11 @@ def _overlaps(
     )
 
 
-def _of_overlap(one: Overlap, unit: str) -> Iterator[Finding]:
+def _of_overlap(one: Overlap, unit: str) -> Iterator[Issue]:
     near, found = len(one.near), len(one.rows)
     if one.from_set == one.to_set:
         if near:
-            yield Finding(
+            yield Issue(
                 "warning", "near duplicates", one.from_set,
                 f"{near:,} of {counted(one.num_rows, unit)} nearly repeat an earlier one "
                 f"(similarity of at least {NEAR}, or one other word in 8 to 28).",
@@ -306,13 +304,13 @@ def _of_overlap(one: Overlap, unit: str) -> Iterator[Finding]:
         is_scored = one.to_set in SCORED
         remedy = f"scores on {one.to_set} will be too high. Remove these {unit}s from {one.from_set}."
         why = remedy if is_scored else "the base is trained on them without labels."
-        yield Finding(
+        yield Issue(
             "problem" if is_scored else "note", "overlap", one.from_set,
             f"{found:,} of {counted(one.num_rows, unit)} also occur in {one.to_set} ({how_many(one)}): {why}",
             {"from": one.from_set, "to": one.to_set, **one.counts},
         )  # fmt: skip
     if one.passages:
-        yield Finding(
+        yield Issue(
             "note", "shared passages", one.from_set, passages_sentence(one, unit=unit),
             {"from": one.from_set, "to": one.to_set, **one.counts},
         )  # fmt: skip

@@ -34,21 +34,21 @@ PARAGRAPH_SHARE = 0.1  # of blank lines; from this share on they separate docume
 
 def find_files(sources: Sequence[str]) -> list[Path]:
     """The files of paths, folders and globs; folders are searched and sorted, and each file is listed once."""
-    plan = _plan(sources)
-    raise_problems([f"{item} is not a file. Give files, folders or globs." for item in plan if isinstance(item, str)])
-    return [item for item in plan if isinstance(item, Path)]
+    items = _items(sources)
+    raise_problems([f"{item} is not a file. Give files, folders or globs." for item in items if isinstance(item, str)])
+    return [item for item in items if isinstance(item, Path)]
 
 
 def files_read(sources: Sequence[str]) -> list[Path]:
     """The files of a corpus, without its named data sets and standard input."""
-    return [item for item in _plan(sources) if isinstance(item, Path)]
+    return [item for item in _items(sources) if isinstance(item, Path)]
 
 
 def read_documents(sources: Sequence[str], settings: ReadSettings) -> Iterator[Document]:
     """Yield all documents of a corpus in the order of the sources. Missing files are reported before the first one."""
-    plan = _plan(sources)
-    check_text_column(plan, settings)
-    return _documents(plan, settings)
+    items = _items(sources)
+    check_text_column(items, settings)
+    return _documents(items, settings)
 
 
 def check_text_column(sources: Sequence[Path | str], settings: ReadSettings) -> None:
@@ -66,11 +66,11 @@ def read_file_documents(path: Path, settings: ReadSettings) -> Iterator[Document
 
 def has_columns(sources: Sequence[str]) -> bool:
     """Whether any source of a corpus has columns."""
-    return _has_columns(_plan(sources))
+    return _has_columns(_items(sources))
 
 
-def _has_columns(plan: Sequence[Path | str]) -> bool:
-    return any(isinstance(item, str) or extension_of(item) in COLUMN_EXTENSIONS for item in plan)
+def _has_columns(items: Sequence[Path | str]) -> bool:
+    return any(isinstance(item, str) or extension_of(item) in COLUMN_EXTENSIONS for item in items)
 
 
 def read_texts(source: str, *, text_column: str | None = None) -> list[str]:
@@ -116,20 +116,20 @@ def spool_stdin(folder: Path) -> Path:
     return path
 
 
-def _plan(sources: Sequence[str]) -> list[str | Path]:
+def _items(sources: Sequence[str]) -> list[str | Path]:
     """The sources in order: files (each once) as paths, standard input and named data sets as strings."""
     problems: list[str] = []
-    plan: dict[str | Path, str | Path] = {}
+    items: dict[str | Path, str | Path] = {}
     for source in sources:
         if source == STDIN or is_named(source):
-            plan[source] = source
+            items[source] = source
             continue
         for path in _files_of(source, problems):
             if problem := irregular(path):
                 problems.append(problem)
-            plan.setdefault(path.resolve(), path)
+            items.setdefault(path.resolve(), path)
     raise_problems(problems)
-    return list(plan.values())
+    return list(items.values())
 
 
 def _files_of(source: str, problems: list[str]) -> list[Path]:
@@ -175,9 +175,9 @@ def _files_in(folder: Path) -> tuple[list[Path], int]:
     return sorted(files), num_unknown
 
 
-def _documents(plan: Iterable[str | Path], settings: ReadSettings) -> Iterator[Document]:
+def _documents(items: Iterable[str | Path], settings: ReadSettings) -> Iterator[Document]:
     logged: set[str] = set()  # messages that are logged once for all files
-    for item in plan:
+    for item in items:
         if isinstance(item, Path):
             documents = _file_documents(item, settings, logged)
         elif item == STDIN:

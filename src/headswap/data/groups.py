@@ -12,7 +12,7 @@ import numpy as np
 
 from headswap.core.errors import InputError, SettingError, counted
 from headswap.core.random_streams import numpy_stream
-from headswap.data.checks import Finding
+from headswap.data.checks import Issue
 from headswap.data.config import LabelledSettings
 
 PAIRS = (("train", "test"), ("validation", "test"), ("train", "validation"))
@@ -57,16 +57,16 @@ def shared_group_sentences(sets: Mapping[str, Sequence[Any]]) -> dict[tuple[str,
     return found
 
 
-def group_findings(sets: Mapping[str, Sequence[Any]]) -> list[Finding]:
-    """The findings of `headswap doctor`: groups in two sets are problems, the number of groups is a note."""
+def group_issues(sets: Mapping[str, Sequence[Any]]) -> list[Issue]:
+    """The issues of `headswap doctor`: groups in two sets are problems, the number of groups is a note."""
     found = [
-        Finding("problem", "groups", first, f"{sentence}, so the scores on {second} are too high.")
+        Issue("problem", "groups", first, f"{sentence}, so the scores on {second} are too high.")
         for (first, second), sentence in shared_group_sentences(sets).items()
     ]
     for role, examples in sets.items():
         if groups := {example.group for example in examples} - {None}:
             note = f"{counted(len(examples), 'text')} of {counted(len(groups), 'group')}."
-            found.append(Finding("note", "groups", role, note, {"groups": len(groups)}))
+            found.append(Issue("note", "groups", role, note, {"groups": len(groups)}))
     return found
 
 

@@ -1,6 +1,6 @@
 """What a training logs, while an estimator is fitted: warnings become Python warnings, everything else is dropped.
 
-Findings about the data (`headswap doctor` lists them) are dropped too: a cross-validation would repeat them in every
+Issues of the data (`headswap doctor` lists them) are dropped too: a cross-validation would repeat them in every
 fold. Only the records of the thread that fits are taken, so that estimators can be fitted in several threads.
 """
 
@@ -27,7 +27,7 @@ def as_warnings(*, verbose: bool = False) -> Iterator[None]:
     def take(record: logging.LogRecord) -> bool:
         if record.thread != thread:
             return True
-        if record.levelno >= logging.WARNING and not getattr(record, "is_finding", False):
+        if record.levelno >= logging.WARNING and not getattr(record, "is_issue", False):
             found.append(record)
         elif verbose:
             print(record.getMessage())

@@ -39,7 +39,7 @@ from headswap.model.parameter_count import num_parameters
 from headswap.registry import PREDICTIONS
 from headswap.training.checkpoint import Progress, best_folder, load_weights_in_place
 from headswap.training.run_folder import RunFolder
-from headswap.training.runner import Context, HowToRun, Plan, run_steps, run_training
+from headswap.training.runner import Context, HowToRun, TrainingSpec, run_steps, run_training
 
 log = logging.getLogger("headswap")
 
@@ -202,7 +202,7 @@ class _Finetuning:
         log_encoding("training", self.train, self.max_length, self.task.noun)
         log_encoding("validation", self.validation, self.max_length, self.task.noun)
         self._log_training()
-        progress = run_steps(self._plan(), self.run)
+        progress = run_steps(self._spec(), self.run)
         # All processes wait for rank 0 to write: under torchrun the first process that ends stops the others.
         self.processes.from_first(lambda: self._finish(progress))
 
@@ -219,13 +219,13 @@ class _Finetuning:
         epochs = self.total_steps / self.steps_per_epoch
         report_trainable(self.start.model, self.recipe.adaptation, num_epochs=epochs)
 
-    def _plan(self) -> Plan:
+    def _spec(self) -> TrainingSpec:
         training, per_epoch = self.recipe.training, self.steps_per_epoch
         learning = make_learning(
             self.recipe, self.task, self.bundle, self.train, self.rows, self.unlabelled, total_steps=self.total_steps
         )
         self.collapse_check = learning.collapse_check
-        return Plan(
+        return TrainingSpec(
             bundle=self.bundle,
             objective=learning.objective,
             source=learning.source,

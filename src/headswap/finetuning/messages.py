@@ -4,7 +4,7 @@ import logging
 
 from headswap.batches.labelled_rows import EncodedSet
 from headswap.core.errors import counted
-from headswap.data.checks import findings_of, log_findings
+from headswap.data.checks import issues_of, log_issues
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.finetuning.splits import LabelledSplits
 from headswap.finetuning.starting_point import StartingPoint
@@ -13,7 +13,7 @@ log = logging.getLogger("headswap")
 
 
 def log_inputs(recipe: FinetuneRecipe, splits: LabelledSplits, start: StartingPoint) -> None:
-    """Log the labelled sets and findings about them, the direction of attention, and the ledger."""
+    """Log the labelled sets and issues about them, the direction of attention, and the ledger."""
     task = splits.task
     if not splits.validation:
         log.info(
@@ -31,7 +31,7 @@ def log_inputs(recipe: FinetuneRecipe, splits: LabelledSplits, start: StartingPo
         )
     elif task.is_per_token and start.model.shape.direction == "causal":
         log.info("The base is causal: the prediction for a word does not use the text after it.")
-    log_findings(findings_of({"train": splits.train, "validation": splits.validation, "test": splits.test}), log)
+    log_issues(issues_of({"train": splits.train, "validation": splits.validation, "test": splits.test}), log)
     log.info("Ledger: %s.", start.ledger.sentence())
     log.info(
         "Data: %s%d training, %d validation and %d test examples.",

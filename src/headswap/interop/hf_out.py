@@ -117,7 +117,7 @@ def write_checkpoint(
 
 
 def their_tensors(bundle: Bundle, family: Family, *, with_head: bool = True) -> dict[str, Tensor]:
-    """The tensors of a bundle under the names and in the layout of a family; each of ours must be used."""
+    """The tensors of a bundle under the names and in the format of a family; each of ours must be used."""
     model = merged(bundle.model) if bundle.model.shape.lora is not None else bundle.model
     ours = {name: tensor.detach().cpu() for name, tensor in model.base.state_dict().items()}
     found = {name: torch.zeros(size) for name, size in family.missing_tensors(model.shape.base).items()}

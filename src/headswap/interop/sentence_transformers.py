@@ -1,6 +1,6 @@
 """`headswap export --to sentence-transformers`: the base and its pooling, one vector per text.
 
-The layout of the folder is that of all versions since 2.0: a stock checkpoint without a head, `modules.json`, and the
+The format of the folder is that of all versions since 2.0: a stock checkpoint without a head, `modules.json`, and the
 settings of pooling. The library is not imported.
 """
 

@@ -15,7 +15,7 @@ from headswap.bundle.bundle import Bundle
 from headswap.core.atomic_folder import atomic_folder
 from headswap.core.files import has_entry
 from headswap.core.manifest import MANIFEST, write_manifest
-from headswap.core.ownership import Layout
+from headswap.core.ownership import OwnFiles
 from headswap.interop.config import ExportSettings
 
 
@@ -42,16 +42,16 @@ class ExportTarget(ABC):
         """Write all files into an existing, empty folder; a bundle that cannot be expressed is an `InputError`."""
 
     @classmethod
-    def layout(cls) -> Layout:
+    def own_files(cls) -> OwnFiles:
         """Which files of an exported folder are headswap's."""
-        return Layout(
+        return OwnFiles(
             files=(*cls.files, re.escape(MANIFEST)),
             is_ours=lambda folder: has_entry(folder / MANIFEST, "headswap_manifest"),
         )
 
     def export(self, bundle: Bundle, folder: Path, settings: ExportSettings) -> Exported:
         """Write the folder atomically, with a manifest."""
-        with atomic_folder(folder, self.layout()) as temporary:
+        with atomic_folder(folder, self.own_files()) as temporary:
             exported = self.write(bundle, temporary, settings)
             write_manifest(temporary)
         return exported

@@ -9,7 +9,7 @@ from headswap.core.random_streams import numpy_stream
 from headswap.model.shape import BaseShape
 from headswap.model.text_model import ModelShape, build_model
 from headswap.objectives.objective import TokenObjective
-from headswap.pretraining.run_cost import MASKED_SHARE, MEASURED, RunPlan, Speed, forward_and_backward
+from headswap.pretraining.run_cost import MASKED_SHARE, MEASURED, EstimatedRun, Speed, forward_and_backward
 from headswap.pretraining.time_budget import TimedSteps, time_steps
 from headswap.training.config import OptimizerSettings
 from headswap.training.device import Machine
@@ -64,14 +64,14 @@ class MeasuredStep:
         return self.timed.seconds / self.timed.steps
 
 
-def measure_step(base: BaseShape, plan: RunPlan, machine: Machine) -> MeasuredStep:
-    """Train a new model of this shape for a few seconds with the batches of one GPU of the plan."""
-    length = plan.max_length or base.max_position_embeddings
-    is_causal = plan.objective == "causal"
+def measure_step(base: BaseShape, run: EstimatedRun, machine: Machine) -> MeasuredStep:
+    """Train a new model of this shape for a few seconds with the batches of one GPU of the run."""
+    length = run.max_length or base.max_position_embeddings
+    is_causal = run.objective == "causal"
     share = 1.0 if is_causal else MASKED_SHARE
-    source = RandomRows(base.vocab_size, -(-plan.batch_size // plan.gpus), length, share)
+    source = RandomRows(base.vocab_size, -(-run.batch_size // run.gpus), length, share)
     settings = OptimizerSettings(
-        batch_size=source.batch_size, gradient_accumulation_steps=plan.accumulation, learning_rate=1e-6, warmup_steps=0
+        batch_size=source.batch_size, gradient_accumulation_steps=run.accumulation, learning_rate=1e-6, warmup_steps=0
     )
     before = machine.peak_memory()
     shape = ModelShape(base=base, direction="causal" if is_causal else "bidirectional")

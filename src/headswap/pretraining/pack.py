@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from headswap.bundle.bundle import LAYOUT as BUNDLE
+from headswap.bundle.bundle import OWN_FILES as BUNDLE
 from headswap.bundle.bundle import Bundle
 from headswap.bundle.check import check_bundle
 from headswap.core.atomic_folder import atomic_folder
@@ -26,7 +26,7 @@ from headswap.core.files import read_json, sha256_of_file, write_json
 from headswap.core.local_paths import shared_name, shown_address
 from headswap.core.manifest import write_manifest, written_names
 from headswap.core.outputs import check_folder
-from headswap.core.ownership import Layout
+from headswap.core.ownership import OwnFiles
 from headswap.core.settings import load_recipe, read_toml
 from headswap.inference.evaluate import score_language_model
 from headswap.inference.language_model import held_out_metrics, scored_bytes
@@ -74,9 +74,9 @@ def pack(
     the files of `beside` are copied into the record.
     """
     recipe, result = _checked(run)
-    layouts = {"bundle": BUNDLE, "record": _record_layout(out / "record")}
-    for name, layout in layouts.items():  # checks that `out` may be replaced, before any work
-        check_folder(out / name, layout, overwrite=True, reads=[run])
+    own_files = {"bundle": BUNDLE, "record": _record_files(out / "record")}
+    for name, files in own_files.items():  # checks that `out` may be replaced, before any work
+        check_folder(out / name, files, overwrite=True, reads=[run])
     bundle = Bundle.load(run)
     before = _held_out(run, bundle, recipe)
     if abs(before["loss"] - result["loss"]) > MOST_DIFFERENT:
@@ -102,14 +102,14 @@ def pack(
         if most_bytes is not None and num_bytes > most_bytes:
             raise RunError(f"The base has {num_bytes / 1e6:.1f} MB, but only {most_bytes / 1e6:.1f} MB are allowed.")
         for part in (bundle_folder, record):
-            with atomic_folder(out / part.name, layouts[part.name]) as place:
+            with atomic_folder(out / part.name, own_files[part.name]) as place:
                 shutil.copytree(part, place, dirs_exist_ok=True, copy_function=shutil.copyfile)
     return Packed(out, num_bytes, after["loss"], before["loss"], reference)
 
 
-def _record_layout(folder: Path) -> Layout:
+def _record_files(folder: Path) -> OwnFiles:
     """The files that an earlier packing wrote into a record, by its manifest."""
-    return Layout(files=tuple(map(re.escape, written_names(folder))))
+    return OwnFiles(files=tuple(map(re.escape, written_names(folder))))
 
 
 def reference_loss(bundle: Bundle, record: Path) -> dict[str, Any]:
@@ -203,7 +203,7 @@ def _write_record(
     """Write the run's files, without sampled texts and the command line, and the reference."""
     if broken := [sentence for sentence in sentences if not sentence.strip() or "\n" in sentence]:
         raise InputError(f"{broken[0]!r} cannot be a reference sentence: give one non-empty line of text per sentence.")
-    with atomic_folder(out, _record_layout(out)) as folder:
+    with atomic_folder(out, _record_files(out)) as folder:
         for file in (run / "result.json", run / "data.json", *beside):
             (folder / file.name).write_bytes(file.read_bytes())
         _shared_recipe(load_recipe(PretrainRecipe, run / "recipe.toml")).save(folder / "recipe.toml")

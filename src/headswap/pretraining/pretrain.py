@@ -19,7 +19,7 @@ from headswap.core.errors import SettingError, counted
 from headswap.core.local_paths import shared_name
 from headswap.core.random_streams import Draws
 from headswap.core.settings import Settings, load_recipe
-from headswap.data.checks import log_findings
+from headswap.data.checks import log_issues
 from headswap.data.content_hash import spooled
 from headswap.defaults.pretraining import PretrainingFacts, resolve_pretraining
 from headswap.inference.generate.config import SamplingSettings
@@ -31,13 +31,13 @@ from headswap.pretraining.corpus import CorpusParts, split_documents, unigram_en
 from headswap.pretraining.show_inputs import shown_inputs
 from headswap.pretraining.starting_point import StartingPoint, existing_base, new_base, with_dropout
 from headswap.pretraining.time_budget import num_evaluations, num_steps
-from headswap.pretraining.warnings import PlateauWarning, corpus_findings
+from headswap.pretraining.warnings import PlateauWarning, corpus_issues
 from headswap.tokens.cache import cached_store
 from headswap.tokens.store import TokenStore
 from headswap.training.checkpoint import Progress, best_folder, load_weights_in_place
 from headswap.training.compile import compile_layers, pays_off
 from headswap.training.run_folder import RunFolder
-from headswap.training.runner import Context, HowToRun, Plan, run_steps, run_training
+from headswap.training.runner import Context, HowToRun, TrainingSpec, run_steps, run_training
 
 log = logging.getLogger("headswap")
 SAMPLE_TOKENS = 40
@@ -169,16 +169,16 @@ class _Pretraining:
         ):
             compile_layers(model, self.machine.device)
         reference_before = self._reference_loss()
-        progress = run_steps(self._plan(), self.run)
+        progress = run_steps(self._spec(), self.run)
         # All processes wait for rank 0 to write: under torchrun the first process that ends stops the others.
         self.processes.from_first(lambda: self._finish(progress, reference_before))
 
     def _begin(self) -> None:
         self.run.begin(self.recipe, self.machine.environment(self.recipe.training.seed), self.checksums())
 
-    def _plan(self) -> Plan:
+    def _spec(self) -> TrainingSpec:
         training, steps = self.recipe.training, self.total_steps
-        return Plan(
+        return TrainingSpec(
             bundle=self.bundle,
             objective=self.objective,
             source=self.parts.batches(steps),
@@ -296,7 +296,7 @@ class _Pretraining:
         }
 
     def _log_inputs(self) -> None:
-        """Log sizes, reference losses, an example row, and findings about the corpus."""
+        """Log sizes, reference losses, an example row, and issues about the corpus."""
         training, shape, rows = self.recipe.training, self.bundle.model.shape.base, self.parts.rows
         held_out = f", {len(self.parts.held_out.documents):,} held out" if self.parts.held_out else ""
         cut = f", {rows.num_truncated:,} tokens cut off" if rows.num_truncated else ""
@@ -318,7 +318,7 @@ class _Pretraining:
             log.info("Example sequence with its targets: %s", line)
         if self.processes.is_first:
             size = num_parameters(self.bundle.model)
-            log_findings(corpus_findings(self.store, self.tokenizer, num_parameters=size), log)
+            log_issues(corpus_issues(self.store, self.tokenizer, num_parameters=size), log)
 
 
 def _lowest_loss(metrics: dict[str, Any]) -> list[float]:

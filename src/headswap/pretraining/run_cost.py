@@ -45,11 +45,11 @@ class Device:
     layers: tuple[tuple[int, float], ...]
     """(width of the base, operations per second / 1e12 in its layers), ascending."""
 
-    def teraflops(self, base: BaseShape, plan: "RunPlan") -> float:
+    def teraflops(self, base: BaseShape, run: "EstimatedRun") -> float:
         """What this base reaches. Between two measured widths the speed of the layers is interpolated."""
-        share = MASKED_SHARE if plan.objective == "masked" else 1.0
-        length = plan.max_length or base.max_position_embeddings
-        whole = forward_and_backward(base, 1, length=length, targets=share, is_causal=plan.objective == "causal")
+        share = MASKED_SHARE if run.objective == "masked" else 1.0
+        length = run.max_length or base.max_position_embeddings
+        whole = forward_and_backward(base, 1, length=length, targets=share, is_causal=run.objective == "causal")
         head = 6 * share * base.vocab_size * base.hidden_size
         widths, speeds = zip(*self.layers, strict=True)
         in_layers = float(np.interp(base.hidden_size, widths, speeds))
@@ -65,7 +65,7 @@ DEVICES = {
 
 
 @dataclass(frozen=True)
-class RunPlan:
+class EstimatedRun:
     """What a run is asked to do."""
 
     tokens: float
@@ -111,20 +111,20 @@ def forward_and_backward(
     return tokens * base.num_hidden_layers * (6 * layer + attention) + 6 * targets * base.vocab_size * dim
 
 
-def activation_bytes(base: BaseShape, plan: RunPlan, *, length: int) -> float:
+def activation_bytes(base: BaseShape, run: EstimatedRun, *, length: int) -> float:
     """What the backward pass needs of one micro-batch, and the logits of one chunk of the loss.
 
     Per token and layer: two inputs of norms in fp32; in the number format of the products their outputs, queries, keys,
     values, the output of attention, and the inner vectors of the feed-forward part (two, or four with SwiGLU).
     """
-    word = 2 if plan.precision == "bf16" else 4
+    word = 2 if run.precision == "bf16" else 4
     dim, keys = base.hidden_size, base.num_shared_heads * base.head_dim
     inner = (4 if base.activation == "swiglu" else 2) * base.intermediate_size
     per_layer = 2 * WORD * dim + word * (2 * dim + dim + 2 * keys + dim + inner)
     dropout = 3 * dim if base.dropout else 0
-    tokens = -(-plan.batch_size // (plan.gpus * plan.accumulation)) * length
-    targets = tokens * (MASKED_SHARE if plan.objective == "masked" else 1.0)
-    logits = min(targets * base.vocab_size, CHUNK_ELEMENTS[plan.device]) * 2 * word
+    tokens = -(-run.batch_size // (run.gpus * run.accumulation)) * length
+    targets = tokens * (MASKED_SHARE if run.objective == "masked" else 1.0)
+    logits = min(targets * base.vocab_size, CHUNK_ELEMENTS[run.device]) * 2 * word
     head = base.vocab_size * dim * WORD + targets * dim * 2 * word
     return tokens * (base.num_hidden_layers * (per_layer + dropout) + 2 * WORD * dim) + logits + head
 
@@ -156,29 +156,29 @@ class RunCost:
         }
 
 
-def estimate_run(base: BaseShape, plan: RunPlan, speed: Speed, *, bandwidth: float | None = None) -> RunCost:
+def estimate_run(base: BaseShape, run: EstimatedRun, speed: Speed, *, bandwidth: float | None = None) -> RunCost:
     """Time, memory and disk of a run. `bandwidth` in bytes per second limits what GPUs exchange during a step."""
-    shape = ModelShape(base=base, direction="causal" if plan.objective == "causal" else "bidirectional")
+    shape = ModelShape(base=base, direction="causal" if run.objective == "causal" else "bidirectional")
     counted = count_parameters(build_empty(shape))
     parts = {part.name: part.count for part in counted.parts}
     in_layers = sum(parts.get(name, 0) for name in ("attention", "feed-forward", "layer norms"))
-    length = plan.max_length or base.max_position_embeddings
-    share = MASKED_SHARE if plan.objective == "masked" else 1.0
-    flops = forward_and_backward(base, 1, length=length, targets=share, is_causal=plan.objective == "causal")
-    memory = state_bytes(counted.total, in_layers, base.num_hidden_layers, plan)
-    memory["activations"] = activation_bytes(base, plan, length=length)
-    per_step = plan.batch_size * length
-    sent = _sent(counted.total, in_layers, plan)
-    computed = per_step * flops / (speed.teraflops * 1e12 * plan.gpus)
+    length = run.max_length or base.max_position_embeddings
+    share = MASKED_SHARE if run.objective == "masked" else 1.0
+    flops = forward_and_backward(base, 1, length=length, targets=share, is_causal=run.objective == "causal")
+    memory = state_bytes(counted.total, in_layers, base.num_hidden_layers, run)
+    memory["activations"] = activation_bytes(base, run, length=length)
+    per_step = run.batch_size * length
+    sent = _sent(counted.total, in_layers, run)
+    computed = per_step * flops / (speed.teraflops * 1e12 * run.gpus)
     step_seconds = computed if bandwidth is None else max(computed, sent / bandwidth)
-    is_projected = plan.gpus > 1 or speed.source != MEASURED
+    is_projected = run.gpus > 1 or speed.source != MEASURED
     return RunCost(
         parameters=counted.total,
         flops_per_token=flops,
-        steps=max(1, round(plan.tokens / per_step)),
+        steps=max(1, round(run.tokens / per_step)),
         memory_per_gpu=memory,
-        disk=_disk(counted.total, base, plan),
-        seconds=plan.tokens / per_step * step_seconds,
+        disk=_disk(counted.total, base, run),
+        seconds=run.tokens / per_step * step_seconds,
         tokens_per_second=per_step / step_seconds,
         sent_bytes_per_step=sent,
         labels={
@@ -190,11 +190,11 @@ def estimate_run(base: BaseShape, plan: RunPlan, speed: Speed, *, bandwidth: flo
     )  # fmt: skip
 
 
-def advice(base: BaseShape, plan: RunPlan, speed: Speed, device: Device) -> str | None:
+def advice(base: BaseShape, run: EstimatedRun, speed: Speed, device: Device) -> str | None:
     """A sentence if FSDP is planned for a model that fits on the device without it, where DDP is faster."""
-    if plan.parallel != "fsdp":
+    if run.parallel != "fsdp":
         return None
-    needed = sum(estimate_run(base, replace(plan, parallel="ddp"), speed).memory_per_gpu.values())
+    needed = sum(estimate_run(base, replace(run, parallel="ddp"), speed).memory_per_gpu.values())
     if needed > USABLE_SHARE * device.memory_bytes:
         return None
     return (
@@ -203,39 +203,39 @@ def advice(base: BaseShape, plan: RunPlan, speed: Speed, device: Device) -> str 
     )
 
 
-def state_bytes(total: int, in_layers: int, num_layers: int, plan: RunPlan) -> dict[str, float]:
+def state_bytes(total: int, in_layers: int, num_layers: int, run: EstimatedRun) -> dict[str, float]:
     """Bytes of weights, gradients and optimizer state on one GPU."""
-    parts = plan.gpus if plan.parallel == "fsdp" else 1
+    parts = run.gpus if run.parallel == "fsdp" else 1
     memory: dict[str, float] = {
         "weights": WORD * total / parts, "gradients": WORD * total / parts, "optimizer": 2 * WORD * total / parts,
     }  # fmt: skip
-    if plan.parallel == "fsdp":  # weights and gradients outside the layers, and of two layers
-        word = 2 if plan.precision == "bf16" else WORD
+    if run.parallel == "fsdp":  # weights and gradients outside the layers, and of two layers
+        word = 2 if run.precision == "bf16" else WORD
         memory["gathered"] = 2 * WORD * (total - in_layers) + 2 * (word + WORD) * in_layers / num_layers
-    elif plan.gpus > 1:
+    elif run.gpus > 1:
         memory["buckets of ddp"] = WORD * total
     return memory
 
 
-def _sent(total: int, in_layers: int, plan: RunPlan) -> float:
+def _sent(total: int, in_layers: int, run: EstimatedRun) -> float:
     """Bytes that each GPU sends in one step, by rings.
 
     ddp sums the gradients: twice their size. fsdp gathers the weights of the layers twice and the others once per
     micro-batch, and sums the gradients once.
     """
-    word = 2 if plan.precision == "bf16" else WORD
-    if plan.parallel == "fsdp":
-        gathered = plan.accumulation * (2 * word * in_layers + WORD * (total - in_layers))
+    word = 2 if run.precision == "bf16" else WORD
+    if run.parallel == "fsdp":
+        gathered = run.accumulation * (2 * word * in_layers + WORD * (total - in_layers))
         whole = gathered + WORD * total
     else:
         whole = 2 * WORD * total
-    return whole * (plan.gpus - 1) / plan.gpus
+    return whole * (run.gpus - 1) / run.gpus
 
 
-def _disk(total: int, base: BaseShape, plan: RunPlan) -> dict[str, float]:
+def _disk(total: int, base: BaseShape, run: EstimatedRun) -> dict[str, float]:
     """Bytes of what a run writes. A checkpoint has the weights and two moments per weight."""
     return {
         "bundle": WORD * total,
-        "checkpoints": 3 * WORD * total * (plan.kept_checkpoints + 1),
-        "token store": plan.tokens / plan.epochs * int(id_type(base.vocab_size)[-1]),
+        "checkpoints": 3 * WORD * total * (run.kept_checkpoints + 1),
+        "token store": run.tokens / run.epochs * int(id_type(base.vocab_size)[-1]),
     }

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from headswap.core.errors import counted
-from headswap.data.checks import Finding
+from headswap.data.checks import Issue
 from headswap.data.doctor import FEW_TOKENS_PER_PARAMETER, LARGE_UNKNOWN
 from headswap.tokens.store import TokenStore
 from headswap.tokens.tokenizer import Tokenizer
@@ -23,11 +23,11 @@ FROM_SHARE, FROM_STEP = 0.3, 20
 """No warning before this fraction of the steps, nor before this step."""
 
 
-def corpus_findings(store: TokenStore, tokenizer: Tokenizer, *, num_parameters: int) -> Iterator[Finding]:
+def corpus_issues(store: TokenStore, tokenizer: Tokenizer, *, num_parameters: int) -> Iterator[Issue]:
     """Duplicates, unknown tokens and the size of a token store."""
     if repeated := _num_repeated(store):
         looked_at = min(store.num_documents, MOST_DOCUMENTS)
-        yield Finding(
+        yield Issue(
             "warning" if repeated >= MANY_REPEATED * looked_at else "note", "duplicates", "corpus",
             f"{repeated:,} of {counted(looked_at, 'document')} repeat an earlier one, token for token. "
             "The model may memorise repeated text.",
@@ -36,12 +36,12 @@ def corpus_findings(store: TokenStore, tokenizer: Tokenizer, *, num_parameters: 
         int((store.ids[start : start + PIECE] == tokenizer.unk_id).sum()) for start in range(0, store.num_tokens, PIECE)
     )
     if unknown >= LARGE_UNKNOWN * store.num_tokens:
-        yield Finding(
+        yield Issue(
             "warning", "unknown tokens", "corpus",
             f"{unknown / store.num_tokens:.1%} of the tokens are unknown to the tokenizer. Train one on this corpus.",
         )  # fmt: skip
     if store.num_tokens < FEW_TOKENS_PER_PARAMETER * num_parameters:
-        yield Finding(
+        yield Issue(
             "note", "corpus size", "corpus",
             f"{store.num_tokens:,} tokens for {num_parameters:,} parameters ({store.num_tokens / num_parameters:.2g} "
             "per parameter; about 20 are recommended). A smaller base may be as good.",

@@ -21,13 +21,15 @@ from headswap.finetuning.config import FinetuneRecipe
 from headswap.finetuning.splits import num_for_choosing
 from headswap.model.shape import DEFAULT_PRESET
 from headswap.pretraining.config import AdaptRecipe, PretrainRecipe
-from headswap.study.answer_runs import read_arm_answers
-from headswap.study.arms import SCRATCH, Arm, saved_name
-from headswap.study.config import ALL, StudyRecipe
-from headswap.study.design import record_design
-from headswap.study.folder import (
+from headswap.study.jobs.answer_runs import read_arm_answers
+from headswap.study.jobs.plan import make_plan
+from headswap.study.jobs.planned_jobs import Job, Plan
+from headswap.study.setup.arms import SCRATCH, Arm, saved_name
+from headswap.study.setup.budgets import usable_budgets
+from headswap.study.setup.config import ALL, StudyRecipe
+from headswap.study.setup.folder import (
     DATA,
-    DATA_LAYOUT,
+    DATA_FILES,
     PLAN,
     RECIPE,
     check_corpus_outside,
@@ -35,9 +37,8 @@ from headswap.study.folder import (
     holds_study,
     replacement,
 )
-from headswap.study.plan import make_plan, usable_budgets
-from headswap.study.planned_jobs import Job, Plan
-from headswap.study.prepare import Prepared, find_prepared, prepare, rows_file
+from headswap.study.setup.prepare import Prepared, find_prepared, prepare, rows_file
+from headswap.study.statistics.design import record_design
 from headswap.tasks.choose import named_task
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def initialize(
     if found := find_prepared(recipe, out):
         prepared, plan = found, _checked_plan(recipe, arms, found, out, out / DATA)
     else:
-        with atomic_folder(out.resolve() / DATA, DATA_LAYOUT) as folder:
+        with atomic_folder(out.resolve() / DATA, DATA_FILES) as folder:
             prepared = prepare(recipe, out, staged=folder)
             plan = _checked_plan(recipe, arms, prepared, out, folder)
     _write(recipe, arms, prepared, plan, out)

@@ -2,7 +2,8 @@
 
 The folder `rows/` of the study has `test.jsonl` (the test rows without their labels), one file of training rows per
 budget and seed, and `rows.json`, which describes them. Every row has an id that contains a hash of its text; the file
-of answers names test rows by it (answer_file.py). Training rows are marked as train or validation, as in the study.
+of answers names test rows by it (setup/answer_file.py). Training rows are marked as train or validation, as in the
+study.
 """
 
 from collections.abc import Mapping
@@ -13,26 +14,26 @@ from typing import Any
 from headswap.core.atomic_folder import atomic_folder
 from headswap.core.errors import SettingError, counted, listed
 from headswap.core.files import write_json
-from headswap.core.ownership import Layout
+from headswap.core.ownership import OwnFiles
 from headswap.core.settings import Settings, load_recipe
 from headswap.data.labelled import read_labelled
 from headswap.data.records import Example, whole_text
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.finetuning.prediction_file import row_ids, text_ids
 from headswap.finetuning.splits import read_splits
-from headswap.study.answer_file import BUDGET, PREDICTION, ROW, SCORE, SEED, TEXT
-from headswap.study.arms import read_arms
-from headswap.study.config import StudyRecipe
-from headswap.study.default_arms import with_default_arms
-from headswap.study.folder import ROWS, locked_folder
 from headswap.study.initialize import initialize
-from headswap.study.plan import data_section, usable_budgets
-from headswap.study.prepare import Prepared
-from headswap.study.row_files import write_rows
+from headswap.study.setup.answer_file import BUDGET, PREDICTION, ROW, SCORE, SEED, TEXT
+from headswap.study.setup.arms import read_arms
+from headswap.study.setup.budgets import data_section, usable_budgets
+from headswap.study.setup.config import StudyRecipe
+from headswap.study.setup.default_arms import with_default_arms
+from headswap.study.setup.folder import ROWS, locked_folder
+from headswap.study.setup.prepare import Prepared
+from headswap.study.setup.row_files import write_rows
 from headswap.tasks.choose import named_task
 from headswap.tasks.text_task import PAIR
 
-LAYOUT = Layout(files=(".+",))
+OWN_FILES = OwnFiles(files=(".+",))
 TEST = "test.jsonl"
 
 
@@ -75,7 +76,7 @@ def export_rows(
     with locked_folder(out) as lock:
         prepared, _ = initialize(recipe, arms, out, lock, overwrite=overwrite)
         budgets, _ = usable_budgets(recipe, prepared)
-        with atomic_folder(out.resolve() / ROWS, LAYOUT) as folder:
+        with atomic_folder(out.resolve() / ROWS, OWN_FILES) as folder:
             content = _Export(recipe, prepared, folder).write(budgets)
             write_json(folder / "rows.json", content)
     return ExportedRows(out / ROWS, content)

@@ -1,4 +1,4 @@
-"""Run a study: initialize its folder, probe the speed, run the jobs. Results are computed afterwards (analysis.py).
+"""Run a study: initialize its folder, probe the speed, run the jobs. Results are computed afterwards (statistics/).
 
 The folder has `study.toml` (the recipe), `plan.json` (jobs and runs), `data/` (the rows that every job reads, and the
 result of the overlap check), `runs/` (one folder per job) and `logs/`. The same command resumes a stopped study.
@@ -17,19 +17,19 @@ from headswap.core.errors import SettingError
 from headswap.core.files import read_json
 from headswap.core.settings import Settings, load_recipe
 from headswap.pretraining.config import PretrainRecipe
-from headswap.study.answer_runs import import_answers
-from headswap.study.arms import LINEAR, read_arms
-from headswap.study.config import StudyRecipe
-from headswap.study.default_arms import with_default_arms
-from headswap.study.estimate import Estimator, Preflight, estimate_study
-from headswap.study.executor import Executor, Outcome, Watcher, cores
 from headswap.study.executors.backend import Backend
 from headswap.study.executors.choose import default_jobs, make_backend
-from headswap.study.folder import locked_folder
+from headswap.study.executors.job_queue import Executor, Outcome, Watcher, cores
 from headswap.study.initialize import initialize
-from headswap.study.planned_jobs import BASE_KINDS, Job, Plan
-from headswap.study.prepare import Prepared
-from headswap.study.time_budget import with_limits
+from headswap.study.jobs.answer_runs import import_answers
+from headswap.study.jobs.estimate import Estimator, Preflight, estimate_study
+from headswap.study.jobs.planned_jobs import BASE_KINDS, Job, Plan
+from headswap.study.setup.arms import LINEAR, read_arms
+from headswap.study.setup.config import StudyRecipe
+from headswap.study.setup.default_arms import with_default_arms
+from headswap.study.setup.folder import locked_folder
+from headswap.study.setup.prepare import Prepared
+from headswap.study.setup.time_budget import with_limits
 
 log = logging.getLogger("headswap")
 DISK_MARGIN = 1.1

@@ -63,7 +63,7 @@ def detect_task(data: LabelledSettings) -> tuple[TaskName, str]:
     if extension_of(path) in CONLL_EXTENSIONS:
         return "tag", f"{path} is a file of words and tags"
     if is_nested(path):
-        return "span", f"{path} has the layout of SQuAD"
+        return "span", f"{path} has the format of SQuAD"
     if extension_of(path) not in COLUMN_EXTENSIONS:
         return default
     row = _first_row(path, {"label_column": data.label_column})

@@ -226,7 +226,7 @@ def best_span(row: ContextRow, output: np.ndarray, *, longest: int) -> Found | N
 
 
 def _read_question_file(file: str, columns: InputColumns) -> list[tuple[str, str]]:
-    """(question, context) for every row of a file, or for SQuAD's layout."""
+    """(question, context) for every row of a file, or for SQuAD's format."""
     default = ColumnSettings()
     names = ColumnSettings(
         question_column=columns.question_column or default.question_column,

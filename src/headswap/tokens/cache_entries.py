@@ -13,11 +13,11 @@ from typing import Literal
 
 from headswap.core.errors import InputError, SettingError, listed
 from headswap.core.files import read_json
-from headswap.core.ownership import Layout, entries, foreign_in, is_unfinished, remove_own
+from headswap.core.ownership import OwnFiles, entries, foreign_in, is_unfinished, remove_own
 from headswap.data.content_hash import MEMORY_FILE, cache_folder
 from headswap.data.documents import REMOTE_FOLDER, STDIN_FILE
-from headswap.tokens.store import LAYOUT as STORE
 from headswap.tokens.store import META_FILE
+from headswap.tokens.store import OWN_FILES as STORE
 from headswap.tokens.tokenizer import Tokenizer
 
 Kind = Literal["store", "tokenizer", "stdin", "baselines", "inputs", "remote"]
@@ -40,7 +40,7 @@ NAMES = {
 }
 BUILDING = ".building-"
 MADE_BY_TEMPFILE = rf"{re.escape(BUILDING)}[a-z0-9_]{{8}}"
-LAYOUT = Layout(
+OWN_FILES = OwnFiles(
     files=(
         re.escape(MEMORY_FILE),
         *(f"stores/{place}/{name}" for place in (KEY, f"{MADE_BY_TEMPFILE}/{KEY}") for name in STORE.files),
@@ -110,21 +110,21 @@ def clear_cache(keys: Sequence[str] | None = None, *, cache_dir: Path | None = N
         verb = "are" if len(unknown) > 1 else "is"
         raise SettingError(f"{listed(unknown)} {verb} not in the cache {root}. List its entries with: headswap cache")
     below = [_name(entry.path, root) for entry in listing if keys is None or entry.key in keys]
-    foreign, being_built = foreign_in(root, LAYOUT), []
+    foreign, being_built = foreign_in(root, OWN_FILES), []
     if keys is None:
         unfinished = _unfinished(root)
         being_built = [_name(path, root) for path in unfinished if not _is_abandoned(path)]
         below += [MEMORY_FILE, *(_name(path, root) for path in unfinished if _is_abandoned(path))]
     else:
         foreign = [name for name in foreign if name.startswith(tuple(f"{entry}/" for entry in below))]
-    freed = remove_own(root, LAYOUT, below=below)
+    freed = remove_own(root, OWN_FILES, below=below)
     return Cleared(freed, tuple(foreign), tuple(being_built))
 
 
 def remove_damaged(folder: Path, root: Path) -> None:
     """Remove a damaged entry; if it contains other files it is an error, since a new entry needs the same name."""
     name = _name(folder, root)
-    remove_own(root, LAYOUT, below=[name])
+    remove_own(root, OWN_FILES, below=[name])
     if folder.is_symlink() or folder.exists():
         raise SettingError(
             f"The cache entry {folder} is damaged and cannot be built again, since it contains files that headswap did "
@@ -155,7 +155,7 @@ def summary_of(path: Path, kind: Kind) -> str:
 
 def _unfinished(root: Path) -> list[Path]:
     """Unfinished entries, of running processes or of killed ones."""
-    own = [entry for entry in entries(root, LAYOUT) if entry.is_own]
+    own = [entry for entry in entries(root, OWN_FILES) if entry.is_own]
     return [
         entry.path
         for entry in own

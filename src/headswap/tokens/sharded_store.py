@@ -23,7 +23,7 @@ from headswap.core.atomic_folder import atomic_folder
 from headswap.core.errors import InputError, SettingError, counted
 from headswap.core.files import atomic_file, has_entry, read_json, remove_folder, write_json
 from headswap.core.outputs import EXISTS
-from headswap.core.ownership import Layout, check_replaceable, leftovers
+from headswap.core.ownership import OwnFiles, check_replaceable, leftovers
 from headswap.core.task_pool import TaskPool
 from headswap.data.config import ReadSettings
 from headswap.data.documents import check_text_column, read_file_documents
@@ -50,13 +50,13 @@ from headswap.tokens.store import (
     check_side,
     is_store,
 )
-from headswap.tokens.store import LAYOUT as STORE
+from headswap.tokens.store import OWN_FILES as STORE
 from headswap.tokens.store_writer import file_name, write_arrays
 from headswap.tokens.tokenizer import Tokenizer
 
 log = logging.getLogger("headswap")
 PLAN_FILE, WORK, SOURCES, TOKENIZER = "plan.json", "work", "sources.json", "tokenizer.json"
-LAYOUT = Layout(
+OWN_FILES = OwnFiles(
     files=(*STORE.files, re.escape(PLAN_FILE), f"{WORK}/.+", *(f"{SHARD}/{name}" for name in STORE.files)),
     is_ours=lambda folder: has_entry(folder / META_FILE, "headswap_store") or has_entry(folder / PLAN_FILE, "shards"),
 )
@@ -109,7 +109,7 @@ def _begin(out: Path, plan: dict[str, Any], tokenizer: Tokenizer, *, overwrite: 
     if out.exists() and any(out.iterdir()):
         if not overwrite:
             raise SettingError(f"--out {out} {EXISTS}")
-        check_replaceable(out, LAYOUT)
+        check_replaceable(out, OWN_FILES)
         remove_folder(out)
     (out / WORK).mkdir(parents=True)
     tokenizer.save(out / TOKENIZER)
@@ -227,7 +227,7 @@ def _complete(out: Path, plan: dict[str, Any], tokenizer: Tokenizer) -> None:
     }
     write_json(out / META_FILE, meta)
     remove_folder(out / WORK)
-    for left in leftovers(out, LAYOUT):  # of computers that were lost; all tasks have ended
+    for left in leftovers(out, OWN_FILES):  # of computers that were lost; all tasks have ended
         remove_folder(left)
     if meta["num_dropped"]:
         total = counts["num_documents"] + meta["num_dropped"]

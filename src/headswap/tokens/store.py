@@ -19,7 +19,7 @@ import numpy as np
 from headswap.core.atomic_folder import atomic_folder
 from headswap.core.errors import InputError, did_you_mean, listed, raise_problems
 from headswap.core.files import has_entry, read_json, sha256_of_file, write_json
-from headswap.core.ownership import Layout
+from headswap.core.ownership import OwnFiles
 from headswap.data.records import Document
 from headswap.tokens.joined_array import JoinedArray
 from headswap.tokens.lab_tokenizer import MODEL_FILE
@@ -37,7 +37,7 @@ ARRAYS = ("ids", *PER_DOCUMENT)
 DTYPES = {"ids": ("<u2", "<u4"), "offsets": (OFFSET_TYPE,), "byte_counts": (OFFSET_TYPE,)} | dict.fromkeys(
     SIDE_ARRAYS, ("|u1",)
 )
-LAYOUT = Layout(
+OWN_FILES = OwnFiles(
     files=tuple(map(re.escape, (META_FILE, "tokenizer.json", MODEL_FILE, *map(file_name, (*ARRAYS, *SIDE_ARRAYS))))),
     is_ours=lambda folder: has_entry(folder / META_FILE, "headswap_store"),
 )
@@ -251,7 +251,7 @@ def build_store(
 ) -> TokenStore:
     """Encode the documents into the store `folder`, which is created atomically and replaces an existing store."""
     check_side(side)
-    with atomic_folder(folder, LAYOUT) as temporary:
+    with atomic_folder(folder, OWN_FILES) as temporary:
         written = write_arrays(documents, tokenizer, temporary, side)
         check_filled(written)
         tokenizer.save(temporary / "tokenizer.json")

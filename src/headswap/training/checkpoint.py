@@ -19,13 +19,13 @@ from typing import Any
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from headswap.bundle.bundle import LAYOUT as BUNDLE
+from headswap.bundle.bundle import OWN_FILES as BUNDLE
 from headswap.bundle.bundle import WEIGHTS, Bundle
 from headswap.core.atomic_folder import atomic_folder, discard_folder
 from headswap.core.errors import InputError
 from headswap.core.files import flush_folder, read_json, write_json
 from headswap.core.manifest import manifest_problems, write_manifest
-from headswap.core.ownership import Layout, unique
+from headswap.core.ownership import OwnFiles, unique
 from headswap.model.text_model import TextModel
 from headswap.model.weights import assign_weights, load_weights
 from headswap.training.optimizer import load_optimizer_tensors, optimizer_tensors
@@ -35,7 +35,7 @@ log = logging.getLogger("headswap")
 OPTIMIZER, STATE = "optimizer.safetensors", "state.json"
 SECONDS_BETWEEN_SAVES = 60.0
 SHARD = r"shard-\d+-model-\d+-of-\d+\.safetensors"
-LAYOUT = Layout(files=(*BUNDLE.files, *map(re.escape, (OPTIMIZER, STATE)), SHARD))
+OWN_FILES = OwnFiles(files=(*BUNDLE.files, *map(re.escape, (OPTIMIZER, STATE)), SHARD))
 
 
 @dataclass
@@ -80,7 +80,7 @@ def is_save_due(step: int, save_every: int | None, evaluate_every: int, seconds_
 def save_checkpoint(folder: Path, bundle: Bundle, optimizer: Optimizer, progress: Progress, *, keep: int) -> Path:
     """Write `step-N`, point `last` to it, verify it, and then remove old checkpoints until `keep` are left."""
     target = step_folder(folder, progress)
-    with atomic_folder(target, LAYOUT) as temporary:
+    with atomic_folder(target, OWN_FILES) as temporary:
         bundle.write_into(temporary)
         save_file(optimizer_tensors(bundle.model, optimizer), temporary / OPTIMIZER)
         seal(temporary, progress)

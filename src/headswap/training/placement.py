@@ -18,8 +18,8 @@ from headswap.core.files import read_json
 from headswap.model.weights import assign_weights
 from headswap.objectives.objective import Objective
 from headswap.training.checkpoint import (
-    LAYOUT,
     OPTIMIZER,
+    OWN_FILES,
     STATE,
     Progress,
     is_sharded,
@@ -133,7 +133,7 @@ class Sharded:
 
         target = step_folder(folder, progress)
         with ExitStack() as stack:  # of the first process
-            temporary = self.processes.from_first(lambda: stack.enter_context(atomic_folder(target, LAYOUT)))
+            temporary = self.processes.from_first(lambda: stack.enter_context(atomic_folder(target, OWN_FILES)))
             write_shards(temporary, self.module, optimizer)
             self.processes.from_first(lambda: seal(temporary, progress))
         if self.processes.is_first:

@@ -14,22 +14,22 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from headswap.bundle.bundle import LAYOUT as BUNDLE
+from headswap.bundle.bundle import OWN_FILES as BUNDLE
 from headswap.core.atomic_folder import discard_folder, restore_folder
 from headswap.core.errors import InputError, SettingError, listed
 from headswap.core.files import atomic_file, read_json, remove_folder, write_json
 from headswap.core.lock import LOCK_FILE, FolderLock
 from headswap.core.manifest import MANIFEST
 from headswap.core.outputs import check_apart, check_writable
-from headswap.core.ownership import Layout, check_replaceable, foreign_in, is_unfinished, leftovers
+from headswap.core.ownership import OwnFiles, check_replaceable, foreign_in, is_unfinished, leftovers
 from headswap.core.settings import Recipe
-from headswap.training.checkpoint import LAYOUT as CHECKPOINT
+from headswap.training.checkpoint import OWN_FILES as CHECKPOINT
 from headswap.training.checkpoint import find_checkpoints
 from headswap.training.resume_rules import check_given, check_unchanged, log_changed_environment, read_record
 
 log = logging.getLogger("headswap")
-OWN_FILES = {"recipe.toml", "environment.json", "data.json", "metrics.jsonl", "ledger.json", "result.json"}
-OWN_FILES |= {"predictions.npz", MANIFEST}
+FILES = {"recipe.toml", "environment.json", "data.json", "metrics.jsonl", "ledger.json", "result.json"}
+FILES |= {"predictions.npz", MANIFEST}
 METRICS = "metrics.jsonl"
 TRACKERS_FOLDER = "trackers"
 REMOVED_LAST = "recipe.toml"
@@ -42,9 +42,9 @@ def _is_run(folder: Path) -> bool:
     return not names or (REMOVED_LAST in names and len(names) > 1) or bool(find_checkpoints(folder / "checkpoints"))
 
 
-LAYOUT = Layout(
+OWN_FILES = OwnFiles(
     files=(
-        *map(re.escape, (*sorted(OWN_FILES), LOCK_FILE)),
+        *map(re.escape, (*sorted(FILES), LOCK_FILE)),
         *(f"bundle/{name}" for name in BUNDLE.files),
         *(rf"checkpoints/(?:(?:step|best)-\d+|last)/{name}" for name in CHECKPOINT.files),
         *(
@@ -126,7 +126,7 @@ class RunFolder:
         self.check_data(data)
         log_changed_environment(self.path, environment)
         restore_folder(self.path / "bundle", BUNDLE)
-        for leftover in leftovers(self.path, LAYOUT):  # of a killed process
+        for leftover in leftovers(self.path, OWN_FILES):  # of a killed process
             remove_folder(leftover)
         if is_made_longer:
             (self.path / "result.json").unlink(missing_ok=True)
@@ -137,7 +137,7 @@ class RunFolder:
 
     def _clear(self) -> None:
         """Remove the run that is replaced; what a kill leaves of it never becomes part of the new run."""
-        check_replaceable(self.path, LAYOUT)  # again, because other processes may have written there since
+        check_replaceable(self.path, OWN_FILES)  # again, because other processes may have written there since
         for name in [*sorted(set(_visible(self.path)) - {REMOVED_LAST}), REMOVED_LAST]:
             discard_folder(self.path / name)
 
@@ -192,8 +192,8 @@ def open_run(
             "or replace it with --overwrite."
         )
     if overwrite:
-        check_replaceable(run.path, LAYOUT)
-    replaced = [name for name in foreign_in(run.path, LAYOUT) if name.startswith(("bundle/", "checkpoints/"))]
+        check_replaceable(run.path, OWN_FILES)
+    replaced = [name for name in foreign_in(run.path, OWN_FILES) if name.startswith(("bundle/", "checkpoints/"))]
     if resume and replaced:  # a resumed run replaces its bundle and old checkpoints
         raise SettingError(
             f"--resume could remove {listed(replaced)} from {run.path}, which headswap did not write there. "

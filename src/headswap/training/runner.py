@@ -54,7 +54,7 @@ class StoppedError(RunError):
 
 
 @dataclass
-class Plan:
+class TrainingSpec:
     """Model, objective, data, length and evaluation of a training run."""
 
     bundle: Bundle
@@ -154,36 +154,36 @@ def run_training(
         stop_processes()
 
 
-def run_steps(plan: Plan, run: RunFolder) -> Progress:
-    """Train from the newest checkpoint, or from the start, to the end of the plan."""
-    return _Steps(plan, run).run_all()
+def run_steps(spec: TrainingSpec, run: RunFolder) -> Progress:
+    """Train from the newest checkpoint, or from the start, to the last step."""
+    return _Steps(spec, run).run_all()
 
 
 class _Steps:
-    def __init__(self, plan: Plan, run: RunFolder) -> None:
-        self.plan, self.run_folder = plan, run
+    def __init__(self, spec: TrainingSpec, run: RunFolder) -> None:
+        self.spec, self.run_folder = spec, run
         self.folder = run.path / "checkpoints"
-        self.model = plan.bundle.model
-        checkpoint = plan.processes.from_first(lambda: newest_complete(self.folder))
-        self.placement = place(plan.bundle, plan.objective, plan.machine, plan.processes, plan.settings)
-        self.optimizer, self.progress = self.placement.resume(checkpoint, plan.settings, plan.rates)
-        if checkpoint is not None and plan.processes.is_first:
+        self.model = spec.bundle.model
+        checkpoint = spec.processes.from_first(lambda: newest_complete(self.folder))
+        self.placement = place(spec.bundle, spec.objective, spec.machine, spec.processes, spec.settings)
+        self.optimizer, self.progress = self.placement.resume(checkpoint, spec.settings, spec.rates)
+        if checkpoint is not None and spec.processes.is_first:
             point_at(checkpoint)
-        if plan.after_evaluation is not None:
+        if spec.after_evaluation is not None:
             for line in self.progress.history:
-                plan.after_evaluation(line)
+                spec.after_evaluation(line)
         self.unread: deque[Late] = deque()
         self.started = time.perf_counter() - self.progress.seconds
         self.last_save = time.perf_counter()
         self.best: dict[str, torch.Tensor] | None = None
 
     def run_all(self) -> Progress:
-        plan, progress = self.plan, self.progress
-        if plan.processes.is_first:
+        spec, progress = self.spec, self.progress
+        if spec.processes.is_first:
             self.run_folder.cut_metrics(progress.step if progress.step else -1)
         if progress.step:
-            log.info("Resuming at step %d of %d.", progress.step, plan.total_steps)
-        plan.observer.on_start(total_steps=plan.total_steps, first_step=progress.step)
+            log.info("Resuming at step %d of %d.", progress.step, spec.total_steps)
+        spec.observer.on_start(total_steps=spec.total_steps, first_step=progress.step)
         if progress.step == 0:
             self._evaluate()
         # The generator is closed on every exit: an exception would keep its frame and the tensors in it alive.
@@ -191,11 +191,11 @@ class _Steps:
             for record in records:
                 self.unread.append(late_record(record))
                 progress.step = record.step + 1
-                self._read(keep=LATE[plan.machine.device.type])
-                if progress.step % plan.evaluate_every == 0 or progress.step == plan.total_steps:
+                self._read(keep=LATE[spec.machine.device.type])
+                if progress.step % spec.evaluate_every == 0 or progress.step == spec.total_steps:
                     self._read(keep=0)
                     self._evaluate()
-                is_done = progress.step == plan.total_steps or progress.has_stopped_early
+                is_done = progress.step == spec.total_steps or progress.has_stopped_early
                 wants_stop = self._is_stop_agreed(request.is_set(), progress.step)
                 if is_done or wants_stop or self._is_save_due():
                     self._read(keep=0)
@@ -204,43 +204,43 @@ class _Steps:
                     break
                 if wants_stop and not is_done:
                     raise StoppedError(
-                        f"Stopped at step {progress.step} of {plan.total_steps}; all steps are saved. "
+                        f"Stopped at step {progress.step} of {spec.total_steps}; all steps are saved. "
                         "Resume with the same command and --resume."
                     )
         self.placement.finish()
         return progress
 
     def _records(self) -> Generator[StepRecord]:
-        plan, progress = self.plan, self.progress
+        spec, progress = self.spec, self.progress
         return train(
             self.placement.module,
             self.optimizer,
-            plan.source,
-            settings=plan.settings,
-            machine=plan.machine,
-            processes=plan.processes,
+            spec.source,
+            settings=spec.settings,
+            machine=spec.machine,
+            processes=spec.processes,
             first_step=progress.step,
-            total_steps=progress.step if progress.has_stopped_early else plan.total_steps,
+            total_steps=progress.step if progress.has_stopped_early else spec.total_steps,
             num_skipped=len(progress.skipped),
         )
 
     def _is_save_due(self) -> bool:
         """Whether a checkpoint is due. Clocks differ between processes, so the first one decides where time counts."""
-        plan, step = self.plan, self.progress.step
+        spec, step = self.spec, self.progress.step
 
         def due() -> bool:
-            return is_save_due(step, plan.save_every, plan.evaluate_every, time.perf_counter() - self.last_save)
+            return is_save_due(step, spec.save_every, spec.evaluate_every, time.perf_counter() - self.last_save)
 
-        by_time = plan.save_every is None and step % plan.evaluate_every == 0
-        return plan.processes.from_first(due) if by_time else due()
+        by_time = spec.save_every is None and step % spec.evaluate_every == 0
+        return spec.processes.from_first(due) if by_time else due()
 
     def _is_stop_agreed(self, wants_stop: bool, step: int) -> bool:
         """Several processes must stop at the same step; they exchange stop requests at logging steps only."""
-        if self.plan.processes.world == 1:
+        if self.spec.processes.world == 1:
             return wants_stop
-        if step % self.plan.settings.logging_steps:
+        if step % self.spec.settings.logging_steps:
             return False
-        return bool(self.plan.processes.sum(torch.tensor(int(wants_stop))).item())
+        return bool(self.spec.processes.sum(torch.tensor(int(wants_stop))).item())
 
     def _read(self, *, keep: int) -> None:
         """Read the records that are more than `keep` steps old."""
@@ -248,7 +248,7 @@ class _Steps:
             self._read_one(self.unread.popleft().read())
 
     def _read_one(self, record: StepRecord) -> None:
-        progress, settings = self.progress, self.plan.settings
+        progress, settings = self.progress, self.spec.settings
         if record.is_broken.item():
             self._stop_broken(record)
         progress.tokens += int(record.num_tokens)
@@ -258,13 +258,13 @@ class _Steps:
         else:
             progress.add(record.losses_K.tolist(), record.num_targets_K.tolist())
         step = record.step + 1
-        is_line_due = step % settings.logging_steps == 0 or step == self.plan.total_steps
+        is_line_due = step % settings.logging_steps == 0 or step == self.spec.total_steps
         if not is_line_due or not any(progress.window_targets):
             return
         line = {
             "step": step,
-            "epoch": step / self.plan.steps_per_epoch,
-            **{f"train_{name}": loss for name, loss in zip(self.plan.losses, progress.window_means(), strict=True)},
+            "epoch": step / self.spec.steps_per_epoch,
+            **{f"train_{name}": loss for name, loss in zip(self.spec.losses, progress.window_means(), strict=True)},
             "learning_rate": record.learning_rate,
             "grad_norm": None if is_skipped else record.grad_norm.item(),
             "tokens": progress.tokens,
@@ -272,13 +272,13 @@ class _Steps:
         }
         progress.window_losses, progress.window_targets = [], []
         self._write(line)
-        self.plan.observer.on_step(line)
+        self.spec.observer.on_step(line)
 
     def _seconds(self) -> float:
         return round(time.perf_counter() - self.started, 3)
 
     def _write(self, line: dict[str, Any]) -> None:
-        if self.plan.processes.is_first:
+        if self.spec.processes.is_first:
             self.run_folder.append_metrics(line)
 
     def _evaluate(self) -> None:
@@ -286,24 +286,24 @@ class _Steps:
             self._evaluate_whole()
 
     def _evaluate_whole(self) -> None:
-        plan, progress = self.plan, self.progress
-        metrics = plan.evaluate(progress.step)  # all processes share the work
-        metrics = plan.processes.from_first(lambda: metrics)
+        spec, progress = self.spec, self.progress
+        metrics = spec.evaluate(progress.step)  # all processes share the work
+        metrics = spec.processes.from_first(lambda: metrics)
         if broken := [name for name, value in metrics.items() if isinstance(value, float) and not math.isfinite(value)]:
             raise RunError(broken_evaluation(broken[0], progress.step, self.run_folder.path))
         line = {
             "step": progress.step,
-            "epoch": progress.step / plan.steps_per_epoch,
+            "epoch": progress.step / spec.steps_per_epoch,
             **metrics,
             "seconds": self._seconds(),
         }
         progress.history.append({key: value for key, value in line.items() if key != "seconds"})
-        if plan.after_evaluation is not None:
-            plan.after_evaluation(line)
-        if plan.score is not None and metrics and progress.step:
-            self._compare_with_best(plan.score(metrics))
+        if spec.after_evaluation is not None:
+            spec.after_evaluation(line)
+        if spec.score is not None and metrics and progress.step:
+            self._compare_with_best(spec.score(metrics))
         self._write(line)
-        plan.observer.on_evaluation(line)
+        spec.observer.on_evaluation(line)
 
     def _compare_with_best(self, score: list[float]) -> None:
         """Keep the weights if they are the best so far; otherwise count the evaluation for early stopping."""
@@ -311,23 +311,23 @@ class _Steps:
         if progress.best_score is None or score > progress.best_score:
             progress.best_score, progress.best_step = score, progress.step
             progress.evaluations_without_gain = 0
-            if self.plan.processes.is_first:
+            if self.spec.processes.is_first:
                 self.best = {name: tensor.detach().cpu().clone() for name, tensor in self.model.state_dict().items()}
         else:
             progress.evaluations_without_gain += 1
-            patience = self.plan.patience
+            patience = self.spec.patience
             progress.has_stopped_early = patience is not None and progress.evaluations_without_gain >= patience
 
     def _save(self) -> None:
         self.progress.seconds = self._seconds()
         self.last_save = time.perf_counter()
-        is_first = self.plan.processes.is_first
+        is_first = self.spec.processes.is_first
         if is_first:
             self.run_folder.flush_metrics()  # before the checkpoint, so that no line before it can be lost
             if self.best is not None:
-                save_best(self.folder, self.plan.bundle, self.best, self.progress)
+                save_best(self.folder, self.spec.bundle, self.best, self.progress)
                 self.best = None
-        self.placement.save(self.folder, self.optimizer, self.progress, keep=self.plan.settings.save_total_limit)
+        self.placement.save(self.folder, self.optimizer, self.progress, keep=self.spec.settings.save_total_limit)
         if is_first:
             drop_other_bests(self.folder, self.progress)
 
@@ -344,12 +344,12 @@ class _Steps:
         log.warning(
             "%s at step %d (learning rate %.3g, documents %s); the step is skipped (%d of at most %d).",
             line["skipped"], record.step + 1, record.learning_rate, listed_documents(record.documents),
-            len(self.progress.skipped), self.plan.settings.most_skipped,
+            len(self.progress.skipped), self.spec.settings.most_skipped,
         )  # fmt: skip
 
     def _stop_broken(self, record: StepRecord) -> None:
         num_skipped = len(self.progress.skipped)
-        raise RunError(broken_numbers(record, self.run_folder.path, self.plan.settings, num_skipped=num_skipped))
+        raise RunError(broken_numbers(record, self.run_folder.path, self.spec.settings, num_skipped=num_skipped))
 
 
 def _log_request() -> None:

@@ -1,1 +1,1 @@
-"""Back ends that run the jobs of a study: where and in which processes a job runs."""
+"""Run the jobs of a study: their order (job_queue.py), and the back ends, where and in which processes a job runs."""

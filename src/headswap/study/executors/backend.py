@@ -2,7 +2,7 @@
 
 Only paths and a few numbers are passed to a back end, so a job may run in a process of this machine or on another
 machine with the same folder. A job reads its description and writes its run folder and its log. The order of jobs,
-deadlines, damaged outputs and failures belong to the executor (executor.py), not to a back end.
+deadlines, damaged outputs and failures belong to the executor (job_queue.py), not to a back end.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ class Request:
     """One job to run."""
 
     file: Path
-    """The JSON file that describes the job; `python -m headswap.study.job FILE` runs the same job alone."""
+    """The JSON file that describes the job; `python -m headswap.study.jobs.job FILE` runs the same job alone."""
     log: Path
     """Everything that the job prints is written here; the last line states why a job failed."""
     threads: int

@@ -2,7 +2,7 @@
 
 What a job may change for the whole process: environment variables, the number of threads, random states, number
 formats, deterministic and fast kernels, warnings that were already shown, compiled code, and memory that is kept. The
-test `tests/study/test_workers.py` compares weights and predictions with those of a job that was run alone.
+test `tests/study/executors/test_workers.py` compares weights and predictions with those of a job that was run alone.
 """
 
 import gc

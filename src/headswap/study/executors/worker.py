@@ -1,10 +1,10 @@
 """The program of a warm worker: `python -m headswap.study.executors.worker`.
 
-It reads one line per job from standard input, runs the job as `python -m headswap.study.job FILE` would, and writes one
-line with the exit code. During a job everything that is printed goes to the job's log. When standard input is closed,
-the study has ended, and the worker asks itself to stop with SIGTERM: a training saves first. Between jobs the state of
-the process is made as it was before the first job (clean_state.py), so that a job has the same result as one that is
-run alone. A worker ends after a job that failed, after many jobs, and when it keeps too much memory.
+It reads one line per job from standard input, runs the job as `python -m headswap.study.jobs.job FILE` would, and
+writes one line with the exit code. During a job everything that is printed goes to the job's log. When standard input
+is closed, the study has ended, and the worker asks itself to stop with SIGTERM: a training saves first. Between jobs
+the state of the process is made as it was before the first job (clean_state.py), so that a job has the same result as
+one that is run alone. A worker ends after a job that failed, after many jobs, and when it keeps too much memory.
 """
 
 import gc
@@ -34,7 +34,7 @@ def main() -> None:
     os.dup2(2, 1)
     lines: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(requests, lines), daemon=True).start()
-    from headswap.study.job import start_log  # imports take seconds; a closed pipe ends them
+    from headswap.study.jobs.job import start_log  # imports take seconds; a closed pipe ends them
 
     start_log()
     keep_inputs()
@@ -61,7 +61,7 @@ def _read(requests: int, lines: "queue.SimpleQueue[dict[str, Any] | None]") -> N
 
 def _run(file: str, log: str, nothing: int) -> int:
     """Run a job with its log as standard output and standard error; return its exit code."""
-    from headswap.study.job import run_file
+    from headswap.study.jobs.job import run_file
 
     messages = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(messages, 1)

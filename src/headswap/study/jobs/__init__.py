@@ -1,0 +1,1 @@
+"""The jobs of a study: their plan, what they cost, one job, and the check of its outputs."""

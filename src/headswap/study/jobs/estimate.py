@@ -1,0 +1,248 @@
+"""Estimate the time, memory and disk of a study before it starts, from a short probe.
+
+The estimates are pure functions of the probe's measurements and of the config files of bases that the study does
+not pre-train. They are corrected by the times of finished jobs.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from headswap.baselines.lsa_space import MOST_CHARACTERS, MOST_DOCUMENTS
+from headswap.core.errors import counted
+from headswap.core.files import read_json
+from headswap.core.installed_bases import base_folder, is_boxed
+from headswap.core.public_checkpoints import checkpoint_folder, is_checkpoint
+from headswap.core.settings import load_recipe
+from headswap.defaults.finetuning import batch_size_of, finetuning_epochs
+from headswap.defaults.pretraining import adaptation_epochs
+from headswap.finetuning.config import FinetuneRecipe
+from headswap.finetuning.consistency import MOST_TEXTS, NUM_CHECKED
+from headswap.finetuning.splits import num_for_choosing
+from headswap.pretraining.config import AdaptRecipe, PretrainRecipe
+from headswap.study.jobs.planned_jobs import Job
+from headswap.study.setup.arms import baselines_of
+from headswap.study.setup.prepare import Prepared
+from headswap.study.setup.row_files import CORPUS, ROLES, TEXTS
+
+START_SECONDS = {"cpu": 1.0, "cuda": 4.0}
+"""Reading rows, encoding and saving in a warm worker, before finished jobs correct the estimate."""
+OVERHEAD = {"cpu": 0.8e6, "cuda": 20e6}
+"""Fixed cost of a step in parameters: the times of small models differ less than their sizes."""
+RDROP_COST, ADVERSARIAL_COST = 2.0, 7 / 3
+"""Cost of a step relative to one without: two passes, or two passes and a backward pass to the embeddings (a backward
+pass to all weights costs two forward passes, one to the embeddings alone costs one)."""
+BASELINE_SECONDS = 1.0
+LINEAR_SECONDS_PER_LABEL = 5e-3
+BYTES_PER_PARAMETER = 4
+COPIES_WHILE_TRAINING = 5  # the bundle, a checkpoint with two moments, the best weights
+COPIES_KEPT = {"bundles": 1, "results": 0}
+
+
+@dataclass
+class Estimator:
+    """Seconds per job, corrected by the times of finished jobs."""
+
+    probe: Mapping[str, Any] | None
+    prepared: Prepared
+    finished: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Estimated and actual seconds of finished jobs, per kind."""
+    adapted: Mapping[str, str] = field(default_factory=dict)
+    """Per folder of an adaptation, the base that is adapted."""
+    shapes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Per folder of a pre-training, the shape of its base."""
+
+    def seconds(self, job: Job) -> float:
+        """Estimated seconds of a job."""
+        estimated, actual = self.finished.get(job.kind, (0.0, 0.0))
+        return self._uncorrected(job) * (actual / estimated if estimated else 1.0)
+
+    def record(self, job: Job, seconds: float) -> None:
+        """Correct later estimates by the time of a finished job."""
+        estimated, actual = self.finished.get(job.kind, (0.0, 0.0))
+        self.finished[job.kind] = estimated + self._uncorrected(job), actual + seconds
+
+    def _uncorrected(self, job: Job) -> float:
+        if job.kind == "answers":
+            return 0.0  # they are copied before the first estimate
+        if job.kind == "tokenizer":
+            return 5.0 + self.prepared.corpus_bytes / 20e6
+        if job.kind == "sample":
+            return BASELINE_SECONDS + self.prepared.corpus_bytes / 20e6
+        if job.kind == "space":
+            return BASELINE_SECONDS + min(self.prepared.corpus_bytes, MOST_DOCUMENTS * MOST_CHARACTERS) / 2e6
+        if job.kind == "linear":
+            return BASELINE_SECONDS + (job.labels or 0) * LINEAR_SECONDS_PER_LABEL
+        if job.kind == "baseline":
+            task = job.sections.get("data", {}).get("task")
+            texts = (job.labels or 0) * 6 + self.prepared.num_rows["test"]
+            return BASELINE_SECONDS + texts * baselines_of(task).load(job.arm or "").seconds_per_text
+        if self.probe is None:
+            return 60.0
+        if job.kind == "embed":
+            rows = sum(self.prepared.num_rows.get(role, 0) for role in ROLES)
+            return START_SECONDS[self._device()] + rows * self.probe["score_seconds"] * self._relative_cost(job)
+        work = self._finetuning(job) if job.kind == "finetune" else self._of_base(job)
+        return START_SECONDS[self._device()] + work
+
+    def _of_base(self, job: Job) -> float:
+        """Seconds of a pre-training or an adaptation."""
+        probe, is_new = self.probe, job.kind == "pretrain"
+        assert probe is not None
+        kind: type[PretrainRecipe] | type[AdaptRecipe] = PretrainRecipe if is_new else AdaptRecipe
+        training = load_recipe(kind, None, job.sections).training
+        num_bytes = self.prepared.corpus_bytes + (0 if is_new else Path(self.prepared.texts).stat().st_size)
+        corpus_tokens = num_bytes / probe["bytes_a_token"]
+        if training.max_steps is not None:
+            row_tokens = float(training.max_length or probe["max_length"])
+            if training.layout == "documents" and (num_documents := self.prepared.num_rows.get("corpus")):
+                row_tokens = min(row_tokens, corpus_tokens / num_documents)
+            tokens = training.max_steps * training.batch_size * row_tokens
+        elif training.max_tokens is not None:
+            tokens = float(training.max_tokens)
+        else:
+            default = 1.0 if is_new else adaptation_epochs(round(corpus_tokens))
+            tokens = (training.num_train_epochs or default) * corpus_tokens
+        # The cost per token grows with the parameters that are used; pre-training also uses the output embedding.
+        used = max(1, probe["num_parameters"] - probe["num_embedding_parameters"])
+        seconds_per_token = probe["step_seconds"] / max(1, probe["tokens_a_step"])
+        seconds = tokens * seconds_per_token * (used + probe["num_embedding_parameters"]) / used
+        seconds *= self._relative_cost(job)
+        if training.max_minutes is None:
+            return seconds
+        limit = training.max_minutes * 60 + 10
+        return limit if is_new else min(limit, seconds)
+
+    def _finetuning(self, job: Job) -> float:
+        probe, recipe = self.probe, load_recipe(FinetuneRecipe, None, job.sections)
+        assert probe is not None
+        training = recipe.training
+        num_labels = job.labels or 0
+        num_validation = 0 if recipe.data.validation else num_for_choosing(num_labels, recipe.data.hold_out_from)
+        num_train = max(1, num_labels - num_validation)
+        batch_size = batch_size_of(training, num_train)
+        per_epoch = math.ceil(num_train / batch_size)
+        epochs = training.num_train_epochs or finetuning_epochs(num_train, batch_size)
+        steps = training.max_steps or math.ceil(epochs * per_epoch)
+        num_evaluations = steps / per_epoch + 1
+        scored = num_evaluations * (num_validation or num_train) + self.prepared.num_rows["test"]
+        cost_of_step = 1.0
+        if recipe.consistency.unlabelled:  # a step reads two views of each unlabelled text
+            num_texts = min(MOST_TEXTS, self.prepared.num_rows.get(CORPUS, 0) + self.prepared.num_rows[TEXTS])
+            num_unlabelled = min(num_texts, recipe.consistency.unlabelled_batch_size or 3 * batch_size)
+            cost_of_step += 2 * num_unlabelled / min(batch_size, num_train)
+            scored += num_evaluations * min(num_texts, NUM_CHECKED)
+        cost_of_step *= RDROP_COST if training.rdrop_alpha else 1.0
+        cost_of_step *= ADVERSARIAL_COST if training.adversarial_epsilon else 1.0
+        seconds = (
+            steps * cost_of_step * probe["step_seconds"] + scored * probe["score_seconds"]
+        ) * self._relative_cost(job)
+        return seconds * max(1, len(job.trials))
+
+    def _relative_cost(self, job: Job) -> float:
+        """Cost per token of the model of a job, relative to the model of the probe; at least 1."""
+        assert self.probe is not None
+        config = self._config(job)
+        if config is None:  # the shape of the probe
+            return 1.0
+        width, layers, inner = _sizes(config)
+        products = 4 * width + (3 if "swiglu" in config.values() or "silu" in config.values() else 2) * inner
+        used = self.probe["num_parameters"] - self.probe["num_embedding_parameters"]
+        overhead = OVERHEAD[self._device()]
+        return max(1.0, (layers * width * products + overhead) / (used + overhead))
+
+    def _config(self, job: Job) -> Mapping[str, Any] | None:
+        """The shape of the base of a job; None from scratch."""
+        place = job.folder if job.kind == "pretrain" else str(job.sections["model"].get("base"))
+        if place in self.shapes:
+            return self.shapes[place]
+        place = self.adapted.get(place, place)
+        if is_checkpoint(place):
+            folder = checkpoint_folder(place)
+        else:
+            folder = base_folder(place) if is_boxed(place) else Path(place)
+        file = next((at / "config.json" for at in (folder, folder / "bundle") if (at / "config.json").is_file()), None)
+        return None if file is None else read_json(file)
+
+    def _device(self) -> str:
+        assert self.probe is not None
+        return "cpu" if "CPU" in self.probe["device"] else "cuda"
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """The estimated jobs, time, memory and disk of a study."""
+
+    num_jobs: int
+    num_done: int
+    seconds: float
+    memory_bytes: int | None
+    disk_bytes: int | None
+    device: str | None
+
+    def sentence(self) -> str:
+        """The estimate as one sentence."""
+        done = f", of which {self.num_done} done" if self.num_done else ""
+        memory = f", {size(self.memory_bytes)} of memory" if self.memory_bytes else ""
+        disk = f", {size(self.disk_bytes)} of disk" if self.disk_bytes else ""
+        where, how = (
+            (f" on {self.device}", "estimated from a short test run") if self.device else ("", "rough estimate")
+        )
+        return f"{counted(self.num_jobs, 'job')}{done}; about {minutes(self.seconds)}{memory}{disk}{where} ({how})."
+
+
+def estimate_study(
+    jobs: Iterable[Job], estimator: Estimator, *, parallel: int, keep: str, by_stages: bool = True
+) -> Preflight:
+    """Time, memory and disk of the jobs that are not done."""
+    every = list(jobs)
+    left = [job for job in every if not job.is_done]
+    each = {job.id: estimator.seconds(job) for job in left}
+    by_stage: dict[int, list[float]] = {}
+    for job in left:
+        by_stage.setdefault(job.stage, []).append(each[job.id])
+    seconds = sum(max(max(part), sum(part) / parallel) for part in by_stage.values())
+    if not by_stages and left:
+        ends: dict[str, float] = {}
+        for job in left:  # a job comes after the jobs that it needs
+            ends[job.id] = each[job.id] + max((ends.get(need, 0.0) for need in job.needs), default=0.0)
+        seconds = max(*ends.values(), sum(each.values()) / parallel)
+    probe = estimator.probe
+    if probe is None:
+        return Preflight(len(every), len(every) - len(left), seconds, None, None, None)
+    model = probe["num_parameters"] * BYTES_PER_PARAMETER
+    kept = sum({"pretrain": 1, "adapt": 1, "finetune": COPIES_KEPT[keep]}.get(job.kind, 0) for job in left)
+    memory = probe["peak_memory_bytes"]
+    return Preflight(
+        num_jobs=len(every),
+        num_done=len(every) - len(left),
+        seconds=seconds,
+        memory_bytes=memory * parallel if memory else None,
+        disk_bytes=model * (kept + COPIES_WHILE_TRAINING * parallel) if left else 0,
+        device=probe["device"],
+    )
+
+
+def minutes(seconds: float) -> str:
+    """`40 s`, `12 min`, `3.2 h`."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"
+
+
+def size(num_bytes: float) -> str:
+    """`1.3 GB`, `240 MB`."""
+    return f"{num_bytes / 1e9:.1f} GB" if num_bytes >= 1e9 else f"{num_bytes / 1e6:.0f} MB"
+
+
+def _sizes(config: Mapping[str, Any]) -> tuple[int, int, int]:
+    """Width, layers and feed-forward width of a base, under the names of headswap or of a public checkpoint."""
+    width = config.get("hidden_size") or config.get("n_embd") or config["dim"]
+    layers = config.get("num_hidden_layers") or config.get("n_layer") or config["n_layers"]
+    return (
+        width,
+        layers,
+        config.get("intermediate_size") or config.get("n_inner") or config.get("hidden_dim") or 4 * width,
+    )

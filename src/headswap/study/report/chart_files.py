@@ -1,0 +1,122 @@
+"""Write the charts of a study as SVG and PNG files with matplotlib, and a summary of two charts.
+
+Names of arms and files are drawn literally: a `$` in them does not start a formula. The page has its own renderer
+(the reason is in chart_svg.py).
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from textwrap import fill
+from typing import Any
+
+from headswap.core.files import atomic_file
+from headswap.study.report.charts import Chart
+
+BARS = "▁▂▃▄▅▆▇█"
+COLOURS = (
+    "#6b7280", "#b7791f", "#c0562b", "#2b6cc0", "#2f855a", "#805ad5", "#b83280", "#0f766e", "#3b4252", "#7c5e10",
+    "#e11d48", "#0284c7",
+)  # fmt: skip
+STYLE: dict[Any, Any] = {
+    "svg.hashsalt": "headswap", "svg.fonttype": "none", "font.size": 10, "text.parse_math": False, "text.usetex": False,
+}  # fmt: skip
+MARKERS = ("o", "s", "^", "D", "x")
+MOST_NAMES_INSIDE = 4  # a longer legend is drawn to the right of the chart
+LEGEND_WIDTH = 1.7  # inches
+NAME_WIDTH = 26  # characters per line of a legend: arms that are named by their settings have long names
+
+
+def spark_line(values: Sequence[float], low: float, high: float) -> str:
+    """Values as a row of bar characters."""
+    span = max(high - low, 1e-9)
+    return "".join(BARS[min(len(BARS) - 1, int((value - low) / span * len(BARS)))] for value in values)
+
+
+def draw_figures(charts: Sequence[Chart], folder: Path, *, title: str) -> list[Path]:
+    """Write every chart as SVG and PNG, and `summary`: scores by labels, and the epochs of the largest budget."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    folder.mkdir(parents=True, exist_ok=True)
+    written: list[Path] = []
+    with rc_context(STYLE):
+        for chart in charts:
+            figure = Figure(figsize=(6.4 + _legend_width(chart), 4.0), layout="constrained")
+            axes = figure.subplots()
+            _draw(axes, chart)
+            axes.set_title(chart.title, fontsize=11, loc="left")
+            written += _save(figure, folder / chart.id)
+        chosen = [chart for chart in charts if chart.id == "efficiency"]
+        chosen += [
+            chart for chart in charts if chart.id.startswith("epochs-") and chart.id.endswith(("-accuracy", "-R2"))
+        ][-1:]
+        figure = Figure(figsize=(sum(5.2 + _legend_width(chart) for chart in chosen), 4.0), layout="constrained")
+        for axes, chart in zip(figure.subplots(1, len(chosen), squeeze=False)[0], chosen, strict=True):
+            _draw(axes, chart)
+            axes.set_title(chart.title, fontsize=10, loc="left")
+        figure.suptitle(title, fontsize=11, x=0.01, ha="left")
+        written += _save(figure, folder / "summary")
+    return written
+
+
+def _draw(axes: Any, chart: Chart) -> None:
+    for series in chart.series:
+        if not series.points:
+            continue
+        colour, marker = COLOURS[series.colour % len(COLOURS)], MARKERS[series.colour % len(MARKERS)]
+        offset = 1 + 0.025 * chart.offset_of(series) if chart.is_log_x else 1.0
+        xs, ys = [point.x * offset for point in series.points], [point.y for point in series.points]
+        if series.is_thin:
+            axes.plot(xs, ys, color=colour, alpha=0.3, linewidth=0.9)
+            continue
+        spread = [
+            [max(0.0, point.y - (point.y if point.low is None else point.low)) for point in series.points],
+            [max(0.0, (point.y if point.high is None else point.high) - point.y) for point in series.points],
+        ]
+        axes.errorbar(
+            xs, ys, yerr=spread, color=colour, marker=marker, markersize=5, linewidth=1.8, elinewidth=1, capsize=3,
+            label=_in_legend(series.name),
+        )  # fmt: skip
+    if chart.is_log_x:
+        axes.set_xscale("log")
+        values = sorted({point.x for series in chart.series for point in series.points})
+        axes.set_xticks(values, [f"{value:,g}" for value in values])
+        axes.minorticks_off()
+    if chart.is_log_y:
+        from matplotlib.ticker import LogFormatter
+
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(LogFormatter())  # the default one writes formulas
+        axes.yaxis.set_minor_formatter(LogFormatter())
+    if chart.line == "zero":
+        axes.axhline(0, color="#888888", linewidth=1)
+    if chart.line == "diagonal":
+        low, high = axes.get_xlim()
+        axes.plot([low, high], [low, high], color="#888888", linewidth=1, linestyle="--")
+    axes.set_xlabel(chart.x_title)
+    axes.set_ylabel(chart.y_title)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(alpha=0.25)
+    place = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if _legend_width(chart) else {}
+    axes.legend(frameon=False, fontsize=9, **place)
+
+
+def _in_legend(name: str) -> str:
+    """A name for the legend: wrapped, and with a space before `_`, which matplotlib would hide."""
+    lines = fill(name, NAME_WIDTH)
+    return f" {lines}" if lines.startswith("_") else lines
+
+
+def _legend_width(chart: Chart) -> float:
+    """The width of a legend to the right of a chart, in inches; 0 if it is inside."""
+    names = {series.name for series in chart.series if series.points and not series.is_thin}
+    return LEGEND_WIDTH if len(names) > MOST_NAMES_INSIDE else 0.0
+
+
+def _save(figure: Any, path: Path) -> list[Path]:
+    files = [path.with_name(f"{path.name}.svg"), path.with_name(f"{path.name}.png")]
+    with atomic_file(files[0]) as temporary:
+        figure.savefig(temporary, format="svg", metadata={"Date": None})
+    with atomic_file(files[1]) as temporary:
+        figure.savefig(temporary, format="png", dpi=140, metadata={"Software": None})
+    return files

@@ -1,0 +1,151 @@
+"""Scores on parts of the test set for tasks other than classification: per label, type, range of values, length.
+
+They are shown next to the errors of a study (error_analysis.py has those of classifiers). The arm is the primary one at
+the fullest budget, next to the best baseline there. The score on a part has a 95 % interval like those of the table.
+Parts of a regression have the mean absolute error: R2 and correlations depend on the spread of the values in a part.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from headswap.data.checks import WORD
+from headswap.study.setup.arms import is_constant
+from headswap.study.statistics.error_analysis import length_ranges
+from headswap.study.statistics.error_results import ErrorAnalysis, SliceScore, TestSlice
+from headswap.study.statistics.groups import test_groups
+from headswap.study.statistics.runs import StudyRuns
+from headswap.study.statistics.significance import crossed_mean, texts_only
+from headswap.study.statistics.unit_scores import grouped_values, micro_f1_values, unit_scores
+
+NUM_RANGES = 4
+MOST_PARTS = 30
+"""Labels or types that are shown, the most frequent ones."""
+
+
+class Part(NamedTuple):
+    """A part of the test set, and the values of a run on it, one per example that can be in it."""
+
+    by: str
+    name: str
+    inside: np.ndarray
+    """Which examples are counted."""
+    rows: np.ndarray
+    """Which examples the values belong to."""
+    values: Callable[[Any], np.ndarray]
+
+
+def analyse_parts(study: StudyRuns, baselines: dict[int, str]) -> ErrorAnalysis | None:
+    """The scores of the primary arm on parts of the test set; None for predictions without such parts."""
+    first, labels = study.runs[0].predictions, study.fullest_budget
+    if first.kind not in PARTS:
+        return None
+    trained = [arm for arm in study.arms if not is_constant(arm, study.task) and study.by_seed(arm, labels)]
+    if not trained:
+        return None
+    arm = study.primary if study.primary in trained else trained[-1]
+    best = baselines.get(labels)
+    arms = [arm, best] if best in trained and best != arm else [arm]
+    parts = [*PARTS[first.kind](first), *_lengths(study)]
+    if not parts:  # every question has an answer, and the texts are not known
+        return None
+    return ErrorAnalysis(
+        arm=arm,
+        labels=labels,
+        num_runs=len(study.by_seed(arm, labels)),
+        slices=[
+            TestSlice(part.by, part.name, int(part.inside.sum()), [_score(study, one, labels, part) for one in arms])
+            for part in parts
+        ],
+        confusions=[],
+        errors=[],
+        possible_label_errors=[],
+        metric=OWN_METRIC.get(first.kind, study.metric),
+    )
+
+
+def _score(study: StudyRuns, arm: str, labels: int, part: Part) -> SliceScore:
+    """The score of an arm on a part, over all its seeds."""
+    values = np.stack([part.values(run.predictions) for run in study.by_seed(arm, labels).values()])
+    groups = test_groups(study)
+    if groups is not None:
+        numbers = np.unique(groups[part.rows], return_inverse=True)[1]
+        values = np.stack([grouped_values(row, numbers) for row in values])
+    first: Any = study.runs[0].predictions
+    has_unit = first.kind == "values"  # an error has the unit of the labels, and no upper limit
+    scale = (float(np.ptp(first.targets)) or 1.0) if has_unit else 1.0
+    found = crossed_mean(values / scale)
+    interval = found.interval() if found.can_be_tested else texts_only(values / scale)
+    mean = scale * interval.mean
+    if interval.low is None or interval.high is None or not np.ptp(values):
+        return SliceScore(arm, mean, None, None)
+    high = interval.high if has_unit else min(1.0, interval.high)
+    return SliceScore(arm, mean, scale * max(0.0, interval.low), scale * high)
+
+
+def _lengths(study: StudyRuns) -> Iterator[Part]:
+    """Ranges of lengths in words."""
+    if study.texts:
+        words = np.array([len(WORD.findall(text)) for text in study.texts])
+        for name, inside in length_ranges(words):
+            yield Part("words", name, inside, inside, _on_rows(study.runs[0].predictions.kind, study.metric, inside))
+
+
+def _on_rows(kind: str, metric: str, inside: np.ndarray) -> Callable[[Any], np.ndarray]:
+    if kind == "values":
+        return lambda predictions: np.abs(predictions.values - predictions.targets)[inside]
+    if kind == "tags":  # whether tags are entities is a property of the whole test set
+        return lambda predictions: micro_f1_values(predictions.counts[inside])
+    return lambda predictions: unit_scores(predictions.take(inside), metric)
+
+
+def _classes(first: Any) -> Iterator[Part]:
+    """The F1 of every label or type alone, for the most frequent ones."""
+    counts = first.counts
+    has_class = counts[:, :, 2] > 0
+    every = np.ones(len(counts), dtype=bool)
+    most = np.argsort(-has_class.sum(axis=0), kind="stable")[:MOST_PARTS]
+    for number in most.tolist():
+        if has_class[:, number].any():
+            yield Part(first.part_noun, first.classes[number], has_class[:, number], every, _of_class(number))
+
+
+def _of_class(number: int) -> Callable[[Any], np.ndarray]:
+    return lambda predictions: micro_f1_values(predictions.counts[:, [number]])
+
+
+def _answers(first: Any) -> Iterator[Part]:
+    """The questions with and without an answer, if there are both."""
+    if first.has_answer.any() and not first.has_answer.all():
+        for name, inside in (("answerable", first.has_answer), ("unanswerable", ~first.has_answer)):
+            yield Part("questions:", name, inside, inside, _on_rows(first.kind, "f1", inside))
+
+
+def _values(first: Any) -> Iterator[Part]:
+    """Ranges of the true value with about the same number of examples."""
+    for name, inside in value_ranges(first.targets):
+        yield Part("value", name, inside, inside, _on_rows(first.kind, "mae", inside))
+
+
+def value_ranges(values: np.ndarray) -> list[tuple[str, np.ndarray]]:
+    """Four ranges of values with about the same number of examples; fewer if many examples have the same value."""
+    edges = np.unique(np.quantile(values, np.linspace(0, 1, NUM_RANGES + 1)[1:], method="higher"))
+    found, is_left = [], np.ones(len(values), dtype=bool)
+    for edge in edges.tolist():
+        inside = is_left & (values <= edge)
+        low = float(values[inside].min())
+        found.append((f"{low:.4g} to {edge:.4g}" if low < edge else f"{edge:.4g}", inside))
+        is_left &= ~inside
+    return found
+
+
+PARTS: dict[str, Callable[[Any], Iterator[Part]]] = {
+    "label sets": _classes,
+    "tags": _classes,
+    "answers": _answers,
+    "values": _values,
+}
+"""Per kind of predictions: its parts, from the predictions of one run."""
+OWN_METRIC = {"label sets": "f1", "tags": "f1", "values": "mae"}
+"""The metric of the parts of a kind, whatever the metric of the study."""

@@ -1,0 +1,45 @@
+"""Estimates of time, memory and disk."""
+
+from pathlib import Path
+
+import pytest
+
+from headswap.study.jobs.estimate import Estimator, estimate_study
+from study_fixture import (
+    planned,
+    sections_of,
+)
+
+
+def test_estimates_are_corrected_by_finished_jobs(tmp_path: Path) -> None:
+    _, prepared, plan = planned(tmp_path / "out", sections_of(tmp_path))
+    tfidf = [job for job in plan.jobs.values() if job.arm == "tfidf"]
+    estimator = Estimator(None, prepared)
+    before = estimator.seconds(tfidf[0])
+    estimator.record(tfidf[0], before * 3)
+    assert estimator.seconds(tfidf[0]) == pytest.approx(before * 3)
+    assert estimate_study(tfidf, estimator, parallel=2, keep="bundles").seconds > before
+
+
+def test_a_probe_gives_time_memory_and_disk(tmp_path: Path) -> None:
+    _, prepared, plan = planned(tmp_path / "out", sections_of(tmp_path))
+    probe = {
+        "step_seconds": 0.1, "tokens_a_step": 200, "score_seconds": 0.001, "bytes_a_token": 4.0,
+        "num_parameters": 1_000_000, "num_embedding_parameters": 500_000, "max_length": 24,
+        "peak_memory_bytes": 500_000_000, "device": "1 CPU threads, fp32",
+    }  # fmt: skip
+    estimator = Estimator(probe, prepared)
+    tuned = {job.labels: job for job in plan.jobs.values() if job.kind == "finetune"}
+    # 2 epochs of 11 steps and of 3 steps, 3 x 44 and 3 x 40 evaluated texts, 60 test texts, 1 s to start.
+    assert estimator.seconds(tuned[220]) == pytest.approx(1 + 22 * 0.1 + (3 * 44 + 60) * 0.001)
+    assert estimator.seconds(tuned[40]) == pytest.approx(1 + 6 * 0.1 + (3 * 40 + 60) * 0.001)
+    found = estimate_study(plan.jobs.values(), estimator, parallel=2, keep="bundles")
+    assert found.memory_bytes == 10**9
+    assert found.disk_bytes == 4 * 10**6 * (1 + 12 + 2 * 5)
+    assert "26 jobs; about " in found.sentence()
+    base = next(job for job in plan.jobs.values() if job.kind == "pretrain")
+    base.sections["training"] |= {"max_steps": 10, "batch_size": 4, "max_length": 1_000}
+    rows = {"packed": 1_000.0, "documents": prepared.corpus_bytes / 4.0 / prepared.num_rows["corpus"]}
+    for layout, row_tokens in rows.items():
+        base.sections["training"]["layout"] = layout
+        assert estimator.seconds(base) == pytest.approx(1 + 10 * 4 * row_tokens * 0.1 / 200 * 2)

@@ -1,0 +1,93 @@
+"""What to try next: each item has its evidence, measured gains come first."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from headswap.study.report.what_next import what_next
+from headswap.study.report.write import make_report
+from headswap.study.statistics.analysis import analyse
+from headswap.study.statistics.results import StudyResults
+from headswap.study.statistics.runs import PretrainedBase
+from study_fixture import synthetic_study
+
+RISING = {("pretrained", 100): [0.70, 0.71, 0.72], ("pretrained", 400): [0.80, 0.81, 0.82]}
+FLAT = {("pretrained", 100): [0.80, 0.81, 0.82], ("pretrained", 400): [0.80, 0.81, 0.82]}
+SCRATCH = {("scratch", labels): [0.6, 0.61, 0.62] for labels in (100, 400)}
+
+
+def results_of(*cells: dict, history: tuple[float, ...] = (), epochs: float = 2.0) -> StudyResults:
+    every = {key: value for part in cells for key, value in part.items()}
+    study = synthetic_study(every)
+    points = [{"epoch": number, "eval_loss": loss, "eval_perplexity": 9.0} for number, loss in enumerate(history)]
+    result = {"seconds": 60.0, "tokens": 2_000_000, "epochs": epochs}
+    study.bases = {"pretrained": [PretrainedBase("base-seed1", Path("base"), result, points)]}
+    return replace(analyse(study), parameters={"pretrained": 1_000_000})
+
+
+def test_a_rise_between_the_last_two_budgets_speaks_for_more_labels() -> None:
+    results = results_of(RISING, SCRATCH)
+    assert results.last_step is not None
+    assert (results.last_step.from_labels, results.last_step.labels) == (100, 400)
+    first = what_next(results)[0]
+    assert first.startswith("More labels: pretrained changed by +10.0 points (+")
+    assert first.endswith("from 100 to 400 labels, so its curve still rises at the largest budget.")
+
+
+def test_without_a_shown_rise_no_gain_of_labels_is_claimed() -> None:
+    assert any(text.startswith("More labels: no gain is shown.") for text in what_next(results_of(FLAT, SCRATCH)))
+
+
+def test_a_better_arm_comes_first_if_its_gap_is_larger() -> None:
+    better = {("lora", 400): [0.99, 0.98, 0.99], ("lora", 100): [0.7, 0.7, 0.7]}
+    sentences = what_next(results_of(RISING, SCRATCH, better))
+    assert sentences[0].startswith("Another arm: lora has 0.987 and pretrained 0.810 at 400 labels. The two were not")
+    assert sentences[1].startswith("More labels")
+
+
+def test_a_baseline_that_is_ahead_is_named_with_its_test() -> None:
+    ahead = {("tfidf", labels): [0.95, 0.95, 0.95] for labels in (100, 400)}
+    first = what_next(results_of(RISING, SCRATCH, ahead))[0]
+    assert first.startswith(
+        "Another arm: tfidf has 0.950 and pretrained 0.810 at 400 labels. pretrained is 14.0 points"
+    )
+
+
+def test_undecided_tests_ask_for_seeds_and_too_few_seeds_come_first() -> None:
+    close = {("scratch", 100): [0.66, 0.74, 0.70], ("scratch", 400): [0.6, 0.61, 0.62]}
+    assert any("is undecided (" in text for text in what_next(results_of(RISING, close)))
+    few = {key: values[:2] for key, values in (RISING | SCRATCH).items()}
+    assert what_next(results_of(few))[0] == "More seeds: 2 are too few to compare arms; use at least 3."
+
+
+def test_the_held_out_loss_decides_whether_pre_training_was_too_short() -> None:
+    falling = what_next(results_of(RISING, SCRATCH, history=(6.0, 5.5, 5.2), epochs=0.5))
+    assert (
+        "Longer pre-training: the held-out loss of base-seed1 went from 5.500 to 5.200 in its last part (0.5 passes "
+        "over the corpus; 2.0 tokens per parameter), so it was still falling. Its effect on the score was not measured."
+    ) in falling
+    level = results_of(RISING, SCRATCH, history=(5.2, 5.199))
+    enough = replace(level, parameters={"pretrained": 500_000})
+    assert any("so it hardly falls any more on this corpus." in text for text in what_next(enough))
+    (short,) = [text for text in what_next(level) if text.startswith("Longer pre-training")]
+    assert "2.0 tokens per parameter). The learning rate is low there, so this does not show" in short
+    assert short.endswith("a base counts as sufficiently trained from 3 tokens per parameter on.")
+    assert not any("pre-training" in text for text in what_next(results_of(RISING, SCRATCH)))
+
+
+def test_bases_that_were_not_tried_are_named_only_if_none_was() -> None:
+    assert what_next(results_of(RISING, SCRATCH))[-1].startswith("Another base: neither an installed base (box)")
+    box = {("box", labels): [0.5, 0.5, 0.5] for labels in (100, 400)}
+    assert not any(text.startswith("Another base") for text in what_next(results_of(RISING, SCRATCH, box)))
+
+
+def test_the_report_has_the_list() -> None:
+    report = make_report(synthetic_study(RISING | SCRATCH))
+    assert report.as_json()["what_next"] == what_next(report.results) != []
+
+
+def test_a_study_without_a_pre_trained_arm_has_advice_too() -> None:
+    ahead = {("tfidf", labels): [0.95, 0.95, 0.95] for labels in (100, 400)}
+    sentences = what_next(results_of(SCRATCH, ahead))
+    assert sentences[0].startswith("Another arm: tfidf has 0.950 and scratch 0.610 at 400 labels.")
+    assert sentences[-1].startswith("Pre-training: no arm starts from a trained base.")
+    assert what_next(results_of(ahead))[-1].startswith("Pre-training: no arm starts from a trained base.")
