@@ -85,7 +85,7 @@ def test_a_difference_that_fails_the_correction_is_not_significant() -> None:
     assert row.p < 0.05 <= row.p_holm
     assert row.verdict == "none"
     assert row.num_comparisons == 4, "the family is that of pretrained against scratch"
-    assert "+1.2 to +6.1; p = 0.09 after correction for 4 comparisons" in comparison_sentence(row)
+    assert "+1.2 to +6.1; p = 0.093 after correction for 4 comparisons" in comparison_sentence(row)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_a_label_worth_beyond_the_budgets_keeps_its_interval() -> None:
         ("pretrained", 100): [0.69, 0.71, 0.73], ("pretrained", 400): [0.69, 0.71, 0.73],
     }  # fmt: skip
     (sentence,) = (worth_sentence(row) for row in analyse(synthetic_study(cells)).label_worth)
-    assert sentence.startswith("Pre-training at 100 labels: the label worth is more than 1.7 (95 % interval 1.7 to ")
+    assert sentence.startswith("Pre-training at 100 labels: the label worth is at least 1.7 (95 % interval 1.7 to ")
     assert sentence.endswith("The mean of scratch does not reach this score with 400 labels, the largest budget tried.")
 
 

@@ -193,7 +193,7 @@ def worth_sentence(row: LabelWorth) -> str:
         )
     if row.is_beyond or row.times is None:
         return (
-            f"{start}: the label worth is more than {_lower_bound(row):.2g} (95 % interval {_worth_span(row)}). The "
+            f"{start}: the label worth is at least {_lower_bound(row):.2g} (95 % interval {_worth_span(row)}). The "
             f"mean of {other} does not reach this score with {most} labels, the largest budget tried."
         )
     return (
@@ -255,7 +255,7 @@ def _insignificant(row: Comparison) -> str:
     """A difference with its interval; also why it is not significant if the interval alone does not contain 0."""
     difference = f"{row.mean * 100:+.1f} points, {_signed_span(row)}"
     is_apparent = row.is_above_zero or row.is_below_zero
-    correction = f"; p = {row.p_holm:.2f} after correction for {row.num_comparisons} comparisons"
+    correction = f"; p = {row.p_holm:.2g} after correction for {row.num_comparisons} comparisons"
     return f"{difference}{correction}" if is_apparent else difference
 
 
