@@ -140,8 +140,9 @@ class StartSettings(ShapeChanges):
     """The base that is fine-tuned, or the shape of a new one."""
 
     base: str | None = None
-    """The base to start from: a run folder of headswap pretrain, a bundle folder, an installed base (box:NAME), or
-    a public checkpoint (hf:FOLDER or hf:NAME); or scratch, to train a new model from random weights."""
+    """The base to start from: a run folder of headswap pretrain or adapt, a bundle folder, an installed base
+    (box:NAME), a Hugging Face checkpoint, which is a folder (hf:FOLDER) or a name on the Hub (hf:NAME); or scratch, to
+    train a new model from random weights."""
     preset: Preset | None = None
     """Shape of the new model with --base scratch: lab (4 layers of width 200), small (6 of width 256), modern (6 of
     width 512), llama (as modern, with RMSNorm), gpt2-small or bert-base (12 of width 768). Default: 2 layers of width
@@ -159,9 +160,9 @@ class ConsistencySettings(Settings):
     """Consistency training: texts without labels that are used during fine-tuning."""
 
     unlabelled: tuple[str, ...] = ()
-    """Texts without labels for consistency training of a classifier: files, folders or glob patterns, as for a corpus.
-    The model is trained to predict the same for a text and for the text with some tokens left out. With --teachers
-    these are the texts for distillation."""
+    """Texts without labels for consistency training of a classifier: files, folders, glob patterns or addresses, as for
+    a corpus. The model is trained to predict the same for a text and for the text with some tokens left out. With
+    --teachers these are the texts for distillation."""
     teachers: tuple[str, ...] = ()
     """Distillation: a fine-tuned classifier (run folder or bundle); repeat the flag for several. The
     targets of the unlabelled texts are then the mean probabilities of the teachers, and there is no consistency

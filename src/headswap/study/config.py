@@ -25,8 +25,8 @@ class StudySettings(Settings):
     """What is compared, and how often it is run."""
 
     corpus: tuple[str, ...] = ()
-    """Unlabelled text for pre-training: files, folders, glob patterns, a token store or named data sets (see headswap
-    datasets)."""
+    """Unlabelled text for pre-training: files, folders, glob patterns, addresses such as s3://BUCKET/FOLDER, a token
+    store or named data sets (see headswap datasets)."""
     documents: DocumentUnit = "auto"
     """How a plain text file of the corpus is split into documents: line (one document per line), paragraph (separated
     by blank lines), file (the whole file is one document), or auto (paragraph if at least 10 % of the lines are blank,
@@ -34,18 +34,22 @@ class StudySettings(Settings):
     corpus_text_column: str = "text"
     """Name of the column with the texts, for a corpus of .jsonl, .csv, .tsv or .parquet files."""
     arms: tuple[str, ...] | None = None
-    """Arms: the models to compare, separated by commas. Baselines: majority (the most frequent label), tfidf (TF-IDF +
-    logistic regression), lsa (logistic regression on LSA vectors of the corpus), nbsvm (Naive-Bayes features + logistic
-    regression). Without pre-training: scratch (random weights). A base that the study pre-trains on the corpus:
-    pretrained (all weights are fine-tuned), frozen (only the new head is trained), lora (LoRA adapters), gradual
-    (layers are unfrozen one by one), masked, causal+masked and masked+nsp (bases with these objectives), linear
-    (logistic regression on the vectors of the base). Another base: box (the installed base box:reviews-en), box:NAME
-    (another installed base), hf:NAME or hf:FOLDER (a public checkpoint), or a bundle or run folder. A base that is
-    first trained on the corpus and the training texts: adapted (box:reviews-en) or adapted:BASE. Consistency training
-    on unlabelled texts: consistency (from the same base as adapted, or as pretrained if box:reviews-en cannot be used)
-    or consistency:BASE. Also linear:BASE, a recipe file, or NAME=FILE: the answers of another system, such as an LLM,
-    to the test rows (see --prepare-only). Default: the baselines of the task and scratch; lsa if there is a corpus of
-    texts and one label per text; pretrained if there is a corpus; adapted if box:reviews-en can be used."""
+    """Arms: the models to compare, separated by commas. Baselines of the task classify: majority (the most frequent
+    label), tfidf (TF-IDF + logistic regression), lsa (logistic regression on LSA vectors; the LSA is fitted on the
+    corpus), nbsvm (Naive-Bayes features + logistic regression), pairs (a linear model of how two texts overlap and
+    differ); docs/study.md lists those of other tasks. Without pre-training: scratch (random weights). A base that the
+    study pre-trains on the corpus: pretrained (all weights are fine-tuned), frozen (only the new head is trained), lora
+    (LoRA adapters), gradual (layers are unfrozen one by one), masked, causal+masked and masked+nsp (bases with these
+    objectives), linear (logistic regression on the vectors of the base). Another base: box (the installed base
+    box:reviews-en), box:NAME (another installed base), hf:FOLDER or hf:NAME (a Hugging Face checkpoint, as a folder or
+    by its name on the Hub), or a bundle or run folder. A base that is first trained on the corpus and the training
+    texts: adapted (box:reviews-en) or adapted:BASE. Consistency training on unlabelled texts: consistency:BASE, where
+    BASE is pretrained, adapted or another base; consistency alone is consistency:adapted, or consistency:pretrained if
+    box:reviews-en cannot be used. Also linear:BASE; a recipe file of headswap pretrain or finetune (x.toml is the arm
+    x); or NAME=FILE: the answers of another system, such as an LLM, to the test rows (see --prepare-only). Default: the
+    baselines of the task (classify: majority, tfidf, for pairs of texts also pairs, and lsa if --corpus has texts),
+    scratch, pretrained if there is a corpus, and adapted if box:reviews-en is installed, --max-length is not above its
+    context length and the corpus is no token store."""
     budgets: tuple[str, ...] = ("100", "400", "1600", ALL)
     """Budgets: the numbers of labelled examples that a run may use, or all, separated by commas. From 200 on, a
     run holds out 20 % of them (at most 2,000) as its validation set. Exceptions: baselines are trained on all labels,
@@ -67,9 +71,9 @@ class StudySettings(Settings):
     """Maximum number of tokens per text, in pre-training and fine-tuning. Default: the context length of the preset
     (gpt2-small 1024, others 512)."""
     primary_arm: str | None = None
-    """Arm whose tests are planned before scoring: against scratch and against the best baseline. All other tests are
-    exploratory. Default: pretrained,
-    otherwise the first arm that is neither a baseline nor scratch."""
+    """The arm that the study is mainly about. Its comparisons with scratch and with the best baseline are the planned
+    tests, which are fixed before any run is scored; all other tests are exploratory. Default: pretrained, otherwise the
+    first arm that is neither a baseline nor scratch."""
     metric: Literal["accuracy", "macro_f1", "micro_f1", "r2", "pearson", "f1", "exact_match"] = "accuracy"
     """Metric by which the arms are compared: accuracy or macro_f1 (classify), micro_f1 or macro_f1 (multilabel), r2 or
     pearson (regress), f1 (tag), f1 or exact_match (span). If it is not given, the first one of the task is used. It
@@ -137,8 +141,8 @@ class StudyData(LabelledSettings):
     """The labelled sets of a study."""
 
     train: str | None = None
-    """Labelled training set: a file (.jsonl, .csv, .tsv, .parquet, or plain text with its labels in label_file, see
-    --help-all), or a named data set such as movies (see headswap datasets)."""
+    """Labelled training set: a file (.jsonl, .csv, .tsv, .parquet, .conll, .json of SQuAD, or plain text with its
+    labels in label_file, see --help-all), or a named data set such as movies (see headswap datasets)."""
     validation: str | None = None
     """Labelled validation set of runs with the budget all; it is used to choose the best epoch. Without it, and at all
     other budgets, each run holds out a part of its labels for validation (see --budgets)."""
@@ -161,7 +165,7 @@ class StudyFinetune(FinetuneTraining):
     """Maximum number of tokens per text in fine-tuning. Default: that of --max-length, otherwise that of
     --pretrain.max-length."""
     metric: MetricName | None = None
-    """Overrides --metric for the choice of the best epoch only."""
+    """Metric that selects the best epoch of every run. Default: that of --metric."""
     dropout: Share | None = StartSettings.model_fields["dropout"].default
     """Dropout on embeddings and residual branches during fine-tuning. For attention see attention_dropout."""
 

@@ -31,14 +31,14 @@ class MachineSettings(Settings):
     threads: Annotated[int, Field(ge=1, le=MOST_THREADS)] | None = None
     """Number of CPU threads. Results are bit-identical only with the same number of threads. Default: one per core."""
     deterministic: bool = False
-    """Use only deterministic CUDA kernels, so that a repeated run gives bit-identical results. Training is slower. CPU
-    runs are always deterministic."""
+    """Use only deterministic CUDA kernels, so that a repeated run gives bit-identical results. Training is slower. On a
+    CPU results are always bit-identical if the number of threads is the same."""
     fast: FastName = "auto"
     """auto uses fast kernels and, on GPUs, CUDA graphs and torch.compile where they save time; the log names those that
     are used. off uses none of them. The results differ only by rounding and, on a GPU, by the random dropout masks."""
     allow_download: bool = False
-    """Download a public checkpoint (hf:NAME) that is not in the cache of the Hugging Face Hub. Without it only data
-    sets (hf:NAME) are downloaded."""
+    """Download a Hugging Face checkpoint (--base hf:NAME) that is not in the local cache of huggingface_hub. Data sets
+    (--train hf:NAME) are downloaded without this flag."""
 
 
 class ProcessSettings(MachineSettings):
@@ -107,7 +107,7 @@ class OptimizerSettings(TrainingSettings):
 
     optimizer: Literal["adamw", "muon"] | None = None
     """adamw, or muon: Muon for the matrices of the layers and AdamW for embeddings, norms, biases and the head.
-    Default: muon for a new causal base of the preset modern that reads its corpus more than 8 times on a GPU, unless
-    --learning-rate or --weight-decay is given; otherwise adamw."""
+    Default: muon with --preset modern and --objective causal on a GPU, for more than 8 epochs, if neither
+    --learning-rate nor --weight-decay is given; otherwise adamw."""
     muon_lr_factor: Positive | None = None
     """With --optimizer muon: learning rate of the matrices of the layers, divided by --learning-rate. Default: 14."""
