@@ -95,7 +95,7 @@ def test_defaults_of_an_adaptation() -> None:
 def test_defaults_of_fine_tuning() -> None:
     rates = (finetuning.FINETUNE_RATE_AT_256, finetuning.UNDERTRAINED_RATE_AT_256, finetuning.SCRATCH_RATE_AT_256)
     numbers = [float(number) for number in re.findall(r"0\.\d+", stated("finetune", "learning_rate"))]
-    assert numbers == list(rates)
+    assert numbers == [rates[0], *rates], "the first one is also the lowest rate"
     fewest, most = finetuning.FINETUNE_EPOCHS
     wanted = f"about {finetuning.FINETUNE_STEPS:,} steps, but at least {fewest} and at most {most}"
     assert wanted in stated("finetune", "num_train_epochs")

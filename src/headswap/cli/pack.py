@@ -38,11 +38,11 @@ def pack(
     sentences
         Reference sentences, one per line. The loss on them is recorded, so that users of the package can check it.
     about
-        TOML file with further entries of the model card, such as name or data.
+        TOML file with further entries of the model card, one text or number per name, such as data = "film reviews".
     licence
         Licence of the weights, shown on the model card.
     limits
-        What the base is limited to, shown on the model card.
+        What the base is not suited for, or limited to, shown on the model card.
     beside
         Further file to copy into OUT/record. Repeat the flag for several files.
     """

@@ -95,8 +95,8 @@ def absent(path: str | Path, *, names: Iterable[str] = ()) -> str:
         return f"{path} is a symbolic link to {os.readlink(path)}, which does not exist or leads back to itself."
     folder = Path(os.path.expanduser(path)).parent
     if not folder.is_dir():
-        meant = did_you_mean(str(path), names)
-        return f"{path} does not exist; there is no folder {folder}.{meant or _what_to_check(path)}"
+        hint = did_you_mean(str(path), names) or _what_to_check(path)
+        return f"{path} does not exist; there is no folder {folder}.{hint}"
     try:
         beside = sorted(entry.name for entry in islice(folder.iterdir(), MOST_NEIGHBOURS))
     except OSError:  # the folder cannot be listed

@@ -118,7 +118,7 @@ class AdaptTraining(PretrainTraining):
     optimizer: Literal["adamw", "muon"] | None = None
     """adamw, or muon: Muon for the matrices of the layers and AdamW for embeddings, norms, biases and the head.
     Default: adamw."""
-    weight_decay: Annotated[float, Field(ge=0)] | None = None  # type: ignore[assignment]
+    weight_decay: Annotated[float, Field(ge=0)] | None = None
     """Weight decay: each step multiplies the weights by 1 - learning rate x this value. Biases and norms are not
     decayed. Default: 0.05."""
     load_best_model_at_end: bool = False

@@ -7,7 +7,7 @@ from pydantic import Field, field_validator, model_validator
 
 from headswap.batches.config import MaskingSettings
 from headswap.core.settings import Recipe, Settings
-from headswap.data.config import DocumentUnit, LabelledSettings, TaskName
+from headswap.data.config import FEWEST_FOR_CHOOSING, DocumentUnit, LabelledSettings, TaskName
 from headswap.finetuning.config import AdaptationSettings, FinetuneTraining, HeadSettings, StartSettings
 from headswap.model.shape import ModelSettings, Share
 from headswap.pretraining.config import AdaptTraining, PretrainTraining
@@ -51,10 +51,10 @@ class StudySettings(Settings):
     scratch, pretrained if there is a corpus, and adapted if box:reviews-en is installed, --max-length is not above its
     context length and the corpus is no token store."""
     budgets: tuple[str, ...] = ("100", "400", "1600", ALL)
-    """Budgets: the numbers of labelled examples that a run may use, or all, separated by commas. From 200 on, a
-    run holds out 20 % of them (at most 2,000) as its validation set. Exceptions: baselines are trained on all labels,
-    and so is scratch below 2,000 labels (task classify, --trials 1). With --validation nothing is held out at the
-    budget all."""
+    """Budgets: the numbers of labelled examples that a run may use, or all, separated by commas. From 200 on (see
+    --hold-out-from), a run holds out 20 % of them (at most 2,000) as its validation set. Exceptions: baselines are
+    trained on all labels, and so is scratch below 2,000 labels (task classify, --trials 1). With --validation nothing
+    is held out at the budget all."""
     seeds: Annotated[int, Field(ge=1, le=1000)] = 5
     """Number of runs per arm and budget. Each seed draws its own sample of labelled examples, which all arms share, and
     has its own initialisation and data order."""
@@ -76,8 +76,8 @@ class StudySettings(Settings):
     first arm that is neither a baseline nor scratch."""
     metric: Literal["accuracy", "macro_f1", "micro_f1", "r2", "pearson", "f1", "exact_match"] = "accuracy"
     """Metric by which the arms are compared: accuracy or macro_f1 (classify), micro_f1 or macro_f1 (multilabel), r2 or
-    pearson (regress), f1 (tag), f1 or exact_match (span). If it is not given, the first one of the task is used. It
-    also selects the best epoch of every run and the regularisation of the baselines."""
+    pearson (regress), f1 (tag), f1 or exact_match (span). It also selects the best epoch of every run and
+    the regularisation of the baselines. Default: the first one that is listed for the task."""
     on_overlap: Literal["drop", "report", "stop"] = "drop"
     """What to do with overlap, that is, texts of train, validation or corpus that are equal or nearly equal to a test
     text, or that share at least half of one of the two texts: drop (remove them; test set and token stores are not
@@ -152,6 +152,9 @@ class StudyData(LabelledSettings):
     """What the models predict: classify (one label per text), multilabel (any number of labels per text), regress (one
     number per text), tag (one tag per word), span (the part of a text that answers a question). Default: the
     task that fits the format of the training set, as in headswap finetune; regress must be given."""
+    hold_out_from: Annotated[int, Field(ge=2, le=10**9)] = FEWEST_FOR_CHOOSING
+    """Smallest number of labels of which a run holds out a part as its validation set (see --budgets). With fewer
+    labels a run is trained on all of them, for a fixed number of epochs, and keeps the last weights."""
     num_train: Annotated[int, Field(ge=2)] | None = None
     """Not allowed in a study: --budgets sets the numbers of labels."""
 

@@ -61,8 +61,8 @@ class TrainingSettings(Settings):
     """Number of micro-batches into which each process splits its part of a batch. More micro-batches need less memory;
     results differ only by rounding and by the random dropout masks."""
     learning_rate: Positive | None = None
-    """Peak learning rate. Default: for width 256 it is 0.0001, or 0.0006 if the base was pre-trained on fewer than 3
-    tokens per parameter, or 0.0003 from scratch; for other widths see recipe.toml of the run."""
+    """Peak learning rate. Default: 0.0001 x sqrt(256 / width), but at least 0.0001; if the base was pre-trained on
+    fewer than 3 tokens per parameter 0.0006 x sqrt(256 / width), from scratch 0.0003 x sqrt(256 / width)."""
     lr_scheduler_type: Literal["linear", "cosine", "constant"] = "linear"
     """Schedule after warm-up: linear or cosine decay to 0, or constant."""
     warmup_steps: Annotated[float, Field(ge=0, le=1e12)] = 0.06
