@@ -53,8 +53,8 @@ def doctor(
     bundle
         Bundle, run folder, installed base (box:NAME) or token store to check.
     corpus
-        Unlabelled text to check: files, folders, glob patterns, addresses such as s3://BUCKET/FOLDER, a token store, a
-        named data set (see headswap datasets), or - for standard input.
+        Unlabelled text to check: files, folders, glob patterns, addresses such as s3://BUCKET/FOLDER, a token store
+        or a named data set (see headswap datasets).
     tokenizer
         A tokenizer.json, a bundle or run folder, an installed base (box:NAME), a token store, or a dict.txt. With it,
         the number of tokens per word and the shares of unknown and of truncated tokens are reported too.
