@@ -58,7 +58,11 @@ def pack(
     check_folder(out / "bundle", LAYOUT, overwrite=overwrite, reads=[run])
     packed = pack_run(run, out, about=card, sentences=lines, beside=beside)
     if missing := [name for name in ("licence", "limits") if name not in card and not flags.quiet]:
-        console.print(f"The card states no {' and no '.join(missing)}. headswap bases will show: not stated.")
+        flags_of = " and ".join(f"--{name}" for name in missing)
+        console.print(
+            f"The model card states no {' and no '.join(missing)}, so headswap bases will show 'not stated'. Pass "
+            f"{flags_of} to add {'them' if len(missing) > 1 else 'it'}."
+        )
     if flags.json:
         print_json(
             {
