@@ -16,10 +16,16 @@ from headswap.model.text_model import build_model
 from tiny import tiny_model_shape
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-TINY = ("--hidden-size=32", "--num-hidden-layers=2", "--intermediate-size=48", "--vocab-size=61")
+TINY = (
+    "--hidden-size=32",
+    "--num-hidden-layers=2",
+    "--num-attention-heads=2",
+    "--intermediate-size=48",
+    "--vocab-size=61",
+)
 CHANGES = {
     "head": "tag", "num_labels": "7", "trainable": "head", "lora_rank": "3", "lora_targets": "qkv",
-    "preset": "bert-base", "vocab_size": "99", "max_length": "77", "hidden_size": "64", "num_hidden_layers": "3",
+    "preset": "lab", "vocab_size": "99", "max_length": "77", "hidden_size": "64", "num_hidden_layers": "3",
     "intermediate_size": "32", "positions": "learned", "normalization": "rms", "final_norm": "no",
     "activation": "swiglu", "embedding_norm": "", "type_vocab_size": "3", "tied_head": "no",
     "lm_head_transform": "gelu", "pooling": "mean+max", "head_hidden": "tanh", "head_bias": "no",
