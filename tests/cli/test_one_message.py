@@ -28,14 +28,14 @@ def as_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 def test_a_process_alone_prints_every_time(capsys: pytest.CaptureFixture[str]) -> None:
     for _ in range(2):
         assert run(["compare", "one"]) == 2
-        assert "compare needs at least two runs." in capsys.readouterr().err
+        assert "compare needs at least two run folders" in capsys.readouterr().err
 
 
 def test_of_two_processes_the_first_that_fails_prints(as_process, capsys: pytest.CaptureFixture[str]) -> None:
     for rank, printed in ((1, True), (0, False)):
         as_process(rank)
         assert run(["compare", "one"]) == 2
-        assert ("compare needs at least two runs." in capsys.readouterr().err) == printed
+        assert ("compare needs at least two run folders" in capsys.readouterr().err) == printed
 
 
 def test_a_message_that_one_process_has_alone_is_printed(as_process) -> None:

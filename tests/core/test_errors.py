@@ -15,15 +15,18 @@ def test_a_missing_file_is_reported_with_a_similar_name(tmp_path: Path) -> None:
         absent(tmp_path / "review.txt")
         == f"{tmp_path}/review.txt does not exist. Did you mean '{tmp_path}/reviews.txt'?"
     )
-    assert absent(tmp_path / "preview.csv") == f"{tmp_path}/preview.csv does not exist.", (
+    assert absent(tmp_path / "preview.csv") == f"{tmp_path}/preview.csv does not exist. Check the path.", (
         "a name that is only slightly similar is not suggested"
     )
-    assert absent(tmp_path / "zz") == f"{tmp_path}/zz does not exist."
+    assert absent(tmp_path / "zz") == f"{tmp_path}/zz does not exist. Check the path."
+    assert absent("zz.txt") == "zz.txt does not exist. Check the path, which is relative to the current folder."
     assert absent(tmp_path / "moveis", names=["movies"]).endswith("Did you mean 'movies'?")
 
 
 def test_a_missing_folder_is_reported(tmp_path: Path) -> None:
-    assert absent(tmp_path / "data" / "a.txt").endswith(f"a.txt does not exist; there is no folder {tmp_path}/data.")
+    assert absent(tmp_path / "data" / "a.txt").endswith(
+        f"a.txt does not exist; there is no folder {tmp_path}/data. Check the path."
+    )
 
 
 def test_one_word_of_a_setting_is_enough_for_a_suggestion() -> None:

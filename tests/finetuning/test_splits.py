@@ -27,7 +27,7 @@ def test_problems_of_several_files_are_reported_in_one_error(tiny_runs: Path, tm
             test=tmp_path / "test.csv",
         )  # fmt: skip
     lines = str(caught.value).splitlines()
-    assert lines[0] == f"{tmp_path / 'tran.jsonl'} does not exist."
+    assert lines[0] == f"{tmp_path / 'tran.jsonl'} does not exist. Check the path."
     assert lines[1].endswith(f"Did you mean '{tiny_runs / 'validation.jsonl'}'?")
     assert "test.csv has no column 'label'" in lines[2]
     assert not (tmp_path / "run").exists()

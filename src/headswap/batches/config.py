@@ -19,7 +19,7 @@ class MaskingSettings(Settings):
     """Share of the tokens that are chosen to be predicted; special tokens are never chosen."""
     mlm_probability_start: Annotated[float, Field(gt=0, lt=1)] | None = None
     """Share of the tokens that are chosen in the first step; it changes linearly to mlm_probability in the last step.
-    Default: mlm_probability; with causal+masked twice mlm_probability."""
+    Default: mlm_probability; with causal+masked twice mlm_probability, at most 0.9."""
     mask_unit: MaskUnit | None = None
     """Unit that is masked as a whole: a token, an ngram (1 to 3 tokens), a word, or a span of words (3.8 words on
     average). Default: token; with causal+masked ngram."""

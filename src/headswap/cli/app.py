@@ -54,7 +54,10 @@ HELP = (
 )
 MODELS = (
     "A training writes a run folder; the folder bundle/ in it is the model with its tokenizer and labels. Commands "
-    "that read a model accept the run folder or the bundle. box:NAME is an installed base."
+    "that read a model accept the run folder or the bundle. box:NAME is an installed base (see headswap bases). "
+    "hf:FOLDER is a folder with a checkpoint of Hugging Face transformers. hf:NAME, such as hf:bert-base-uncased, is a "
+    "checkpoint of the Hugging Face Hub; it is read from the local cache of huggingface_hub, and downloaded only with "
+    "--allow-download."
 )
 
 

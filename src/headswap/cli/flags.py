@@ -6,6 +6,9 @@ from typing import Annotated
 
 from cyclopts import Group, Parameter
 
+from headswap.cli.help_tables import HIDDEN
+from headswap.core.errors import SettingError
+from headswap.core.settings import Settings
 from headswap.registry import TrackerName
 
 
@@ -17,6 +20,13 @@ def section(title: str) -> Parameter:
 def switch(text: str) -> Parameter:
     """A flag without a value and without an opposite."""
     return Parameter(help=text, negative=())
+
+
+def refuse_hidden(verb: str, *sections: Settings | None) -> None:
+    """Refuse the settings that no help page of the command shows: they would have no effect."""
+    given = {name for part in sections if part is not None for name in part.model_fields_set}
+    if unused := sorted(given & set(HIDDEN[verb])):
+        raise SettingError(f"{', '.join(unused)}: no effect in headswap {verb}. Leave it out.")
 
 
 Config = Parameter(help="Recipe: a TOML file with settings. Flags override its values.")
@@ -72,15 +82,18 @@ class StudyFlags(OutputFlags):
     max_minutes: Annotated[
         float | None,
         Parameter(
-            help="Time limit of the whole study. Jobs that do not fit are left out; the same command runs them later."
+            help="Time limit of the whole study. Pre-training and adaptation without limits of their own together get "
+            "40 % of it. Jobs that do not fit are left out; the same command runs them later."
         ),
     ] = None
     no_texts: Annotated[bool, switch("Show no texts of the data in the report.")] = False
     prepare_only: Annotated[
         bool,
         switch(
-            "Train nothing: write the training rows of every budget and seed and the test rows for another system, "
-            "such as an LLM, whose answers can then be an arm (NAME=FILE in --arms)."
+            "Train nothing: write the folder rows/ for another system, such as an LLM, whose answers can then be an "
+            "arm (NAME=FILE in --arms; task classify). rows/test.jsonl has the test rows without labels, each with its "
+            "id in the column row; the other files have the training rows of every budget and seed. The file of "
+            "answers repeats these ids in its column row and has a label in its column prediction."
         ),
     ] = False
     overwrite: Annotated[
@@ -90,8 +103,11 @@ class StudyFlags(OutputFlags):
 
 
 Device = Parameter(help="Device: auto uses a CUDA GPU if there is one, otherwise the CPU.")
-Fast = Parameter(help="auto uses fast kernels and CUDA graphs; off uses neither. Results differ only by rounding.")
-Download = switch("Download a public checkpoint (hf:NAME) that is not in the cache.")
+Fast = Parameter(help="auto uses fast kernels; off does not. Results differ only by rounding.")
+FastGeneration = Parameter(
+    help="auto uses fast kernels and, on GPUs, CUDA graphs; off uses neither. Results differ only by rounding."
+)
+Download = switch("Download a model (hf:NAME) that is not in the local cache of huggingface_hub.")
 Output = section("Output")
 Data = section("Data")
 Tokenizer = section("Tokenizer")

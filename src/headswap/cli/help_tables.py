@@ -63,7 +63,13 @@ HIDDEN: dict[str, tuple[str, ...]] = {
         "num_train", "pretrain.seed", "adapt.seed", "adapt.objective", "finetune.seed",
         "finetune.metric_for_best_model",
     ),
-    "doctor": ("num_train",),
+    "pretrain": ("allow_download",),
+    "doctor": ("num_train", "hold_out_from", "unseen_labels"),
+    "params": (
+        "norm", "dropout", "attention_dropout", "head_dropout", "head_similarity", "lora_alpha", "unfreeze",
+        "layer_lr_decay", "head_lr_factor", "head_epochs", "head_init",
+    ),
+    "estimate": ("norm",),
 }  # fmt: skip
 """The settings that no page shows, because the command cannot use them or has another flag for the same."""
 

@@ -89,13 +89,14 @@ def did_you_mean(given: str, allowed: Iterable[str]) -> str:
 
 
 def absent(path: str | Path, *, names: Iterable[str] = ()) -> str:
-    """`x.txt does not exist.`, with a suggestion if a file in the same folder or one of `names` is similar."""
+    """`x.txt does not exist.`, with a similar name of the same folder or of `names`, or what to check."""
     path, names = Path(path), list(names)
     if path.is_symlink():
         return f"{path} is a symbolic link to {os.readlink(path)}, which does not exist or leads back to itself."
     folder = Path(os.path.expanduser(path)).parent
     if not folder.is_dir():
-        return f"{path} does not exist; there is no folder {folder}.{did_you_mean(str(path), names)}"
+        hint = did_you_mean(str(path), names) or _what_to_check(path)
+        return f"{path} does not exist; there is no folder {folder}.{hint}"
     try:
         beside = sorted(entry.name for entry in islice(folder.iterdir(), MOST_NEIGHBOURS))
     except OSError:  # the folder cannot be listed
@@ -103,7 +104,13 @@ def absent(path: str | Path, *, names: Iterable[str] = ()) -> str:
     if near := get_close_matches(path.name, [*names, *beside], n=1, cutoff=NEAR_FILE):
         meant = near[0] if near[0] in names else path.parent / near[0]
         return f"{path} does not exist. Did you mean '{meant}'?"
-    return f"{path} does not exist."
+    return f"{path} does not exist.{_what_to_check(path)}"
+
+
+def _what_to_check(path: Path) -> str:
+    """The sentence after a missing file that resembles no other one."""
+    relative = "" if path.is_absolute() or str(path).startswith("~") else ", which is relative to the current folder"
+    return f" Check the path{relative}."
 
 
 def counted(number: int, noun: str) -> str:

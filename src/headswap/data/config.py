@@ -57,8 +57,8 @@ class LabelledSettings(ColumnSettings):
     """The labelled sets, their task and their columns."""
 
     train: str | None = None
-    """Labelled training set: a file (.jsonl, .csv, .tsv, .parquet, .conll, or plain text with its labels in
-    label_file), or a named data set such as movies (see headswap datasets)."""
+    """Labelled training set: a file (.jsonl, .csv, .tsv, .parquet, .conll, .json of SQuAD, or plain text with its
+    labels in label_file), or a named data set such as movies (see headswap datasets)."""
     validation: str | None = None
     """Labelled validation set, used to choose the best epoch and to stop early. A training set with fewer than
     hold_out_from examples is not split. Default: 20 % of the training set, at most 2,000 examples, drawn with the label

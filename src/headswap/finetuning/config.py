@@ -53,8 +53,9 @@ class AdaptationSettings(Settings):
     lora_alpha: Positive = 16.0
     """The output of LoRA adapters is scaled by alpha / rank. Only with --trainable lora."""
     lora_targets: tuple[LoraTarget, ...] = LORA_TARGETS
-    """Weight matrix of each layer to which a LoRA adapter is added; repeat the flag for several. Only with --trainable
-    lora. Default: all five."""
+    """Weight matrix of each layer to which a LoRA adapter is added: qkv (queries, keys and values), output (of
+    attention), gate (only with the activation swiglu), up or down (of the feed-forward block); repeat the flag for
+    several. Only with --trainable lora. Default: all of them."""
     unfreeze: Unfreeze | None = None
     """at-once trains all layers from the start; gradual trains only the head in the first epoch and unfreezes one more
     layer per epoch, from the top down. Default: gradual if all weights are trained, the base was pre-trained on at
@@ -114,7 +115,7 @@ class FinetuneTraining(TaskSettings, TrainingSettings):
 
     max_length: Annotated[int, Field(ge=2, le=10**8)] | None = None
     """Maximum number of tokens per text, including the start token <sos>. The run logs the share of tokens that is cut
-    off. Default: the context length of the base."""
+    off. Default: the context length of the base; with --base scratch 512 (1024 with gpt2-small)."""
     batch_size: Steps = 16
     """Number of texts per optimizer step, over all processes together. Default: 16; 32 from 36,267 training texts on,
     and doubled again each time the number of texts doubles."""
@@ -132,16 +133,17 @@ class FinetuneTraining(TaskSettings, TrainingSettings):
     predictions is added to the loss. Only for the tasks classify and tag. Default: 0 (off)."""
     adversarial_epsilon: Share = 0.0
     """Adversarial training: each step also reads its texts with token embeddings that are shifted in the direction in
-    which the loss grows fastest, by this share of their norm. With --unlabelled the changed copies of the unlabelled
-    texts are shifted too (virtual adversarial training). Default: 0 (off)."""
+    which the loss grows fastest, by this share of their norm. In consistency training the changed copies of the
+    unlabelled texts are shifted too (virtual adversarial training). Default: 0 (off)."""
 
 
 class StartSettings(ShapeChanges):
     """The base that is fine-tuned, or the shape of a new one."""
 
     base: str | None = None
-    """The base to start from: a run folder of headswap pretrain, a bundle folder, an installed base (box:NAME), or
-    a public checkpoint (hf:FOLDER or hf:NAME); or scratch, to train a new model from random weights."""
+    """The base to start from: a run folder of headswap pretrain or adapt, a bundle folder, an installed base
+    (box:NAME), a Hugging Face checkpoint, which is a folder (hf:FOLDER) or a name on the Hub (hf:NAME); or scratch, to
+    train a new model from random weights."""
     preset: Preset | None = None
     """Shape of the new model with --base scratch: lab (4 layers of width 200), small (6 of width 256), modern (6 of
     width 512), llama (as modern, with RMSNorm), gpt2-small or bert-base (12 of width 768). Default: 2 layers of width
@@ -159,9 +161,9 @@ class ConsistencySettings(Settings):
     """Consistency training: texts without labels that are used during fine-tuning."""
 
     unlabelled: tuple[str, ...] = ()
-    """Texts without labels for consistency training of a classifier: files, folders or glob patterns, as for a corpus.
-    The model is trained to predict the same for a text and for the text with some tokens left out. With --teachers
-    these are the texts for distillation."""
+    """Texts without labels for consistency training of a classifier: files, folders, glob patterns or addresses, as for
+    a corpus. The model is trained to predict the same for a text and for the text with some tokens left out. With
+    --teachers these are the texts for distillation."""
     teachers: tuple[str, ...] = ()
     """Distillation: a fine-tuned classifier (run folder or bundle); repeat the flag for several. The
     targets of the unlabelled texts are then the mean probabilities of the teachers, and there is no consistency

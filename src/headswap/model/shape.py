@@ -181,26 +181,29 @@ class ShapeChanges(Settings):
     positions: Positions | None = None
     """Position encoding: sinusoidal, learned or rotary. Default: that of the preset."""
     norm: Norm | None = None
-    """Layer norm before (pre) or after (post) each block. Default: that of the preset."""
+    """Place of the norms in a layer: pre (on the input of attention and of the feed-forward block, as in GPT-2) or post
+    (after each residual sum, as in BERT). Default: post with lab and bert-base, pre with other presets."""
     normalization: Normalization | None = None
-    """Kind of all norms: layer (LayerNorm) or rms (RMSNorm). Default: that of the preset."""
+    """Kind of all norms: layer (LayerNorm) or rms (RMSNorm). Default: rms with llama, layer with other presets."""
     final_norm: bool | None = None
-    """Whether there is a layer norm after the last layer. Default: that of the preset."""
+    """Whether there is a norm after the last layer. Default: off with lab and bert-base, on with other presets."""
     activation: Activation | None = None
     """Activation of the feed-forward layers. Default: that of the preset."""
     embedding_norm: bool | None = None
-    """Whether there is a layer norm on the embeddings. Default: that of the preset."""
+    """Whether there is a norm on the sum of the embeddings. Default: on with bert-base, off with other presets."""
     type_vocab_size: Annotated[int, Field(ge=0)] | None = None
-    """Number of segment embeddings. Default: that of the preset."""
+    """Number of segment (token type) embeddings. Default: 2 with bert-base and with the objectives masked+nsp and
+    masked+sop, otherwise 0."""
     tied_head: bool | None = None
-    """Whether the language modelling head shares the weights of the embedding. Default: that of the preset."""
+    """Whether the language modelling head shares the weights of the embedding. Default: off with lab, on with other
+    presets."""
     lm_head_transform: HeadTransform | None = None
     """A layer with this activation and a norm before the language modelling head, as in BERT: none, relu, gelu or
     gelu_tanh. Default: none."""
     dropout: Share | None = None
-    """Dropout on embeddings and residual branches. For attention see attention_dropout. Default: that of the preset;
-    for small, modern and llama it is 0, but with the causal objective 0.1 above 4 epochs and 0.2 above 10 epochs (0.1
-    if the default of --optimizer is muon)."""
+    """Dropout on embeddings and residual branches. For attention see attention_dropout. Default: 0.1 with
+    gpt2-small and bert-base, 0 with lab; with small, modern and llama 0, but with --objective causal 0.1 above 4 epochs
+    and 0.2 above 10 epochs (0.1 if Muon is used under the conditions that --optimizer lists)."""
     attention_dropout: Share | None = None
     """Dropout on attention weights. Default: 0 in the presets small, modern and llama; in other presets that of
     --dropout."""

@@ -23,8 +23,8 @@ class PretrainTraining(OptimizerSettings):
     """Pre-training objective. causal: predict the next token. masked: predict masked tokens from the text on both
     sides. masked+nsp: masked, and predict whether the second of two segments follows the first in its document (next
     sentence prediction). masked+sop: masked, and predict whether two neighbouring segments are in their original order
-    (sentence order prediction). causal+masked: some steps are causal and the others masked; in both, the
-    vector of a token predicts the next token (GPT-BERT). Such a base can generate text and fill masks."""
+    (sentence order prediction). causal+masked: each step is either causal or masked, at random (GPT-BERT). Such a base
+    can generate text and fill masks."""
     layout: Literal["packed", "documents"] = "packed"
     """How documents become sequences: packed concatenates the documents and cuts the result into windows of equal
     length; documents makes one sequence per document and truncates it at max_length."""
@@ -44,7 +44,7 @@ class PretrainTraining(OptimizerSettings):
     """Schedule after warm-up: linear or cosine decay to 0, or constant."""
     weight_decay: Annotated[float, Field(ge=0)] | None = None  # type: ignore[assignment]
     """Weight decay: each step multiplies the weights by 1 - learning rate x this value. Biases and norms are not
-    decayed. Default: 0.05, or 2 where the default of --optimizer is muon."""
+    decayed. Default: 0.05; 2 if Muon is used under the conditions that --optimizer lists."""
     adam_beta2: Share = 0.98
     """beta2 of AdamW: decay rate of the running mean of the squared gradient."""
     held_out_fraction: Annotated[float, Field(ge=0, le=0.5)] = 0.01
@@ -53,8 +53,8 @@ class PretrainTraining(OptimizerSettings):
     """Compute the held-out loss every N steps; a base that can generate text also generates a short sample. Default:
     ten times per run."""
     learning_rate: Positive | None = None
-    """Peak learning rate. Default: 0.001 x sqrt(256 / width), or twice that where the default of --optimizer is
-    muon."""
+    """Peak learning rate. Default: 0.001 x sqrt(256 / width); twice that if Muon is used under the conditions that
+    --optimizer lists."""
     seed: Seed = 42
     """Seed of initialisation, data order, masking and dropout."""
 
@@ -71,7 +71,8 @@ class CorpusSettings(ReadSettings):
     """The unlabelled text."""
 
     corpus: tuple[str, ...] = ()
-    """Files, folders, glob patterns, a token store, a named data set, or - for standard input."""
+    """Files, folders, glob patterns, addresses such as s3://BUCKET/FOLDER, a token store, a named data set, or - for
+    standard input."""
 
 
 class PretrainRecipe(Recipe):
@@ -90,8 +91,8 @@ class AdaptStart(Settings):
     """The base to adapt, and text of its old domain."""
 
     base: str | None = None
-    """Bundle or run folder of a pre-trained base, an installed base (box:NAME), or a public checkpoint (hf:FOLDER or
-    hf:NAME)."""
+    """Bundle or run folder of a pre-trained base, an installed base (box:NAME), or a Hugging Face checkpoint: a folder
+    (hf:FOLDER) or a name on the Hub (hf:NAME)."""
     reference: str | None = None
     """Text similar to that of the first pre-training. The loss on it before and after the run is reported; it shows
     how much the base forgets."""
@@ -101,9 +102,8 @@ class AdaptTraining(PretrainTraining):
     """Settings of continued pre-training."""
 
     objective: ObjectiveName | None = None  # type: ignore[assignment]
-    """Pre-training objective, as in headswap pretrain. Default: that of the base. Another
-    objective changes the kind of base, for example from causal to masked or to causal+masked. <mask> is added to the
-    vocabulary if it is missing."""
+    """Pre-training objective, as in headswap pretrain. Default: that of the base. Another objective changes the kind of
+    base, for example from causal to masked or to causal+masked. <mask> is added to the vocabulary if it is missing."""
     max_length: Annotated[int, Field(ge=2, le=10**8)] | None = None
     """Maximum number of tokens per sequence. Default: the context length of the base."""
     learning_rate: Positive | None = None
@@ -115,6 +115,12 @@ class AdaptTraining(PretrainTraining):
     max_minutes: Annotated[float, Field(gt=0, le=1e7)] | None = None
     """Stop after about this many minutes, but not later than after the default number of epochs. A short speed test
     before training converts minutes to a number of steps."""
+    optimizer: Literal["adamw", "muon"] | None = None
+    """adamw, or muon: Muon for the matrices of the layers and AdamW for embeddings, norms, biases and the head.
+    Default: adamw."""
+    weight_decay: Annotated[float, Field(ge=0)] | None = None
+    """Weight decay: each step multiplies the weights by 1 - learning rate x this value. Biases and norms are not
+    decayed. Default: 0.05."""
     load_best_model_at_end: bool = False
     """Keep the weights with the lowest held-out loss (see eval_steps); otherwise the last weights. Without held-out
     text the last weights are kept."""

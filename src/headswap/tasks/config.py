@@ -43,7 +43,7 @@ class TaskSettings(Settings):
     """Metric that selects the best epoch on validation, and the regularisation of the TF-IDF baseline. Default:
     accuracy (classify), micro_f1 (multilabel), mse (regress), f1 (tag, span)."""
     metric_for_best_model: MetricName | None = None
-    """Overrides --metric for the choice of the best epoch only."""
+    """Metric that selects the best epoch, if it is another one than --metric. Default: that of --metric."""
     label_smoothing_factor: Share = 0.0
     """Share of the target probability that is spread evenly over all labels."""
     class_weight: Literal["none", "balanced"] = "none"

@@ -16,12 +16,13 @@ class TokenizerSettings(Settings):
 
     tokenizer: str | None = None
     """An existing tokenizer: a tokenizer.json, a bundle or run folder, an installed base (box:NAME), a token store, or
-    a dict.txt (sentencepiece pieces, one per line). Default: that of the base; without a base a new one is trained on
-    the texts of the run."""
+    a dict.txt (sentencepiece pieces, one per line). Default: that of the base; with --base scratch a new one is trained
+    on the training texts."""
     kind: TokenizerKind = "bpe"
     """Kind of a new tokenizer: bpe (byte-level BPE), unigram, wordpiece, or word (whole words)."""
     vocab_size: Annotated[int, Field(ge=64, le=LARGEST_VOCABULARY)] | None = None
-    """Vocabulary size of a new tokenizer, including special tokens. Default: depends on the amount of text."""
+    """Vocabulary size of a new tokenizer, including special tokens. Default: 3 x the square root of the number of bytes
+    of text, at least 512 and at most 32,768."""
     lowercase: bool = False
     """Whether a new tokenizer converts all text to lower case."""
 

@@ -31,14 +31,14 @@ class MachineSettings(Settings):
     threads: Annotated[int, Field(ge=1, le=MOST_THREADS)] | None = None
     """Number of CPU threads. Results are bit-identical only with the same number of threads. Default: one per core."""
     deterministic: bool = False
-    """Use only deterministic CUDA kernels, so that a repeated run gives bit-identical results. Training is slower. CPU
-    runs are always deterministic."""
+    """Use only deterministic CUDA kernels, so that a repeated run gives bit-identical results. Training is slower. On a
+    CPU results are always bit-identical if the number of threads is the same."""
     fast: FastName = "auto"
     """auto uses fast kernels and, on GPUs, CUDA graphs and torch.compile where they save time; the log names those that
     are used. off uses none of them. The results differ only by rounding and, on a GPU, by the random dropout masks."""
     allow_download: bool = False
-    """Download a public checkpoint (hf:NAME) that is not in the cache of the Hugging Face Hub. Without it only data
-    sets (hf:NAME) are downloaded."""
+    """Download a Hugging Face checkpoint (--base hf:NAME) that is not in the local cache of huggingface_hub. Data sets
+    (--train hf:NAME) are downloaded without this flag."""
 
 
 class ProcessSettings(MachineSettings):
@@ -61,8 +61,8 @@ class TrainingSettings(Settings):
     """Number of micro-batches into which each process splits its part of a batch. More micro-batches need less memory;
     results differ only by rounding and by the random dropout masks."""
     learning_rate: Positive | None = None
-    """Peak learning rate. Default: for width 256 it is 0.0001, or 0.0006 if the base was pre-trained on fewer than 3
-    tokens per parameter, or 0.0003 from scratch; for other widths see recipe.toml of the run."""
+    """Peak learning rate. Default: 0.0001 x sqrt(256 / width), but at least 0.0001; if the base was pre-trained on
+    fewer than 3 tokens per parameter 0.0006 x sqrt(256 / width), from scratch 0.0003 x sqrt(256 / width)."""
     lr_scheduler_type: Literal["linear", "cosine", "constant"] = "linear"
     """Schedule after warm-up: linear or cosine decay to 0, or constant."""
     warmup_steps: Annotated[float, Field(ge=0, le=1e12)] = 0.06
@@ -107,7 +107,7 @@ class OptimizerSettings(TrainingSettings):
 
     optimizer: Literal["adamw", "muon"] | None = None
     """adamw, or muon: Muon for the matrices of the layers and AdamW for embeddings, norms, biases and the head.
-    Default: muon for a new causal base of the preset modern that reads its corpus more than 8 times on a GPU, unless
-    --learning-rate or --weight-decay is given; otherwise adamw."""
+    Default: muon with --preset modern and --objective causal on a GPU, for more than 8 epochs, if neither
+    --learning-rate nor --weight-decay is given; otherwise adamw."""
     muon_lr_factor: Positive | None = None
     """With --optimizer muon: learning rate of the matrices of the layers, divided by --learning-rate. Default: 14."""

@@ -7,4 +7,4 @@ from headswap.cli.exit_codes import run
 
 def test_compare_needs_two_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["compare", "one"]) == 2
-    assert "compare needs at least two runs." in capsys.readouterr().err
+    assert "compare needs at least two run folders" in capsys.readouterr().err

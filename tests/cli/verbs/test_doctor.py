@@ -20,3 +20,9 @@ def test_text_column_of_labelled_sets_is_not_applied_to_a_plain_corpus(
     assert "Leave it out" in call_wrong(
         capsys, "doctor", "--corpus", tmp_path / "corpus.txt", "--text-column", "sentence"
     )
+
+
+@pytest.mark.parametrize("flag", ["--hold-out-from=100", "--num-train=20", "--unseen-labels=wrong"])
+def test_settings_of_a_training_are_refused(capsys: pytest.CaptureFixture[str], flag: str) -> None:
+    said = call_wrong(capsys, "doctor", "--train", "train.csv", flag)
+    assert f"{flag.partition('=')[0]}: no effect in headswap doctor." in said

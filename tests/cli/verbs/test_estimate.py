@@ -37,6 +37,7 @@ def test_estimate_from_a_measured_step(capsys: pytest.CaptureFixture[str], monke
         (["--tokens=1e9", "--gpu=abacus"], "--gpu abacus is not in the table"),
         (["--tokens=1e9", "--precision=fp32"], "--tflops for fp32"),
         (["--tokens=1e9", "--measure", "--tflops=3"], "both given"),
+        (["--tokens=1e9", "--norm=post"], "--norm: no effect in headswap estimate."),
     ],
 )
 def test_values_that_are_not_allowed(capsys: pytest.CaptureFixture[str], flags: list[str], message: str) -> None:

@@ -57,7 +57,7 @@ def test_missing_licence_and_limits_are_reported(capsys: pytest.CaptureFixture[s
     assert run(["pack", "run", "--out", str(tmp_path / "base"), "--sentences", "reference.txt"]) == 0
     out, err = capsys.readouterr()
     assert out == ""
-    assert "The card states no licence and no limits." in err
+    assert "The model card states no licence and no limits, so headswap bases" in err
     assert "before rounding to bf16" in err
 
 

@@ -27,7 +27,7 @@ def test_a_study_prints_its_table_and_can_be_reported_again(
     out, err = capsys.readouterr()
     assert "arm\t40 labels\t220 labels" in out
     assert "tfidf\t" in out
-    assert "Plan: 12 jobs; about " in err
+    assert "Plan: 12 jobs; they need about " in err
     assert "[12/12] " in err
     assert run(["report", str(tmp_path / "out"), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)

@@ -36,7 +36,7 @@ def test_a_probe_gives_time_memory_and_disk(tmp_path: Path) -> None:
     found = estimate_study(plan.jobs.values(), estimator, parallel=2, keep="bundles")
     assert found.memory_bytes == 10**9
     assert found.disk_bytes == 4 * 10**6 * (1 + 12 + 2 * 5)
-    assert "26 jobs; about " in found.sentence()
+    assert "26 jobs; they need about " in found.sentence()
     base = next(job for job in plan.jobs.values() if job.kind == "pretrain")
     base.sections["training"] |= {"max_steps": 10, "batch_size": 4, "max_length": 1_000}
     rows = {"packed": 1_000.0, "documents": prepared.corpus_bytes / 4.0 / prepared.num_rows["corpus"]}

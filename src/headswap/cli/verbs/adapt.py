@@ -29,11 +29,11 @@ def adapt(
     Parameters
     ----------
     bundle
-        Run folder or bundle of a pre-trained base, an installed base (box:NAME, see headswap bases), or a public
-        checkpoint (hf:FOLDER or hf:NAME). Required, here or in the recipe of --config.
+        Run folder or bundle of a pre-trained base, an installed base (box:NAME, see headswap bases), or a Hugging Face
+        checkpoint: a folder (hf:FOLDER) or a name on the Hub (hf:NAME). Required, here or in the recipe of --config.
     corpus
-        New text: files, folders, glob patterns, a token store, a named data set (see headswap datasets), or - for
-        standard input. Required, here or in the recipe of --config.
+        New text: files, folders, glob patterns, addresses such as s3://BUCKET/FOLDER, a token store, a named data set
+        (see headswap datasets), or - for standard input. Required, here or in the recipe of --config.
     out
         Folder of the new run.
     reference

@@ -25,8 +25,11 @@ def compare(
     training files still exist, the baselines of the task (such as the majority class and TF-IDF) are trained on the
     same training sets and added to the comparison.
 
-    NAME=FILE is a file with the answers of another system, such as an LLM, to the same test rows: its columns are row
-    and prediction, and optionally budget, seed and score:LABEL. Several such files can be compared without any run.
+    NAME=FILE is a file (.csv, .tsv, .jsonl or .parquet) with the answers of another system, such as an LLM, to the same
+    test rows. Its column row has the id of the test row, as in rows/test.jsonl, which headswap study --prepare-only
+    writes for the same test set; an id such as test-17-9f2c01ab is the number of the row and a hash of its text. Its
+    column prediction has a label. The columns budget, seed and score:LABEL (a probability) are optional. Several such
+    files can be compared without any run.
 
     Example: headswap compare runs/scratch-* runs/pretrained-* --out comparison
 
@@ -37,9 +40,10 @@ def compare(
     out
         Folder in which a report is written. Without it the comparison is only printed.
     reference
-        Arm that all others are compared with. Default: scratch and the best baseline, otherwise the first arm.
+        Arm with which every other arm is compared, by its name in the printed table. Default: scratch and the best
+        baseline of each number of labels; if there is neither, the first arm.
     test
-        Labelled test set that the answers are for. Needed if no run folder is given.
+        Labelled test set that the answers are for. Required if no run folder is given.
     text_column
         Name of the column with the texts in the test set.
     label_column
@@ -52,7 +56,7 @@ def compare(
 
     start_messages(quiet=flags.quiet)
     if len(runs) < 2:
-        raise SettingError("compare needs at least two runs.")
+        raise SettingError("compare needs at least two run folders or files of answers (NAME=FILE).")
     compared = _read(runs, reference, test, text_column, label_column)
     with_texts = not no_texts
     report = write_report(compared, out, with_texts=with_texts) if out else make_report(compared, with_texts=with_texts)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from pydantic import Field
 
-from headswap.cli.flags import Data, Output, OutputFlags
+from headswap.cli.flags import Data, Output, OutputFlags, refuse_hidden
 from headswap.data.config import DocumentUnit, LabelledSettings, ReadSettings
 from headswap.model.shape import Preset
 
@@ -53,26 +53,28 @@ def doctor(
     bundle
         Bundle, run folder, installed base (box:NAME) or token store to check.
     corpus
-        Unlabelled text to check: files, folders, glob patterns, a token store or a named data set (see headswap
-        datasets).
+        Unlabelled text to check: files, folders, glob patterns, addresses such as s3://BUCKET/FOLDER, a token store
+        or a named data set (see headswap datasets).
     tokenizer
-        A tokenizer.json, bundle or run folder. With it, the number of tokens per word and the shares of unknown and of
-        truncated tokens are reported too.
+        A tokenizer.json, a bundle or run folder, an installed base (box:NAME), a token store, or a dict.txt. With it,
+        the number of tokens per word and the shares of unknown and of truncated tokens are reported too.
     documents
         How a plain text corpus is split into documents: line, paragraph, file (the whole file is one document), or auto
         (paragraph if at least 10 % of the lines are blank, otherwise line).
     max_length
-        Number of tokens above which a text counts as truncated. Default: the context length of the model that
-        --tokenizer names, otherwise that of --preset.
+        Number of tokens above which a text counts as truncated. Default: the context length of the model given as
+        --tokenizer, otherwise that of --preset.
     preset
-        Preset that you plan to pre-train: lab, small, modern, llama, gpt2-small or bert-base. The size of the corpus is
-        checked for it. Default: the shape of the bundle or run folder given as --tokenizer, otherwise small.
+        Shape of the base that you plan to pre-train: lab, small, modern, llama, gpt2-small or bert-base. A corpus that
+        is too small for its number of parameters is reported. Default: the shape of the model given as --tokenizer,
+        otherwise small.
     """
     from headswap.cli.display import print_json, start_messages
     from headswap.core.errors import SettingError
     from headswap.data.documents import has_columns
 
     start_messages(quiet=True)
+    refuse_hidden("doctor", data)
     given = data or LabelledSettings()
     roles = [role for role in ROLES if getattr(given, role) is not None]
     if bundle is None and not (roles or corpus):

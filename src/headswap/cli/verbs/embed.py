@@ -35,7 +35,7 @@ def embed(
     ----------
     bundle
         Run folder or bundle of a base or of a fine-tuned model, an installed base (box:NAME, see headswap bases),
-        or a public checkpoint (hf:FOLDER or hf:NAME).
+        or a Hugging Face checkpoint: a folder (hf:FOLDER) or a name on the Hub (hf:NAME).
     text
         Texts to embed; - reads one text per line from standard input.
     file

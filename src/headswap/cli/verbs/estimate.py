@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
 
-from headswap.cli.flags import Model, Output, OutputFlags, switch
-from headswap.model.shape import PRESET_VOCAB_SIZES, ModelSettings
+from headswap.cli.flags import Model, Output, OutputFlags, refuse_hidden, switch
+from headswap.model.shape import PRESET_VOCAB_SIZES, Count, ModelSettings, Share
 from headswap.training.config import ParallelName
 
 OfModel = Parameter(group=Group("Model"))
@@ -16,6 +16,22 @@ if TYPE_CHECKING:
     from headswap.model.shape import BaseShape
     from headswap.pretraining.measured_step import MeasuredStep
     from headswap.pretraining.run_cost import EstimatedRun, RunCost, Speed
+
+Measure = switch("Train on random tokens for a few seconds on this machine, and use the measured speed.")
+
+
+class EstimatedModel(ModelSettings):
+    """The shape of the model whose training is estimated."""
+
+    num_attention_heads: Count | None = None
+    """Number of attention heads per layer. It changes the estimate only with --measure. --hidden-size must be a
+    multiple of it. Default: that of the preset."""
+    dropout: Share | None = None
+    """Dropout on embeddings and residual branches. Dropout above 0 needs more memory. Default: 0.1 with gpt2-small and
+    bert-base, 0 with other presets."""
+    attention_dropout: Share | None = None
+    """Dropout on attention weights. It changes the estimate only with --measure. Default: 0 in the presets small,
+    modern and llama; in other presets that of --dropout."""
 
 
 def estimate(
@@ -31,27 +47,24 @@ def estimate(
     tflops: Annotated[float | None, OfMachine] = None,
     bandwidth: Annotated[float | None, OfMachine] = None,
     precision: Annotated[Literal["bf16", "fp32"], OfMachine] = "bf16",
-    measure: Annotated[
-        bool, switch("Train on random tokens for a few seconds on this machine, and use the measured speed."), OfMachine
-    ] = False,
+    measure: Annotated[bool, Measure, OfMachine] = False,
     vocab_size: Annotated[int | None, OfModel] = None,
     max_length: Annotated[int | None, OfModel] = None,
-    model: Annotated[ModelSettings | None, Model] = None,
+    model: Annotated[EstimatedModel | None, Model] = None,
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
 ) -> None:
     """Estimate the time, memory and disk of a pre-training run.
 
-    Nothing is trained or written, except for a few seconds of steps with --measure. What is not measured on this
-    machine is marked as a formula or a projection.
+    Nothing is written. What is not measured on this machine is marked as a formula or a projection.
 
     Example: headswap estimate --preset gpt2-small --tokens 2e9 --gpus 8 --parallel fsdp
 
     Parameters
     ----------
     tokens
-        Number of training tokens, repetitions counted, for example 2e9.
+        Number of training tokens of the whole run, over all epochs, for example 2e9.
     epochs
-        How often the corpus is read; the token store has TOKENS / EPOCHS tokens.
+        Number of passes over the corpus. The token store on disk then has --tokens / --epochs tokens.
     batch_size
         Number of sequences per optimizer step, over all GPUs together.
     gradient_accumulation_steps
@@ -63,26 +76,28 @@ def estimate(
     parallel
         How GPUs share a model: ddp (each has all weights) or fsdp (each has a part).
     gpu
-        GPU type. Only h200 has been measured; give --tflops for another one, or --measure for this machine.
+        GPU whose measured speed is used. Only h200 was measured; for another GPU give --tflops, here --measure.
     tflops
-        Operations per second / 1e12 that a GPU reaches in training, instead of the table.
+        Speed of one GPU in training, in TFLOP/s (1e12 floating-point operations per second), instead of that of --gpu.
     bandwidth
-        GB per second that each GPU can send. Default: unlimited, so that communication costs no time.
+        GB per second that each GPU can send. [default: unlimited, so that communication costs no time]
     precision
-        Number format of matrix multiplications.
+        Number format of matrix multiplications. fp32 needs --tflops or --measure.
     vocab_size
-        Vocabulary size. [default: that of the preset]
+        Number of tokens in the vocabulary. [default: 50,001 with lab, 50,257 with gpt2-small, 30,522 with bert-base,
+        16,000 with other presets]
     max_length
-        Maximum number of tokens per sequence. [default: that of the preset]
+        Number of tokens per sequence. [default: the context length of the preset (gpt2-small 1024, others 512)]
     """
     from headswap.cli.display import print_json, start_messages
     from headswap.pretraining.run_cost import EstimatedRun, advice, estimate_run, known_device
 
+    refuse_hidden("estimate", model)
     _check_positive(
         tokens=tokens, epochs=epochs, batch_size=batch_size, gpus=gpus, tflops=tflops, bandwidth=bandwidth,
         gradient_accumulation_steps=gradient_accumulation_steps, vocab_size=vocab_size, max_length=max_length,
     )  # fmt: skip
-    settings = model or ModelSettings()
+    settings = model or EstimatedModel()
     base = settings.shape(vocab_size=vocab_size or PRESET_VOCAB_SIZES[settings.preset], max_length=max_length)
     run = EstimatedRun(
         tokens=tokens, epochs=epochs, gpus=gpus, parallel=parallel, batch_size=batch_size, objective=objective,
@@ -94,10 +109,10 @@ def estimate(
     note = advice(base, run, speed, known_device(gpu)) if measured is None and tflops is None else None
     if flags.json:
         print_json(cost.as_json() | _measured(measured) | ({"advice": note} if note else {}))
-    else:
-        _print(cost, measured, title=f"{settings.preset}, {tokens:,.0f} tokens, {gpus} GPUs, {parallel}")
-        if note:
-            start_messages(quiet=flags.quiet).print(note)
+        return
+    _print(cost, measured, title=f"{settings.preset}, {tokens:,.0f} tokens, {gpus} GPUs, {parallel}")
+    if note:
+        start_messages(quiet=flags.quiet).print(note)
 
 
 def _check_positive(**values: float | None) -> None:

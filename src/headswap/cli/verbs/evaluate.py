@@ -2,9 +2,28 @@
 
 from typing import Annotated, Any
 
+from pydantic import Field
+
 from headswap.cli.flags import Data, Machine, Output, OutputFlags
 from headswap.data.config import ColumnSettings, DocumentUnit
-from headswap.training.config import MachineSettings
+from headswap.training.config import MOST_THREADS, FastName, MachineSettings, PrecisionName
+
+
+class EvaluationMachine(MachineSettings):
+    """The machine of an evaluation."""
+
+    precision: PrecisionName = "auto"
+    """Number format of matrix multiplications. auto uses bf16 on a GPU that supports it, otherwise fp32."""
+    threads: Annotated[int, Field(ge=1, le=MOST_THREADS)] | None = None
+    """Number of CPU threads. Default: one per core."""
+    deterministic: bool = False
+    """Use only deterministic CUDA kernels, so that a repeated evaluation gives bit-identical scores. It can be slower.
+    On a CPU scores are always bit-identical if the number of threads is the same."""
+    fast: FastName = "auto"
+    """auto uses fast attention kernels; off does not. Scores differ only by rounding."""
+    allow_download: bool = False
+    """Download a model (hf:NAME) that is not in the local cache of huggingface_hub. Data sets (hf:NAME) are downloaded
+    without this flag."""
 
 
 def evaluate(
@@ -19,7 +38,7 @@ def evaluate(
     abstain_below: float | None = None,
     average_with: tuple[str, ...] = (),
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
-    machine: Annotated[MachineSettings | None, Machine] = None,
+    machine: Annotated[EvaluationMachine | None, Machine] = None,
 ) -> None:
     """Score a fine-tuned model on labelled text, or a language model on a corpus.
 
@@ -30,10 +49,11 @@ def evaluate(
     Parameters
     ----------
     bundle
-        Run folder or bundle of a model, an installed base (box:NAME, see headswap bases),
-        or a public checkpoint (hf:FOLDER or hf:NAME).
+        Run folder or bundle of a model, an installed base (box:NAME, see headswap bases), or a Hugging Face checkpoint:
+        a folder (hf:FOLDER) or a name on the Hub (hf:NAME).
     data
-        Labelled set (for a fine-tuned model), or corpus (for a base, which is scored as a language model).
+        For a fine-tuned model a labelled set: a file or a named data set (see headswap datasets). For a base, which is
+        scored as a language model, a corpus.
     label_file
         File with one label per line, for a set in plain text.
     documents
@@ -57,7 +77,7 @@ def evaluate(
     from headswap.training.device import Machine as Computer
 
     start_messages(quiet=flags.quiet)
-    machine = machine or MachineSettings()
+    machine = machine or EvaluationMachine()
     computer = Computer(machine)
     loaded = Bundle.load(bundle, device=computer.device, allow_download=machine.allow_download)
     columns = columns or ColumnSettings()

@@ -26,8 +26,8 @@ def fill(
     Parameters
     ----------
     bundle
-        A masked base: run folder, bundle, installed base (box:NAME, see headswap bases), or public
-        checkpoint (hf:FOLDER or hf:NAME).
+        A masked base: run folder, bundle, installed base (box:NAME, see headswap bases), or Hugging
+        Face checkpoint: a folder (hf:FOLDER) or a name on the Hub (hf:NAME).
     text
         Texts with <mask> in place of each missing word; - reads one text per line from standard input.
     file

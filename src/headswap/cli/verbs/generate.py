@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from headswap.cli.flags import Device, Download, Fast, Output, OutputFlags, section
+from headswap.cli.flags import Device, Download, FastGeneration, Output, OutputFlags, section
 from headswap.inference.generate.config import SamplingSettings
 from headswap.training.config import DeviceName, FastName
 
@@ -14,7 +14,7 @@ def generate(
     *,
     sampling: Annotated[SamplingSettings | None, section("Sampling")] = None,
     device: Annotated[DeviceName, Device] = "auto",
-    fast: Annotated[FastName, Fast] = "auto",
+    fast: Annotated[FastName, FastGeneration] = "auto",
     allow_download: Annotated[bool, Download] = False,
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
 ) -> None:
@@ -25,8 +25,8 @@ def generate(
     Parameters
     ----------
     bundle
-        A causal base: run folder, bundle, installed base (box:NAME, see headswap bases), or public
-        checkpoint (hf:FOLDER or hf:NAME).
+        A causal base: run folder, bundle, installed base (box:NAME, see headswap bases), or Hugging
+        Face checkpoint: a folder (hf:FOLDER) or a name on the Hub (hf:NAME).
     prompt
         Text to continue. Without it a new document is generated; - reads one prompt per line from standard input. The
         continuations of several prompts are separated by an empty line; with --json there is one object per line.

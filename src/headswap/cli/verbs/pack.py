@@ -38,11 +38,11 @@ def pack(
     sentences
         Reference sentences, one per line. The loss on them is recorded, so that users of the package can check it.
     about
-        TOML file with further entries of the model card, such as name or data.
+        TOML file with further entries of the model card, one text or number per name, such as data = "film reviews".
     licence
         Licence of the weights, shown on the model card.
     limits
-        What the base is limited to, shown on the model card.
+        What the base is not suited for, or limited to, shown on the model card.
     beside
         Further file to copy into OUT/record. Repeat the flag for several files.
     """
@@ -58,7 +58,11 @@ def pack(
     check_folder(out / "bundle", OWN_FILES, overwrite=overwrite, reads=[run])
     packed = pack_run(run, out, about=card, sentences=lines, beside=beside)
     if missing := [name for name in ("licence", "limits") if name not in card and not flags.quiet]:
-        console.print(f"The card states no {' and no '.join(missing)}. headswap bases will show: not stated.")
+        flags_of = " and ".join(f"--{name}" for name in missing)
+        console.print(
+            f"The model card states no {' and no '.join(missing)}, so headswap bases will show 'not stated'. Pass "
+            f"{flags_of} to add {'them' if len(missing) > 1 else 'it'}."
+        )
     if flags.json:
         print_json(
             {

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Group, Parameter
 
-from headswap.cli.flags import Adaptation, Model, Output, OutputFlags
+from headswap.cli.flags import Adaptation, Model, Output, OutputFlags, refuse_hidden
 from headswap.finetuning.config import AdaptationSettings
-from headswap.model.shape import PRESET_VOCAB_SIZES, HeadShape, ModelSettings
+from headswap.model.shape import PRESET_VOCAB_SIZES, Count, HeadShape, ModelSettings
 from headswap.registry import HEADS, HeadName
 
 OfModel = Parameter(group=Group("Model"))
@@ -14,6 +14,14 @@ OfModel = Parameter(group=Group("Model"))
 if TYPE_CHECKING:
     from headswap.model.parameter_count import ParameterCount
     from headswap.model.text_model import ModelShape
+
+
+class CountedModel(ModelSettings):
+    """The shape of the model that is counted."""
+
+    num_attention_heads: Count | None = None
+    """Number of attention heads per layer. It changes no count, but --hidden-size must be a multiple of it. Default:
+    that of the preset."""
 
 
 def params(
@@ -24,14 +32,15 @@ def params(
     max_length: Annotated[int | None, OfModel] = None,
     head: HeadName = "none",
     num_labels: int | None = None,
-    model: Annotated[ModelSettings | None, Model] = None,
+    model: Annotated[CountedModel | None, Model] = None,
     head_shape: Annotated[HeadShape | None, Model] = None,
     adaptation: Annotated[AdaptationSettings | None, Adaptation] = None,
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
 ) -> None:
     """Count the parameters of a model.
 
-    The parameters are counted twice, by formula and from the tensors; the two counts must agree.
+    The output has the number of parameters of each part, with its formula, and the number of trainable parameters. The
+    parameters are counted twice, by formula and from the tensors; if the two counts differ, that is an error.
 
     Example: headswap params --preset lab --vocab-size 50001 --head classify --trainable lora
 
@@ -40,21 +49,24 @@ def params(
     bundle
         Run folder or bundle of a model, or an installed base (box:NAME). Without it the flags describe the model.
     vocab_size
-        Vocabulary size. [default: that of the preset]
+        Number of tokens in the vocabulary. [default: 50,001 with lab, 50,257 with gpt2-small, 30,522 with bert-base,
+        16,000 with other presets]
     max_length
-        Maximum number of tokens per text. [default: that of the preset]
+        Context length in tokens. It changes the count only with --positions learned. [default: that of the preset
+        (gpt2-small 1024, others 512)]
     head
         Head of the model: none (the base alone), lm (language modelling), classify, tag or span.
     num_labels
-        Number of classes of a classification or tagging head. [default: 2]
+        Number of labels, for the heads classify and tag. [default: 2]
     """
     from headswap.bundle.bundle import Bundle
-    from headswap.cli.display import model_name, print_json, print_table
+    from headswap.cli.display import model_name, print_json
     from headswap.core.errors import SettingError
     from headswap.finetuning.layer_rates import freeze
     from headswap.model.parameter_count import count_parameters, count_parameters_of_shape
     from headswap.model.text_model import ModelShape
 
+    refuse_hidden("params", model, head_shape, adaptation)
     if bundle is not None:
         given = (model, vocab_size, max_length, num_labels, head_shape, adaptation)
         if head != "none" or any(value is not None for value in given):
@@ -64,7 +76,7 @@ def params(
             freeze(loaded, AdaptationSettings(trainable="lora"))
         account, title = count_parameters(loaded), model_name(bundle)
     else:
-        settings = model or ModelSettings()
+        settings = model or CountedModel()
         for name, value, least in (
             ("vocab-size", vocab_size, 1),
             ("num-labels", num_labels, 2),
@@ -87,7 +99,13 @@ def params(
         )
     if flags.json:
         print_json(account.as_json())
-        return
+    else:
+        _print(account, title)
+
+
+def _print(account: "ParameterCount", title: str) -> None:
+    from headswap.cli.display import print_table
+
     rows = [(part.name, part.formula, f"{part.count:,}") for part in account.parts]
     embedding = sum(part.count for part in account.parts if part.name in ("embedding", "positions", "segments"))
     rows.append(("total", "", f"{account.total:,}"))

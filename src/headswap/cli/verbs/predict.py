@@ -39,7 +39,8 @@ def predict(
     Parameters
     ----------
     bundle
-        A fine-tuned model: a run folder, a bundle, or a public checkpoint (hf:FOLDER or hf:NAME).
+        A fine-tuned model: a run folder, a bundle, or a Hugging Face checkpoint, which is a folder (hf:FOLDER) or a
+        name on the Hub (hf:NAME).
     text
         Texts to classify or to tag, or texts that contain the answer to --question; - reads one text per line from
         standard input.

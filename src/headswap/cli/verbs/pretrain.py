@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from headswap.batches.config import MaskingSettings
-from headswap.cli.flags import Data, Machine, Masking, Model, Output, Tokenizer, Training, TrainingFlags
+from headswap.cli.flags import Data, Machine, Masking, Model, Output, Tokenizer, Training, TrainingFlags, refuse_hidden
 from headswap.core.errors import counted
 from headswap.data.config import ReadSettings
 from headswap.model.shape import ModelSettings
@@ -19,12 +19,21 @@ if TYPE_CHECKING:
     from headswap.training.run_folder import RunFolder
 
 
+class BaseTokenizer(TokenizerSettings):
+    """The tokenizer of a new base."""
+
+    tokenizer: str | None = None
+    """An existing tokenizer: a tokenizer.json, a bundle or run folder, an installed base (box:NAME), a token store, or
+    a dict.txt (sentencepiece pieces, one per line). Default: that of the token store if the corpus is one, otherwise a
+    new one is trained on the corpus."""
+
+
 def pretrain(
     *corpus: str,
     out: Path,
     flags: Annotated[TrainingFlags, Output] = TrainingFlags(),
     read: Annotated[ReadSettings | None, Data] = None,
-    tokenizer: Annotated[TokenizerSettings | None, Tokenizer] = None,
+    tokenizer: Annotated[BaseTokenizer | None, Tokenizer] = None,
     model: Annotated[ModelSettings | None, Model] = None,
     masking: Annotated[MaskingSettings | None, Masking] = None,
     training: Annotated[PretrainTraining | None, Training] = None,
@@ -40,14 +49,15 @@ def pretrain(
     Parameters
     ----------
     corpus
-        Text files, folders, glob patterns, a token store, a named data set (see headswap datasets), or - for standard
-        input. Required, here or in the recipe of --config.
+        Text files, folders, glob patterns, addresses such as s3://BUCKET/FOLDER, a token store, a named data set (see
+        headswap datasets), or - for standard input. Required, here or in the recipe of --config.
     out
         Folder of the new run.
     """
     from headswap.cli.training_command import run_training_command
     from headswap.pretraining.pretrain import pretrain as pretrain_run
 
+    refuse_hidden("pretrain", machine)
     read_values = read.model_dump(exclude_unset=True) if read else {}
     sections = {
         "corpus": read_values | ({"corpus": corpus} if corpus else {}),

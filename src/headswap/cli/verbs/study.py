@@ -9,7 +9,7 @@ from cyclopts import Group, Parameter
 from headswap.batches.config import MaskingSettings
 from headswap.cli.flags import Adaptation, Data, Head, Machine, Masking, Model, Output, StudyFlags, Tokenizer, section
 from headswap.finetuning.config import AdaptationSettings, HeadSettings
-from headswap.model.shape import ModelSettings
+from headswap.model.shape import DEFAULT_PRESET, ModelSettings, Preset
 from headswap.study.setup.config import StudyAdapt, StudyData, StudyFinetune, StudyPretrain, StudySettings
 from headswap.tokens.config import TokenizerSettings
 from headswap.training.config import MachineSettings
@@ -22,6 +22,26 @@ Adapting = Parameter(name="adapt", group=Group("Adaptation"))
 Finetuning = Parameter(name="finetune", group=Group("Fine-tuning"))
 
 
+class StudiedShape(ModelSettings):
+    """The shape of the models that a study trains from random weights."""
+
+    preset: Preset = DEFAULT_PRESET
+    """Shape of the bases that the study pre-trains: lab (4 layers of width 200), small (6 of width 256), modern (6 of
+    width 512), llama (as modern, with RMSNorm), gpt2-small or bert-base (12 of width 768). The arm scratch has 2 layers
+    of width 128; if --preset or another option of the shape is given, it has the same shape as the bases. Default:
+    small."""
+
+
+class StudyTokenizer(TokenizerSettings):
+    """The tokenizer of the models that a study trains from random weights."""
+
+    tokenizer: str | None = None
+    """An existing tokenizer for scratch and for the bases that the study pre-trains: a tokenizer.json, a bundle or run
+    folder, an installed base (box:NAME), a token store, or a dict.txt (sentencepiece pieces, one per line). Default:
+    that of the token store if the corpus is one; otherwise a new one is trained on the corpus, or without a corpus on
+    the training texts of the run."""
+
+
 def study(
     dataset: str | None = None,
     /,
@@ -30,8 +50,8 @@ def study(
     flags: Annotated[StudyFlags, Output] = StudyFlags(),
     study: Annotated[StudySettings | None, section("Study")] = None,
     data: Annotated[StudyData | None, Data] = None,
-    tokenizer: Annotated[TokenizerSettings | None, Tokenizer] = None,
-    model: Annotated[ModelSettings | None, Model] = None,
+    tokenizer: Annotated[StudyTokenizer | None, Tokenizer] = None,
+    model: Annotated[StudiedShape | None, Model] = None,
     head: Annotated[HeadSettings | None, Head] = None,
     adaptation: Annotated[AdaptationSettings | None, Adaptation] = None,
     masking: Annotated[MaskingSettings | None, Masking] = None,
@@ -43,9 +63,9 @@ def study(
     """Compare models that are trained on different numbers of labels, and report what pre-training gains.
 
     A model in a study is called an arm. A number of labels is called a budget. Each arm is trained with several seeds
-    at each budget and scored on the same test set. The report has the scores with intervals. For each difference
-    between two arms it states whether it is statistically significant. All arms of a study have the same task, on
-    single texts or pairs.
+    at each budget and scored on the same test set. The report has the scores with intervals. It compares each arm with
+    scratch and with the best baseline, and states which differences are statistically significant. All arms have the
+    same task, on single texts or pairs.
 
     The same command resumes a study that was stopped. Options of the groups Pre-training, Adaptation
     and Fine-tuning have a prefix, as in --pretrain.max-minutes 10 or --finetune.num-train-epochs 5. All others have
@@ -56,7 +76,8 @@ def study(
     Parameters
     ----------
     dataset
-        Named data set, such as movies, that has a corpus, a training set and a test set.
+        Named data set that has a corpus, a training set and a test set, such as movies (see headswap datasets). It
+        takes the place of --corpus, --train and --test.
     out
         Folder of the study.
     """

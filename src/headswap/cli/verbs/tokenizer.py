@@ -32,7 +32,8 @@ def tokenizer(
     kind
         Kind of tokenizer: bpe (byte-level BPE), unigram, wordpiece, or word (whole words).
     vocab_size
-        Vocabulary size including special tokens. [default: depends on the size of the corpus]
+        Vocabulary size including special tokens. [default: 3 x the square root of the number of bytes of text, at least
+        512 and at most 32,768]
     lowercase
         Whether the tokenizer converts all text to lower case.
     """

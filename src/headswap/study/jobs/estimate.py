@@ -184,13 +184,13 @@ class Preflight:
 
     def sentence(self) -> str:
         """The estimate as one sentence."""
-        done = f", of which {self.num_done} done" if self.num_done else ""
+        done = f", {self.num_done} of them done; the others need" if self.num_done else "; they need"
         memory = f", {size(self.memory_bytes)} of memory" if self.memory_bytes else ""
         disk = f", {size(self.disk_bytes)} of disk" if self.disk_bytes else ""
         where, how = (
             (f" on {self.device}", "estimated from a short test run") if self.device else ("", "rough estimate")
         )
-        return f"{counted(self.num_jobs, 'job')}{done}; about {minutes(self.seconds)}{memory}{disk}{where} ({how})."
+        return f"{counted(self.num_jobs, 'job')}{done} about {minutes(self.seconds)}{memory}{disk}{where} ({how})."
 
 
 def estimate_study(

@@ -7,7 +7,7 @@ from pydantic import Field, field_validator, model_validator
 
 from headswap.batches.config import MaskingSettings
 from headswap.core.settings import Recipe, Settings
-from headswap.data.config import DocumentUnit, LabelledSettings, TaskName
+from headswap.data.config import FEWEST_FOR_CHOOSING, DocumentUnit, LabelledSettings, TaskName
 from headswap.finetuning.config import AdaptationSettings, FinetuneTraining, HeadSettings, StartSettings
 from headswap.model.shape import ModelSettings, Share
 from headswap.pretraining.config import AdaptTraining, PretrainTraining
@@ -25,8 +25,8 @@ class StudySettings(Settings):
     """What is compared, and how often it is run."""
 
     corpus: tuple[str, ...] = ()
-    """Unlabelled text for pre-training: files, folders, glob patterns, a token store or named data sets (see headswap
-    datasets)."""
+    """Unlabelled text for pre-training: files, folders, glob patterns, addresses such as s3://BUCKET/FOLDER, a token
+    store or named data sets (see headswap datasets)."""
     documents: DocumentUnit = "auto"
     """How a plain text file of the corpus is split into documents: line (one document per line), paragraph (separated
     by blank lines), file (the whole file is one document), or auto (paragraph if at least 10 % of the lines are blank,
@@ -34,23 +34,27 @@ class StudySettings(Settings):
     corpus_text_column: str = "text"
     """Name of the column with the texts, for a corpus of .jsonl, .csv, .tsv or .parquet files."""
     arms: tuple[str, ...] | None = None
-    """Arms: the models to compare, separated by commas. Baselines: majority (the most frequent label), tfidf (TF-IDF +
-    logistic regression), lsa (logistic regression on LSA vectors of the corpus), nbsvm (Naive-Bayes features + logistic
-    regression). Without pre-training: scratch (random weights). A base that the study pre-trains on the corpus:
-    pretrained (all weights are fine-tuned), frozen (only the new head is trained), lora (LoRA adapters), gradual
-    (layers are unfrozen one by one), masked, causal+masked and masked+nsp (bases with these objectives), linear
-    (logistic regression on the vectors of the base). Another base: box (the installed base box:reviews-en), box:NAME
-    (another installed base), hf:NAME or hf:FOLDER (a public checkpoint), or a bundle or run folder. A base that is
-    first trained on the corpus and the training texts: adapted (box:reviews-en) or adapted:BASE. Consistency training
-    on unlabelled texts: consistency (from the same base as adapted, or as pretrained if box:reviews-en cannot be used)
-    or consistency:BASE. Also linear:BASE, a recipe file, or NAME=FILE: the answers of another system, such as an LLM,
-    to the test rows (see --prepare-only). Default: the baselines of the task and scratch; lsa if there is a corpus of
-    texts and one label per text; pretrained if there is a corpus; adapted if box:reviews-en can be used."""
+    """Arms: the models to compare, separated by commas. Baselines of the task classify: majority (the most frequent
+    label), tfidf (TF-IDF + logistic regression), lsa (logistic regression on LSA vectors; the LSA is fitted on the
+    corpus), nbsvm (Naive-Bayes features + logistic regression), pairs (a linear model of how two texts overlap and
+    differ); docs/study.md lists those of other tasks. Without pre-training: scratch (random weights). A base that the
+    study pre-trains on the corpus: pretrained (all weights are fine-tuned), frozen (only the new head is trained), lora
+    (LoRA adapters), gradual (layers are unfrozen one by one), masked, causal+masked and masked+nsp (bases with these
+    objectives), linear (logistic regression on the vectors of the base). Another base: box (the installed base
+    box:reviews-en), box:NAME (another installed base), hf:FOLDER or hf:NAME (a Hugging Face checkpoint, as a folder or
+    by its name on the Hub), or a bundle or run folder. A base that is first trained on the corpus and the training
+    texts: adapted (box:reviews-en) or adapted:BASE. Consistency training on unlabelled texts: consistency:BASE, where
+    BASE is pretrained, adapted or another base; consistency alone is consistency:adapted, or consistency:pretrained if
+    box:reviews-en cannot be used. Also linear:BASE; a recipe file of headswap pretrain or finetune (x.toml is the arm
+    x); or NAME=FILE: the answers of another system, such as an LLM, to the test rows (see --prepare-only). Default: the
+    baselines of the task (classify: majority, tfidf, for pairs of texts also pairs, and lsa if --corpus has texts),
+    scratch, pretrained if there is a corpus, and adapted if box:reviews-en is installed, --max-length is not above its
+    context length and the corpus is no token store."""
     budgets: tuple[str, ...] = ("100", "400", "1600", ALL)
-    """Budgets: the numbers of labelled examples that a run may use, or all, separated by commas. From 200 on, a
-    run holds out 20 % of them (at most 2,000) as its validation set. Exceptions: baselines are trained on all labels,
-    and so is scratch below 2,000 labels (task classify, --trials 1). With --validation nothing is held out at the
-    budget all."""
+    """Budgets: the numbers of labelled examples that a run may use, or all, separated by commas. From 200 on (see
+    --hold-out-from), a run holds out 20 % of them (at most 2,000) as its validation set. Exceptions: baselines are
+    trained on all labels, and so is scratch below 2,000 labels (task classify, --trials 1). With --validation nothing
+    is held out at the budget all."""
     seeds: Annotated[int, Field(ge=1, le=1000)] = 5
     """Number of runs per arm and budget. Each seed draws its own sample of labelled examples, which all arms share, and
     has its own initialisation and data order."""
@@ -67,13 +71,13 @@ class StudySettings(Settings):
     """Maximum number of tokens per text, in pre-training and fine-tuning. Default: the context length of the preset
     (gpt2-small 1024, others 512)."""
     primary_arm: str | None = None
-    """Arm whose tests are planned before scoring: against scratch and against the best baseline. All other tests are
-    exploratory. Default: pretrained,
-    otherwise the first arm that is neither a baseline nor scratch."""
+    """The arm that the study is mainly about. Its comparisons with scratch and with the best baseline are the planned
+    tests, which are fixed before any run is scored; all other tests are exploratory. Default: pretrained, otherwise the
+    first arm that is neither a baseline nor scratch."""
     metric: Literal["accuracy", "macro_f1", "micro_f1", "r2", "pearson", "f1", "exact_match"] = "accuracy"
     """Metric by which the arms are compared: accuracy or macro_f1 (classify), micro_f1 or macro_f1 (multilabel), r2 or
-    pearson (regress), f1 (tag), f1 or exact_match (span). If it is not given, the first one of the task is used. It
-    also selects the best epoch of every run and the regularisation of the baselines."""
+    pearson (regress), f1 (tag), f1 or exact_match (span). It also selects the best epoch of every run and
+    the regularisation of the baselines. Default: the first one that is listed for the task."""
     on_overlap: Literal["drop", "report", "stop"] = "drop"
     """What to do with overlap, that is, texts of train, validation or corpus that are equal or nearly equal to a test
     text, or that share at least half of one of the two texts: drop (remove them; test set and token stores are not
@@ -137,8 +141,8 @@ class StudyData(LabelledSettings):
     """The labelled sets of a study."""
 
     train: str | None = None
-    """Labelled training set: a file (.jsonl, .csv, .tsv, .parquet, or plain text with its labels in label_file, see
-    --help-all), or a named data set such as movies (see headswap datasets)."""
+    """Labelled training set: a file (.jsonl, .csv, .tsv, .parquet, .conll, .json of SQuAD, or plain text with its
+    labels in label_file, see --help-all), or a named data set such as movies (see headswap datasets)."""
     validation: str | None = None
     """Labelled validation set of runs with the budget all; it is used to choose the best epoch. Without it, and at all
     other budgets, each run holds out a part of its labels for validation (see --budgets)."""
@@ -148,6 +152,9 @@ class StudyData(LabelledSettings):
     """What the models predict: classify (one label per text), multilabel (any number of labels per text), regress (one
     number per text), tag (one tag per word), span (the part of a text that answers a question). Default: the
     task that fits the format of the training set, as in headswap finetune; regress must be given."""
+    hold_out_from: Annotated[int, Field(ge=2, le=10**9)] = FEWEST_FOR_CHOOSING
+    """Smallest number of labels of which a run holds out a part as its validation set (see --budgets). With fewer
+    labels a run is trained on all of them, for a fixed number of epochs, and keeps the last weights."""
     num_train: Annotated[int, Field(ge=2)] | None = None
     """Not allowed in a study: --budgets sets the numbers of labels."""
 
@@ -161,7 +168,7 @@ class StudyFinetune(FinetuneTraining):
     """Maximum number of tokens per text in fine-tuning. Default: that of --max-length, otherwise that of
     --pretrain.max-length."""
     metric: MetricName | None = None
-    """Overrides --metric for the choice of the best epoch only."""
+    """Metric that selects the best epoch of every run. Default: that of --metric."""
     dropout: Share | None = StartSettings.model_fields["dropout"].default
     """Dropout on embeddings and residual branches during fine-tuning. For attention see attention_dropout."""
 
