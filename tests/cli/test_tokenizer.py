@@ -30,8 +30,8 @@ def test_tokenizer_never_replaces_its_corpus(capsys: pytest.CaptureFixture[str],
 def test_another_executor_is_refused_before_the_corpus_is_read(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    (tmp_path / "not text.txt").write_bytes(b"\xff\n")
-    given = ("tokenizer", tmp_path / "not text.txt", "--out", tmp_path / "tokenizer.json")
+    (tmp_path / "empty.txt").touch()
+    given = ("tokenizer", tmp_path / "empty.txt", "--documents", "line", "--out", tmp_path / "tokenizer.json")
     said = call_wrong(capsys, *given, "--executor", "slurm")
     assert "--executor 'slurm' is not allowed. Give one of: local, ray, ray:ADDRESS." in said
-    assert "is not UTF-8 text" in call_wrong(capsys, *given)
+    assert "is empty: it contains no document." in call_wrong(capsys, *given)
