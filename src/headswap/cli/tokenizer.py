@@ -54,7 +54,7 @@ def tokenizer(
     console = start_messages(quiet=flags.quiet)
     if not corpus:
         raise SettingError("No corpus is given. Pass files, folders, a named data set, or - for standard input.")
-    reads = files_read([source for source in corpus if not is_remote(source)])  # of all addresses nothing is copied yet
+    reads = files_read([source for source in corpus if not is_remote(source)])  # addresses: nothing is copied for this
     check_file(
         out, what="tokenizer", is_ours=is_tokenizer, overwrite=overwrite, reads=reads, example="tokenizer.json"
     )  # fmt: skip

@@ -23,7 +23,8 @@ from headswap.core.files import remove_folder
 from headswap.core.settings import Settings
 from headswap.data.config import ReadSettings
 from headswap.data.content_hash import cache_folder, corpus_hash, spooled, writable
-from headswap.data.documents import read_documents
+from headswap.data.documents import find_files, read_documents
+from headswap.data.remote_files import is_remote
 from headswap.tokens.cache_entries import BUILDING, remove_damaged, summary_of
 from headswap.tokens.config import TokenizerSettings
 from headswap.tokens.store import FORMAT_VERSION, TokenStore, build_store, check_side, is_store
@@ -91,7 +92,8 @@ def cached_tokenizer(
         log.info("Reused the tokenizer %s (%s).", key, summary_of(folder, "tokenizer"))
         return tokenizer
     with _building(folder, root) as temporary:
-        trained = train_on_corpus(sources, read_settings, tokenizer_settings, temporary.parent)
+        copied = [str(path) for source in sources for path in (find_files([source]) if is_remote(source) else [source])]
+        trained = train_on_corpus(copied, read_settings, tokenizer_settings, temporary.parent)
         trained.save(temporary / "tokenizer.json")
     log.info("Trained the tokenizer %s (%s).", key, summary_of(folder, "tokenizer"))
     return Tokenizer.load(folder)
