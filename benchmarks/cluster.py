@@ -33,7 +33,8 @@ from typing import Any
 import numpy as np
 
 VOCABULARY, WORDS_PER_TEXT = 50_000, 150
-SHARE_EQUAL, SHARE_NEAR = 0.05, 0.05
+SHARE_EQUAL, SHARE_NEAR, MOST_KEPT = 0.05, 0.05, 10_000
+NOTICE = "this page is not available any more because its owner removed it or moved it to another place " * 8
 ARMS = ("majority", "tfidf", "scratch", "pretrained")
 READER = """
 import json, resource, sys, tempfile
@@ -72,6 +73,7 @@ def main() -> None:
     corpus.add_argument("--folder", type=Path, help="where the generated text is kept for another call")
     corpus.add_argument("--shard-mb", type=float, default=10)
     corpus.add_argument("--ways", nargs="*", default=list(WAYS))
+    corpus.add_argument("--notices", type=float, default=0, help="share of texts that differ in their last words only")
     read = parts.add_parser("read")
     read.add_argument("--sizes", type=int, nargs="+", default=[50, 200], help="MB of text, ascending")
     read.add_argument("--folder", type=Path, help="where the generated text is kept for another call")
@@ -85,7 +87,7 @@ def main() -> None:
     if given.part == "jobs":
         print(json.dumps(run_jobs(given.count, given.machines, given.kills), indent=2))
     elif given.part == "corpus":
-        for line in run_corpus(given.folder, given.sizes, given.shard_mb, given.ways):
+        for line in run_corpus(given.folder, given.sizes, given.shard_mb, given.ways, given.notices):
             print(json.dumps(line), flush=True)
     elif given.part == "read":
         for line in run_read(given.folder, given.sizes):
@@ -193,10 +195,10 @@ def _num_equal(one: Path, other: Path) -> int:
     )
 
 
-def run_corpus(kept: Path | None, sizes: list[int], shard_mb: float, ways: list[str]) -> Any:
+def run_corpus(kept: Path | None, sizes: list[int], shard_mb: float, ways: list[str], notices: float) -> Any:
     """One line per way and size; the first line describes the text."""
     with tempfile.TemporaryDirectory() as name:
-        folder, ends = _texts(kept or Path(name), sizes[-1])
+        folder, ends = _texts(kept or Path(name), sizes[-1], notices)
         yield {"files": len(ends), "MB": round(float(ends[-1]), 1), "cores": os.cpu_count()}
         for way in ways:
             for size in sizes:
@@ -210,11 +212,11 @@ def run_corpus(kept: Path | None, sizes: list[int], shard_mb: float, ways: list[
                 yield json.loads(done.stdout.splitlines()[-1])
 
 
-def _texts(folder: Path, num_mb: int) -> tuple[Path, np.ndarray]:
+def _texts(folder: Path, num_mb: int, notices: float = 0) -> tuple[Path, np.ndarray]:
     """The folder of the generated text, and the MB of text up to the end of each file."""
     folder.mkdir(exist_ok=True)
     if not (folder / "tokenizer.json").exists():
-        _write_texts(folder / "texts", num_mb)
+        _write_texts(folder / "texts", num_mb, notices)
         _write_tokenizer(folder)
     return folder, np.cumsum([file.stat().st_size for file in sorted((folder / "texts").iterdir())]) / 1e6
 
@@ -248,26 +250,32 @@ def _write_tokenizer(folder: Path) -> None:
     train_tokenizer(documents, TokenizerSettings(vocab_size=8000)).save(folder / "tokenizer.json")
 
 
-def _write_texts(folder: Path, num_mb: int) -> tuple[int, int]:
-    """Files of about 5 MB with one text per line; some lines repeat an earlier one, equally or nearly."""
+def _write_texts(folder: Path, num_mb: int, notices: float) -> tuple[int, int]:
+    """Files of about 5 MB with one text per line; some repeat an earlier one, equally or nearly, some are notices."""
     folder.mkdir()
     rng = np.random.default_rng(0)
     letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
     words = np.array(["".join(rng.choice(letters, size)) for size in rng.integers(2, 11, VOCABULARY)])
-    kept: list[str] = []
-    num_files = num_bytes = 0
+    kept: list[str] = []  # a random sample of all texts so far, so that a repeat can be of any earlier file
+    num_files = num_bytes = num_new = 0
     while num_bytes < num_mb * 1e6:
         lines = []
-        for _ in range(5_000):
+        for number in range(5_000):
             drawn = rng.random()
             if kept and drawn < SHARE_EQUAL:
                 text = kept[int(rng.integers(len(kept)))]
             elif kept and drawn < SHARE_EQUAL + SHARE_NEAR:
                 text = f"{kept[int(rng.integers(len(kept)))]} {words[int(rng.integers(VOCABULARY))]}"
+            elif drawn < SHARE_EQUAL + SHARE_NEAR + notices:
+                text = f"{NOTICE} {num_files} {number}"
             else:
                 text = " ".join(words[np.minimum(rng.zipf(1.3, WORDS_PER_TEXT), VOCABULARY) - 1])
-                if len(kept) < 10_000:
+                num_new += 1
+                place = int(rng.integers(num_new))
+                if len(kept) < MOST_KEPT:
                     kept.append(text)
+                elif place < MOST_KEPT:
+                    kept[place] = text
             lines.append(text)
         content = "\n".join(lines) + "\n"
         (folder / f"part-{num_files:04d}.txt").write_text(content, encoding="utf-8")

@@ -25,6 +25,13 @@ def test_tasks_run_in_order_in_this_process(tmp_path: Path) -> None:
     assert done == [0, 1, 2]
 
 
+def test_numbered_tasks_are_counted_in_messages(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", logger="headswap"), TaskPool("local") as pool:
+        pool.run_numbered(write_number, str(tmp_path), [2, 5], "number written")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["2", "5"]
+    assert caplog.messages == ["1 of 2: number written.", "2 of 2: number written."]
+
+
 def test_a_task_on_a_machine_has_the_surroundings_of_its_caller(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -140,7 +140,7 @@ def test_all_missing_sources_are_reported_at_once_before_anything_is_read(tmp_pa
     with pytest.raises(InputError) as raised:
         read_documents([f"{tmp_path}/no.txt", f"{tmp_path}/*.csv", f"{tmp_path}/empty", "moveis"], ReadSettings())
     said = str(raised.value).splitlines()
-    assert said[0] == f"{tmp_path}/no.txt does not exist."
+    assert said[0] == f"{tmp_path}/no.txt does not exist. Check the path."
     assert said[1] == f"No file matches {tmp_path}/*.csv."
     assert said[2].startswith(f"The folder {tmp_path}/empty contains no text files (.csv")
     assert said[3] == "moveis does not exist. Did you mean 'movies'?"

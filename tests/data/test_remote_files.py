@@ -16,10 +16,13 @@ from headswap.data import remote_files
 from headswap.data.config import ReadSettings
 from headswap.data.documents import read_documents
 from headswap.data.remote_files import UNKNOWN_SIZE, fetch, is_remote, list_remote
+from headswap.tokens.cache import cached_tokenizer
 from headswap.tokens.cache_entries import clear_cache, list_cache
+from headswap.tokens.config import TokenizerSettings
 from headswap.tokens.sharded_store import build_sharded_store
 from headswap.tokens.store import build_store
 from headswap.tokens.tokenizer import Tokenizer
+from headswap.tokens.tokenizer_sample import sample_corpus
 
 LINES = ReadSettings(documents="line")
 
@@ -49,6 +52,35 @@ def test_a_file_a_pattern_and_a_folder_are_read_like_local_ones(memory: Any) -> 
     assert texts_of("memory://reviews/b.txt") == ["a bad film"]
     assert texts_of("memory://reviews/*.gz") == ["a fine film", "another one"]
     assert texts_of("memory://reviews") == ["a fine film", "another one", "a bad film"]
+
+
+def test_a_sample_for_a_tokenizer_is_that_of_local_files_and_leaves_no_copies(memory: Any, tmp_path: Path) -> None:
+    files = {f"{number}.txt": "".join(f"{number} {row} a film\n" for row in range(50)) for number in range(3)}
+    (tmp_path / "corpus").mkdir()
+    for name, content in files.items():
+        memory.pipe(f"/large/{name}", content.encode())
+        (tmp_path / "corpus" / name).write_text(content)
+    for limit in (500, 10**6):
+        found = [
+            sample_corpus([source], LINES, tmp_path / "work", max_bytes=limit, part_bytes=1)
+            for source in ("memory://large", str(tmp_path / "corpus"))
+        ]
+        assert found[0] == found[1]
+        assert {data[:1] for data in found[0][0]} == {b"0", b"1", b"2"}
+    assert not list_cache()
+
+
+def test_a_cached_tokenizer_copies_each_file_once(memory: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    copied: list[str] = []
+    original = type(memory).get_file
+
+    def counted(self: Any, path: str, *rest: Any, **options: Any) -> Any:
+        copied.append(path)
+        return original(self, path, *rest, **options)
+
+    monkeypatch.setattr(type(memory), "get_file", counted)
+    cached_tokenizer(["memory://reviews"], LINES, TokenizerSettings(vocab_size=270))
+    assert sorted(copied) == ["/reviews/a.txt.gz", "/reviews/b.txt"]
 
 
 def test_a_copy_is_kept_until_the_file_changes(memory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -119,9 +119,17 @@ def test_a_damaged_tokenizer_is_trained_again(
 def test_a_tokenizer_is_trained_once(
     corpus_file: Path, tokenizer: Tokenizer, messages: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cache, "train_tokenizer", None)
+    monkeypatch.setattr(cache, "train_on_corpus", None)
     assert cached_tokenizer([str(corpus_file)], READ, TRAIN).fingerprint == tokenizer.fingerprint
     assert "Reused the tokenizer" in messages.text
+
+
+def test_a_tokenizer_of_another_sampling_is_not_reused(
+    corpus_file: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache, "SAMPLING", "the first bytes")
+    assert cached_tokenizer([str(corpus_file)], READ, TRAIN).fingerprint == tokenizer.fingerprint
+    assert len(keys("tokenizer")) == 2
 
 
 def test_a_named_tokenizer_is_loaded_not_trained(corpus_file: Path, tokenizer: Tokenizer, tmp_path: Path) -> None:

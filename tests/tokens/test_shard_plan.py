@@ -2,12 +2,18 @@
 
 from pathlib import Path
 
+from headswap.data.remote_files import UNKNOWN_SIZE
 from headswap.tokens.shard_plan import SourceFile, as_json, is_same_plan, list_sources, plan_shards, recorded
 
 
 def test_files_are_divided_in_their_order() -> None:
     files = [SourceFile(str(number), size, "") for number, size in enumerate([4, 5, 2, 30, 1, 1])]
     assert [[file.size for file in part] for part in plan_shards(files, 10)] == [[4, 5], [2], [30], [1, 1]]
+
+
+def test_a_file_of_unknown_size_is_a_shard_alone() -> None:
+    files = [SourceFile(str(number), size, "") for number, size in enumerate([4, UNKNOWN_SIZE, UNKNOWN_SIZE, 3, 2])]
+    assert [[file.place for file in part] for part in plan_shards(files, 10)] == [["0"], ["1"], ["2"], ["3", "4"]]
 
 
 def test_a_file_given_twice_is_listed_once(tmp_path: Path) -> None:

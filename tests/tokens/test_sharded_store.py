@@ -178,7 +178,7 @@ def test_a_file_that_changes_while_a_store_is_built_is_an_error(
         first.write_bytes(first.read_bytes() + b"one more\n")
 
     monkeypatch.setattr(sharded_store, "compare_part", change)
-    with pytest.raises(InputError, match="changed while the store was built"):
+    with pytest.raises(InputError, match="changed while the corpus was read"):
         build(corpus, tokenizer, tmp_path / "shards", duplicates="near")
 
 

@@ -1,16 +1,17 @@
 """Training tokenizers: deterministic results, vocabulary sizes, unusual corpora, the round trip check."""
 
 import logging
+from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from headswap.core.errors import HeadswapError, InputError, RunError, SettingError
+from headswap.data.config import ReadSettings
+from headswap.data.documents import read_documents
 from headswap.data.records import Document
 from headswap.tokens.config import TokenizerSettings
 from headswap.tokens.tokenizer import Tokenizer
-from headswap.tokens.train_tokenizer import check_round_trip, fitted_vocab_size, slice_text, train_tokenizer
+from headswap.tokens.train_tokenizer import check_round_trip, fitted_vocab_size, train_on_corpus, train_tokenizer
 from tiny import sentences
 from tiny_tokenizers import EXTRA, KINDS, trained
 
@@ -64,31 +65,17 @@ def test_a_corpus_without_documents_is_an_error() -> None:
         train_tokenizer([], TokenizerSettings())
 
 
-def test_the_error_for_a_lone_surrogate_names_its_line() -> None:
-    with pytest.raises(InputError, match=r"corpus.txt, line 2: .*surrogate"):
-        trained("bpe", ["good", "bad \ud800"])
-
-
-def test_training_stops_at_the_limit_of_bytes_and_logs_it(caplog: pytest.LogCaptureFixture) -> None:
-    def endless() -> object:
-        while True:
-            yield Document("a fine film " * 100, "corpus.txt", 1)
-
+def test_above_the_limit_of_bytes_a_message_says_how_much_text_is_used(caplog: pytest.LogCaptureFixture) -> None:
+    documents = [Document(f"film {number} " * 1_000, "corpus.txt", number) for number in range(100)]
     with caplog.at_level(logging.INFO, logger="headswap"):
-        train_tokenizer(endless(), TokenizerSettings(vocab_size=300), max_bytes=50_000)
-    assert "trained on the first" in caplog.text
+        train_tokenizer(documents, TokenizerSettings(vocab_size=300), max_bytes=500_000)
+    assert "The tokenizer is trained on 0.5 of 0.8 MB of text, spread evenly over the corpus." in caplog.text
 
 
-@settings(max_examples=100, deadline=None)
-@given(text=st.text(alphabet="ab \n"), length=st.integers(1, 10))
-def test_slices_are_short_and_join_to_the_text(text: str, length: int) -> None:
-    slices = list(slice_text(text, length))
-    assert "".join(slices) == text
-    assert all(0 < len(part) <= length for part in slices)
-
-
-def test_slices_are_cut_before_white_space() -> None:
-    assert list(slice_text("one two three", 8)) == ["one two", " three"]
+def test_a_corpus_gives_the_tokenizer_of_its_documents(corpus_file: Path, tmp_path: Path) -> None:
+    settings, read = TokenizerSettings(vocab_size=300), ReadSettings(documents="line")
+    one = train_on_corpus([str(corpus_file)], read, settings, tmp_path)
+    assert one.fingerprint == train_tokenizer(read_documents([str(corpus_file)], read), settings).fingerprint
 
 
 def test_a_tokenizer_that_loses_text_fails_the_round_trip_check() -> None:

@@ -5,6 +5,7 @@ and returns nothing, so tasks that are done already need not be started again. A
 again elsewhere.
 """
 
+import logging
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -13,6 +14,8 @@ from typing import Any
 from headswap.core.errors import HeadswapError, RunError, SettingError
 from headswap.core.ray_cluster import connect
 from headswap.core.surroundings import Surroundings
+
+log = logging.getLogger("headswap")
 
 NAMES = ("local", "ray", "ray:ADDRESS")
 MOST_RETRIES = 20
@@ -48,6 +51,19 @@ class TaskPool:
                 on_done()
         else:
             self._run_on_ray(function, tasks, on_done)
+
+    def run_numbered(
+        self, function: Callable[[str, int], None], folder: str, numbers: Sequence[int], what: str
+    ) -> None:
+        """Run a task per number, with a folder that all machines share; `what` was done is logged after each."""
+        num_done = 0
+
+        def on_done() -> None:
+            nonlocal num_done
+            num_done += 1
+            log.info("%s of %s: %s.", f"{num_done:,}", f"{len(numbers):,}", what)
+
+        self.run(function, [(folder, number) for number in numbers], on_done)
 
     def _run_on_ray(self, function: Callable[..., None], tasks: Iterable[Task], on_done: Callable[[], None]) -> None:
         ray, left = self._ray, list(tasks)[::-1]

@@ -29,6 +29,8 @@ REMOTE_FOLDER = "remote"  # in the cache: copies of files at addresses
 TEXT_EXTENSIONS = frozenset({".txt", ".spm"})  # .spm: text segmented by sentencepiece, as in the files of the lab
 KNOWN_EXTENSIONS = TEXT_EXTENSIONS | COLUMN_EXTENSIONS
 PEEK = 1 << 20  # characters that are read to decide between lines and paragraphs
+UNITS = ("line", "paragraph")
+"""What `auto` chooses from."""
 PARAGRAPH_SHARE = 0.1  # of blank lines; from this share on they separate documents
 
 
@@ -48,7 +50,7 @@ def read_documents(sources: Sequence[str], settings: ReadSettings) -> Iterator[D
     """Yield all documents of a corpus in the order of the sources. Missing files are reported before the first one."""
     items = _items(sources)
     check_text_column(items, settings)
-    return _documents(items, settings)
+    return _documents(items, settings, logged=set())
 
 
 def check_text_column(sources: Sequence[Path | str], settings: ReadSettings) -> None:
@@ -59,9 +61,12 @@ def check_text_column(sources: Sequence[Path | str], settings: ReadSettings) -> 
         )
 
 
-def read_file_documents(path: Path, settings: ReadSettings) -> Iterator[Document]:
-    """The documents of one file of a corpus; it may be one without columns of a corpus that has others with columns."""
-    return _documents([path], settings)
+def read_file_documents(path: Path, settings: ReadSettings, logged: set[str]) -> Iterator[Document]:
+    """The documents of one file of a corpus; it may be one without columns of a corpus that has others with columns.
+
+    `logged` has the units and extensions whose messages are not logged again; those of this file are added.
+    """
+    return _documents([path], settings, logged)
 
 
 def has_columns(sources: Sequence[str]) -> bool:
@@ -175,8 +180,8 @@ def _files_in(folder: Path) -> tuple[list[Path], int]:
     return sorted(files), num_unknown
 
 
-def _documents(items: Iterable[str | Path], settings: ReadSettings) -> Iterator[Document]:
-    logged: set[str] = set()  # messages that are logged once for all files
+def _documents(items: Iterable[str | Path], settings: ReadSettings, logged: set[str]) -> Iterator[Document]:
+    """`logged` are messages that are logged once for all files."""
     for item in items:
         if isinstance(item, Path):
             documents = _file_documents(item, settings, logged)

@@ -7,14 +7,18 @@
 3. `repeated_rows`, once per shard: its rows that repeat an earlier text of any shard, in the order of the corpus.
 
 A part has about as many texts as a shard if there are as many parts as shards, so memory does not grow with the corpus.
+A digest or a band that very many texts share would make its part larger than that, so the records of a part are read
+piece by piece, and of each piece only those records are kept that later texts are compared with. Files are read, not
+mapped: mapped pages would count as memory of the process.
 The definitions of equal and near are those of the overlap check (overlap.py), with two differences: a text is compared
 only with the first `MOST_IN_BAND` different texts that share a band with it, and short texts that differ in one word
 are not searched for.
 """
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import BinaryIO, Literal
 
 import numpy as np
 
@@ -26,12 +30,19 @@ from headswap.data.ragged import ragged
 Duplicates = Literal["keep", "exact", "near"]
 MOST_IN_BAND = 8
 MOST_PAIRS = 100_000
-MOST_OPEN = 200
 """Pairs of texts that are compared at a time."""
+MOST_RECORDS = 1_000_000
+"""Records that are read at a time."""
+MOST_OPEN = 200
+"""Shards whose files are open at a time."""
+RECENT = 2 * MOST_IN_BAND
+"""Texts whose trigrams are held in memory: the first ones of a band are compared with all later ones."""
 ROW_BITS = 40
 """The number of a text in the corpus: its shard in the high bits, its row in the low ones."""
 RECORD = np.dtype([("key", "<u8"), ("check", "<u8"), ("text", "<i8")])
 """A digest or a band of a text. Of a digest, `check` is its second half; of a band, a hash of the text's trigrams."""
+TRIGRAMS = (np.dtype("<u4"), 0)
+"""The type of the values of a file of trigrams, which has no header."""
 _MIXER = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -62,12 +73,11 @@ def write_fingerprints(texts: Iterable[str], folder: Path, shard: int, *, num_pa
 
 def find_in_part(folder: Path, part: int, *, num_shards: int, near: bool) -> None:
     """Write the numbers of the texts that repeat an earlier one, by the records of one part of all shards."""
-    found = [_repeats(_read_part(folder, "exact", part, num_shards))]
+    found = [np.zeros(0, np.int64), *_repeats(_pieces(folder, "exact", part, num_shards))]
     if near:
-        records = _read_part(folder, "near", part, num_shards)
-        trigrams = _Trigrams(folder)
-        for one, other in _candidates(records):
-            found.append(other[trigrams.similarities(one, other) >= NEAR])
+        with _Trigrams(folder) as trigrams:
+            for ones, others in _candidates(_pieces(folder, "near", part, num_shards)):
+                found.append(others[trigrams.are_near(ones, others)])
     _save(_file(folder, "found", part), sorted_unique(np.concatenate(found)))
 
 
@@ -121,42 +131,80 @@ def _save_parts(folder: Path, kind: str, shard: int, records: np.ndarray, num_pa
     _save(_file(folder, kind, shard), records[order])
 
 
-def _read_part(folder: Path, kind: str, part: int, num_shards: int) -> np.ndarray:
-    """The records of a part, ordered by key, then by text."""
-    found = [np.zeros(0, RECORD)]
+def _pieces(folder: Path, kind: str, part: int, num_shards: int) -> Iterator[np.ndarray]:
+    """The records of a part in pieces of bounded size. Records with the same key are in the order of their texts."""
+    waiting: list[np.ndarray] = []
     for shard in range(num_shards):
-        begin, end = np.load(_file(folder, f"{kind}-starts", shard), mmap_mode="r")[part : part + 2]
-        found.append(np.load(_file(folder, kind, shard), mmap_mode="r")[begin:end])
-    records = np.concatenate(found)
-    return records[np.lexsort((records["text"], records["key"]))]
+        begin, end = _read(_file(folder, f"{kind}-starts", shard), part, part + 2).tolist()
+        while begin < end:
+            num_read = min(end - begin, MOST_RECORDS - sum(map(len, waiting)))
+            waiting.append(_read(_file(folder, kind, shard), begin, begin + num_read))
+            begin += num_read
+            if sum(map(len, waiting)) == MOST_RECORDS:
+                yield np.concatenate(waiting)
+                waiting = []
+    if waiting:
+        yield np.concatenate(waiting)
 
 
-def _repeats(records: np.ndarray) -> np.ndarray:
-    """The texts whose key and check an earlier text has."""
-    order = np.lexsort((records["text"], records["check"], records["key"]))
-    ordered = records[order]
-    is_same = (ordered["key"][1:] == ordered["key"][:-1]) & (ordered["check"][1:] == ordered["check"][:-1])
-    return ordered["text"][1:][is_same]
+def _read(file: Path, begin: int, end: int) -> np.ndarray:
+    """Some values of a saved array."""
+    with file.open("rb") as handle:
+        return _read_open(handle, _header(handle), begin, end)
 
 
-def _candidates(records: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """(earlier text, later text) of texts that share a band, in groups of bounded size."""
-    is_first = np.append(True, records["key"][1:] != records["key"][:-1])[: len(records)]
-    starts = np.flatnonzero(is_first)
-    ends = np.append(starts[1:], len(records))
+def _header(handle: BinaryIO) -> tuple[np.dtype, int]:
+    """The type of the values of a saved array, and where they begin in its file."""
+    np.lib.format.read_magic(handle)
+    _, _, dtype = np.lib.format.read_array_header_1_0(handle)
+    return dtype, handle.tell()
+
+
+def _read_open(handle: BinaryIO, header: tuple[np.dtype, int], begin: int, end: int) -> np.ndarray:
+    dtype, start = header
+    handle.seek(start + begin * dtype.itemsize)
+    return np.frombuffer(handle.read((end - begin) * dtype.itemsize), dtype=dtype)
+
+
+def _repeats(pieces: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
+    """The texts whose key and check an earlier text has, piece by piece."""
+    kept = np.zeros(0, RECORD)
+    for piece in pieces:
+        records = np.concatenate([kept, piece])
+        ordered = records[np.lexsort((records["text"], records["check"], records["key"]))]
+        is_same = (ordered["key"][1:] == ordered["key"][:-1]) & (ordered["check"][1:] == ordered["check"][:-1])
+        is_repeat = np.append(False, is_same)
+        yield ordered["text"][is_repeat]
+        kept = ordered[~is_repeat]
+
+
+def _candidates(pieces: Iterable[np.ndarray]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """(earlier text, later text) of texts that share a band, in groups of bounded size; those of a later one adjoin."""
     ones: list[np.ndarray] = []
     others: list[np.ndarray] = []
     num_pairs = 0
-    for start, end in zip(starts[ends - starts > 1].tolist(), ends[ends - starts > 1].tolist(), strict=True):
-        group = records[start:end]
-        first_of_set = np.sort(np.unique(group["check"], return_index=True)[1])[:MOST_IN_BAND]
-        counts = np.searchsorted(first_of_set, np.arange(len(group)))  # different texts before each one
-        ones.append(group["text"][first_of_set][ragged(np.zeros_like(counts), counts)])
-        others.append(np.repeat(group["text"], counts))
-        num_pairs += int(counts.sum())
-        if num_pairs >= MOST_PAIRS:
-            yield np.concatenate(ones), np.concatenate(others)
-            ones, others, num_pairs = [], [], 0
+    kept = np.zeros(0, RECORD)
+    for piece in pieces:
+        order = np.argsort(np.concatenate([kept["key"], piece["key"]]), kind="stable")
+        records, is_new = np.concatenate([kept, piece])[order], order >= len(kept)
+        starts = np.flatnonzero(np.append(True, records["key"][1:] != records["key"][:-1]))
+        ends = np.append(starts[1:], len(records))
+        is_kept = np.ones(len(records), dtype=bool)
+        for start, end in zip(starts[ends - starts > 1].tolist(), ends[ends - starts > 1].tolist(), strict=True):
+            group = records[start:end]
+            first_of_set = np.sort(np.unique(group["check"], return_index=True)[1])[:MOST_IN_BAND]
+            is_kept[start:end] = False
+            is_kept[start + first_of_set] = True
+            rows = np.flatnonzero(is_new[start:end])
+            for some in np.array_split(rows, -(-len(rows) * MOST_IN_BAND // MOST_PAIRS) or 1):
+                counts = np.searchsorted(first_of_set, some)  # different texts before each one
+                ones.append(group["text"][first_of_set][ragged(np.zeros_like(counts), counts)])
+                others.append(np.repeat(group["text"][some], counts))
+                num_pairs += int(counts.sum())
+                if num_pairs >= MOST_PAIRS:
+                    yield np.concatenate(ones), np.concatenate(others)
+                    ones, others, num_pairs = [], [], 0
+        kept = records[is_kept]
     if ones:
         yield np.concatenate(ones), np.concatenate(others)
 
@@ -166,25 +214,41 @@ class _Trigrams:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.open: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+        self._open: dict[int, tuple[BinaryIO, BinaryIO, tuple[np.dtype, int]]] = {}
+        self._recent = lru_cache(maxsize=RECENT)(self._of)
 
-    def similarities(self, ones: np.ndarray, others: np.ndarray) -> np.ndarray:
-        """The Jaccard similarity of each pair."""
-        result = np.zeros(len(ones))
+    def __enter__(self) -> "_Trigrams":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for shard in list(self._open):
+            self._close(shard)
+
+    def are_near(self, ones: np.ndarray, others: np.ndarray) -> np.ndarray:
+        """Whether the Jaccard similarity of a pair is large enough; after the first such pair of `other`, False."""
+        result = np.zeros(len(ones), dtype=bool)
+        last_found = -1
         for number, (one, other) in enumerate(zip(ones.tolist(), others.tolist(), strict=True)):
-            first, second = self._of(one), self._of(other)
+            if other == last_found:
+                continue
+            first, second = self._recent(one), self._recent(other)
             if min(len(first), len(second)) >= NEAR * max(len(first), len(second)):
                 shared = len(np.intersect1d(first, second, assume_unique=True))
-                result[number] = shared / (len(first) + len(second) - shared)
+                if shared / (len(first) + len(second) - shared) >= NEAR:
+                    result[number], last_found = True, other
         return result
 
     def _of(self, text: int) -> np.ndarray:
         shard, row = text >> ROW_BITS, text & ((1 << ROW_BITS) - 1)
-        if shard not in self.open:
-            file = _trigram_file(self.folder, shard)
-            content = np.memmap(file, dtype="<u4", mode="r") if file.stat().st_size else np.zeros(0, "<u4")
-            if len(self.open) >= MOST_OPEN:  # an open array is a file descriptor
-                del self.open[next(iter(self.open))]
-            self.open[shard] = np.load(_file(self.folder, "sizes", shard), mmap_mode="r"), content
-        ends, content = self.open[shard]
-        return np.asarray(content[ends[row] : ends[row + 1]])
+        if shard not in self._open:
+            if len(self._open) >= MOST_OPEN:
+                self._close(next(iter(self._open)))
+            sizes: BinaryIO = _file(self.folder, "sizes", shard).open("rb", buffering=0)
+            self._open[shard] = sizes, _trigram_file(self.folder, shard).open("rb", buffering=0), _header(sizes)
+        ends, content, header = self._open[shard]
+        begin, end = _read_open(ends, header, row, row + 2).tolist()
+        return _read_open(content, TRIGRAMS, begin, end)
+
+    def _close(self, shard: int) -> None:
+        for file in self._open.pop(shard)[:2]:
+            file.close()

@@ -23,12 +23,14 @@ from headswap.core.files import remove_folder
 from headswap.core.settings import Settings
 from headswap.data.config import ReadSettings
 from headswap.data.content_hash import cache_folder, corpus_hash, spooled, writable
-from headswap.data.documents import read_documents
+from headswap.data.documents import find_files, read_documents
+from headswap.data.remote_files import is_remote
 from headswap.tokens.cache_entries import BUILDING, remove_damaged, summary_of
 from headswap.tokens.config import TokenizerSettings
 from headswap.tokens.store import FORMAT_VERSION, TokenStore, build_store, check_side, is_store
 from headswap.tokens.tokenizer import Tokenizer
-from headswap.tokens.train_tokenizer import train_tokenizer
+from headswap.tokens.tokenizer_sample import SAMPLING
+from headswap.tokens.train_tokenizer import train_on_corpus
 
 log = logging.getLogger("headswap")
 
@@ -84,13 +86,14 @@ def cached_tokenizer(
     root = cache_dir or cache_folder()
     sources = spooled(sources, cache_dir=root)
     options = [_own(ReadSettings, read_settings), _own(TokenizerSettings, tokenizer_settings)]
-    key = _key("tokenizer", tokenizers.__version__, corpus_hash(sources, cache_dir=root), options)
+    key = _key("tokenizer", tokenizers.__version__, SAMPLING, corpus_hash(sources, cache_dir=root), options)
     folder = root / "tokenizers" / key
     if (tokenizer := _intact(folder, root, Tokenizer.load)) is not None:
         log.info("Reused the tokenizer %s (%s).", key, summary_of(folder, "tokenizer"))
         return tokenizer
     with _building(folder, root) as temporary:
-        trained = train_tokenizer(read_documents(sources, read_settings), tokenizer_settings)
+        copied = [str(path) for source in sources for path in (find_files([source]) if is_remote(source) else [source])]
+        trained = train_on_corpus(copied, read_settings, tokenizer_settings, temporary.parent)
         trained.save(temporary / "tokenizer.json")
     log.info("Trained the tokenizer %s (%s).", key, summary_of(folder, "tokenizer"))
     return Tokenizer.load(folder)

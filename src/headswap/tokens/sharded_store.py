@@ -20,15 +20,14 @@ from typing import Any
 import numpy as np
 
 from headswap.core.atomic_folder import atomic_folder
-from headswap.core.errors import InputError, SettingError, counted
+from headswap.core.errors import SettingError, counted
 from headswap.core.files import atomic_file, has_entry, read_json, remove_folder, write_json
 from headswap.core.outputs import EXISTS
 from headswap.core.ownership import OwnFiles, check_replaceable, leftovers
 from headswap.core.task_pool import TaskPool
 from headswap.data.config import ReadSettings
-from headswap.data.documents import check_text_column, read_file_documents
+from headswap.data.documents import check_text_column
 from headswap.data.records import Document
-from headswap.data.remote_files import RemoteFile, fetch
 from headswap.data.shard_duplicates import (
     Duplicates,
     find_in_part,
@@ -37,7 +36,15 @@ from headswap.data.shard_duplicates import (
     repeated_rows,
     write_fingerprints,
 )
-from headswap.tokens.shard_plan import SourceFile, as_json, is_same_plan, list_sources, plan_shards, recorded
+from headswap.tokens.shard_plan import (
+    SourceFile,
+    as_json,
+    is_same_plan,
+    list_sources,
+    plan_shards,
+    read_files,
+    recorded,
+)
 from headswap.tokens.store import (
     FORMAT_VERSION,
     META_FILE,
@@ -123,23 +130,11 @@ def _run_tasks(out: Path, num_shards: int, duplicates: Duplicates, pool: TaskPoo
         if duplicates != "keep":
             near = duplicates == "near"
             missing = [n for n in range(num_shards) if not has_fingerprints(out / WORK, n, near=near)]
-            _run(pool, fingerprint_shard, folder, missing, "shard fingerprinted")
+            pool.run_numbered(fingerprint_shard, folder, missing, "shard fingerprinted")
             missing = [n for n in range(num_shards) if not has_found(out / WORK, n)]
-            _run(pool, compare_part, folder, missing, "part searched for duplicates")
-        _run(
-            pool, encode_shard, folder, [n for n in range(num_shards) if not is_store(_shard(out, n))], "shard encoded"
-        )
-
-
-def _run(pool: TaskPool, function: Any, folder: str, numbers: list[int], what: str) -> None:
-    num_done = 0
-
-    def on_done() -> None:
-        nonlocal num_done
-        num_done += 1
-        log.info("%s of %s: %s.", f"{num_done:,}", f"{len(numbers):,}", what)
-
-    pool.run(function, [(folder, number) for number in numbers], on_done)
+            pool.run_numbered(compare_part, folder, missing, "part searched for duplicates")
+        missing = [n for n in range(num_shards) if not is_store(_shard(out, n))]
+        pool.run_numbered(encode_shard, folder, missing, "shard encoded")
 
 
 def fingerprint_shard(folder: str, number: int) -> None:
@@ -181,25 +176,9 @@ def _tokenizer(folder: str, fingerprint: str) -> Tokenizer:
 
 
 def _documents(out: Path, plan: dict[str, Any], number: int, place: Path) -> Iterator[Document]:
-    """The documents of a shard; files at addresses are copied one at a time."""
-    settings = ReadSettings(**plan["read"])
-    for entry in read_json(out / WORK / SOURCES)[number]:
-        file = SourceFile(**entry)
-        if file.is_remote:
-            copy = fetch(RemoteFile(file.place, file.size, file.version), place)
-            yield from read_file_documents(copy, settings)
-            remove_folder(copy.parent)
-        else:
-            _check_version(file)
-            yield from read_file_documents(Path(file.place), settings)
-            _check_version(file)
-
-
-def _check_version(file: SourceFile) -> None:
-    """Files are read twice, and repeats are dropped by their place, so a file must not change in between."""
-    state = Path(file.place).stat()
-    if (state.st_size, str(state.st_mtime_ns)) != (file.size, file.version):
-        raise InputError(f"{file.place} changed while the store was built. Build it again with --overwrite.")
+    """The documents of a shard, which is read twice: repeats are dropped by their place in it."""
+    files = [SourceFile(**entry) for entry in read_json(out / WORK / SOURCES)[number]]
+    return read_files(files, ReadSettings(**plan["read"]), place)
 
 
 def _shard(out: Path, number: int) -> Path:

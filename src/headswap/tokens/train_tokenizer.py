@@ -1,32 +1,32 @@
 """Training a tokenizer on a corpus.
 
-Documents are read up to a limit of bytes (more text improves a tokenizer little), cut into slices, and passed to the
-trainers of Hugging Face `tokenizers`. Two of these trainers depend on the order of a hash map, so their results vary
-(huggingface/tokenizers#1794); this module makes them deterministic, so that the same corpus gives the same fingerprint.
-At the end the round trip is checked: exact for byte-level BPE, idempotent for the other kinds.
+Slices of the documents (tokenizer_sample.py) are passed to the trainers of Hugging Face `tokenizers`. Two of these
+trainers depend on the order of a hash map, so their results vary (huggingface/tokenizers#1794); this module makes them
+deterministic, so that the same corpus gives the same fingerprint. At the end the round trip is checked: exact for
+byte-level BPE, idempotent for the other kinds.
 """
 
 import json
 import logging
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 from headswap.core.errors import InputError, RunError, SettingError
+from headswap.data.config import ReadSettings
 from headswap.data.records import Document
 from headswap.tokens.config import TokenizerKind, TokenizerSettings
 from headswap.tokens.tokenizer import SPECIAL_TOKENS, Tokenizer, special_token
+from headswap.tokens.tokenizer_sample import MAX_TRAINING_BYTES, sample_corpus, sample_documents
 
 log = logging.getLogger("headswap")
 
-MAX_TRAINING_BYTES = 200_000_000
-SLICE_LENGTH = 2_000
-"""Longest slice in characters; a trainer's time grows with the square of the length of text without spaces."""
 NUM_BYTE_PIECES = 256 + len(SPECIAL_TOKENS)
 SMALLEST_FITTED, LARGEST_FITTED = 512, 32_768
 NUM_CHECKED_TEXTS = 1_000
@@ -38,15 +38,45 @@ def train_tokenizer(
     documents: Iterable[Document], settings: TokenizerSettings, *, max_bytes: int = MAX_TRAINING_BYTES
 ) -> Tokenizer:
     """A tokenizer of the kind and size in `settings`, trained on the documents and checked."""
+    _check_size(settings)
+    return _train_checked(*sample_documents(documents, max_bytes), settings)
+
+
+def train_on_corpus(
+    sources: Sequence[str],
+    read: ReadSettings,
+    settings: TokenizerSettings,
+    beside: Path,
+    *,
+    executor: str = "local",
+    max_bytes: int = MAX_TRAINING_BYTES,
+) -> Tokenizer:
+    """The same for a corpus; tasks of the executor write to a temporary folder in `beside` (tokenizer_sample.py)."""
+    _check_size(settings)
+    sample = sample_corpus(sources, read, beside, executor=executor, max_bytes=max_bytes)
+    return _train_checked(*sample, settings)
+
+
+def _check_size(settings: TokenizerSettings) -> None:
     if settings.kind == "bpe" and settings.vocab_size is not None and settings.vocab_size < NUM_BYTE_PIECES:
         raise SettingError(
             f"vocab_size = {settings.vocab_size} is too small for byte-level BPE: the 256 bytes and the "
             f"{len(SPECIAL_TOKENS)} special tokens alone are {NUM_BYTE_PIECES}. Set a larger size, or another kind."
         )
-    slices = _gather(documents, max_bytes)
+
+
+def _train_checked(slices: list[bytes], num_read: int, settings: TokenizerSettings) -> Tokenizer:
+    """A tokenizer trained on slices of a corpus with `num_read` bytes of text."""
     if not slices:
         raise InputError("There is no text to train a tokenizer on: the corpus contains no documents.")
-    size = settings.vocab_size or fitted_vocab_size(sum(map(len, slices)))
+    num_bytes = sum(map(len, slices))
+    if num_bytes < num_read:
+        log.info(
+            "The tokenizer is trained on %s of %s MB of text, spread evenly over the corpus.",
+            f"{num_bytes / 1e6:,.1f}",
+            f"{num_read / 1e6:,.1f}",
+        )
+    size = settings.vocab_size or fitted_vocab_size(num_bytes)
     tokenizer = Tokenizer(_train(slices, settings.kind, size, lowercase=settings.lowercase))
     if tokenizer.vocab_size < size and settings.vocab_size:
         log.warning(
@@ -82,38 +112,6 @@ def check_round_trip(tokenizer: Tokenizer, texts: Iterable[str]) -> None:
                 f"The tokenizer ({tokenizer.kind}) does not restore its text: {expected[where : where + 40]!r} "
                 f"became {given[where : where + 40]!r}. This is a bug; please report it with the text."
             )
-
-
-def _gather(documents: Iterable[Document], max_bytes: int) -> list[bytes]:
-    """Slices of the documents up to the limit, as UTF-8 bytes, so that the limit also bounds memory."""
-    slices: list[bytes] = []
-    num_bytes = 0
-    for document in documents:
-        for part in slice_text(document.text):
-            try:
-                data = part.encode()
-            except UnicodeEncodeError:
-                raise InputError(
-                    f"{document.source}, line {document.line}: the text contains a lone surrogate, not a character."
-                ) from None
-            num_bytes += len(data)
-            if num_bytes > max_bytes and slices:
-                log.info("The tokenizer is trained on the first %s MB of the corpus.", f"{max_bytes / 1e6:,.0f}")
-                return slices
-            slices.append(data)
-    return slices
-
-
-def slice_text(text: str, length: int = SLICE_LENGTH) -> Iterator[str]:
-    """The text in parts of at most `length` characters, cut before white space if possible."""
-    start = 0
-    while len(text) - start > length:
-        end = max(text.rfind(" ", start + 1, start + length), text.rfind("\n", start + 1, start + length))
-        end = end if end > start else start + length
-        yield text[start:end]
-        start = end
-    if start < len(text):
-        yield text[start:]
 
 
 def _untrained(kind: TokenizerKind, *, lowercase: bool) -> tokenizers.Tokenizer:

@@ -25,3 +25,13 @@ def test_tokenizer_never_replaces_its_corpus(capsys: pytest.CaptureFixture[str],
     said = call_wrong(capsys, "tokenizer", corpus, "--out", corpus, "--vocab-size=270", "--overwrite")
     assert "is the input" in said
     assert corpus.read_bytes() == (shared / "corpus.txt").read_bytes()
+
+
+def test_another_executor_is_refused_before_the_corpus_is_read(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "empty.txt").touch()
+    given = ("tokenizer", tmp_path / "empty.txt", "--documents", "line", "--out", tmp_path / "tokenizer.json")
+    said = call_wrong(capsys, *given, "--executor", "slurm")
+    assert "--executor 'slurm' is not allowed. Give one of: local, ray, ray:ADDRESS." in said
+    assert "is empty: it contains no document." in call_wrong(capsys, *given)

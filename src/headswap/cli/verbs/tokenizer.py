@@ -14,6 +14,7 @@ def tokenizer(
     kind: TokenizerKind = "bpe",
     vocab_size: int | None = None,
     lowercase: bool = False,
+    executor: str = "local",
     overwrite: Annotated[bool, switch("Replace the file if it exists.")] = False,
     read: Annotated[ReadSettings | None, Data] = None,
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
@@ -26,7 +27,8 @@ def tokenizer(
     ----------
     corpus
         Text files, folders, glob patterns, addresses such as s3://BUCKET/FOLDER, a named data set (see headswap
-        datasets), or - for standard input. The first 200 MB are used.
+        datasets), or - for standard input. Of more than 200 MB of text, 200 MB are used, spread evenly over
+        all files.
     out
         File to write, usually tokenizer.json.
     kind
@@ -36,25 +38,29 @@ def tokenizer(
         512 and at most 32,768]
     lowercase
         Whether the tokenizer converts all text to lower case.
+    executor
+        Where files are read if there are several with more than 200 MB of text: local (this process), ray (a Ray
+        cluster that is started on this machine) or ray:ADDRESS (a running Ray cluster). See docs/scale.md.
     """
     from headswap.cli.display import print_json, start_messages
     from headswap.core.errors import SettingError
     from headswap.core.outputs import check_file
     from headswap.core.settings import validate
-    from headswap.data.documents import files_read, read_documents
+    from headswap.data.documents import files_read
+    from headswap.data.remote_files import is_remote
     from headswap.tokens.config import TokenizerSettings
     from headswap.tokens.tokenizer import is_tokenizer
-    from headswap.tokens.train_tokenizer import train_tokenizer
+    from headswap.tokens.train_tokenizer import train_on_corpus
 
     console = start_messages(quiet=flags.quiet)
     if not corpus:
         raise SettingError("No corpus is given. Pass files, folders, a named data set, or - for standard input.")
+    reads = files_read([source for source in corpus if not is_remote(source)])  # addresses: nothing is copied for this
     check_file(
-        out, what="tokenizer", is_ours=is_tokenizer, overwrite=overwrite, reads=files_read(corpus),
-        example="tokenizer.json",
+        out, what="tokenizer", is_ours=is_tokenizer, overwrite=overwrite, reads=reads, example="tokenizer.json"
     )  # fmt: skip
     settings = validate(TokenizerSettings, {"kind": kind, "vocab_size": vocab_size, "lowercase": lowercase})
-    trained = train_tokenizer(read_documents(corpus, read or ReadSettings()), settings)
+    trained = train_on_corpus(corpus, read or ReadSettings(), settings, out.parent, executor=executor)
     trained.save(out)
     if flags.json:
         print_json(
