@@ -155,11 +155,9 @@ def needed_range(row: Comparison) -> str | None:
 
 
 def arms_in_sentences(results: StudyResults) -> set[str]:
-    """The arms whose label worth is stated in sentences: all if they are few, else those of the headline."""
+    """The arms whose label worth is stated in sentences: all if they are few, else the primary arm."""
     arms = {row.arm for row in results.label_worth}
-    if len(arms) <= MOST_ARMS_IN_SENTENCES:
-        return arms
-    return {arm for arm in arms if arm == results.primary or is_from_box(arm)}
+    return arms if len(arms) <= MOST_ARMS_IN_SENTENCES else arms & {results.primary}
 
 
 def worth_cell(row: LabelWorth, break_even: BreakEven | None) -> tuple[str, list[str]]:
@@ -168,7 +166,8 @@ def worth_cell(row: LabelWorth, break_even: BreakEven | None) -> tuple[str, list
     details = [] if _is_out_of_reach(row) else [_worth_span(row)]
     if break_even:
         details.append(f"pays off above {seconds(break_even.seconds_a_label)} per label")
-    return f"over {_lower_bound(row):.2g}" if is_open else f"{row.times:.2g}", details
+    open_end = f"{'over' if _is_out_of_reach(row) else 'at least'} {_lower_bound(row):.2g}"
+    return open_end if is_open else f"{row.times:.2g}", details
 
 
 def _is_out_of_reach(row: LabelWorth) -> bool:
