@@ -53,9 +53,9 @@ class StudySettings(Settings):
     context length and the corpus is no token store."""
     budgets: tuple[str, ...] = ("100", "400", "1600", ALL)
     """Budgets: the numbers of labelled examples that a run may use, or all, separated by commas. From 200 on (see
-    --hold-out-from), a run holds out 20 % of them (at most 2,000) as its validation set. Exceptions: baselines are
-    trained on all labels of the budget, and so is scratch below 2,000 labels (task classify, --trials 1). With
-    --validation nothing is held out at the budget all."""
+    --hold-out-from), a run holds out 20 % of them (at most 2,000) as its validation set. Exceptions: baselines and
+    linear arms are trained on all labels of the budget, and so is scratch below 2,000 labels (task classify, --trials
+    1). With --validation nothing is held out at the budget all."""
     seeds: Annotated[int, Field(ge=1, le=1000)] = 5
     """Number of runs per arm and budget. Each seed draws its own sample of labelled examples, which all arms share, and
     has its own initialisation and data order."""
@@ -145,8 +145,9 @@ class StudyData(LabelledSettings):
     """Labelled training set: a file (.jsonl, .csv, .tsv, .parquet, .conll, .json of SQuAD, or plain text with its
     labels in label_file, see --help-all), or a named data set such as movies (see headswap datasets)."""
     validation: str | None = None
-    """Labelled validation set of runs with the budget all; it is used to choose the best epoch. Without it, and at all
-    other budgets, each run holds out a part of its labels for validation (see --budgets)."""
+    """Labelled validation set of runs with the budget all; it is used to choose the best epoch. Baselines and linear
+    arms, which have no epochs, are trained on it too. Without it, and at all other budgets, each run holds out a part
+    of its labels for validation (see --budgets)."""
     test: str | None = None
     """Labelled test set, on which all runs are scored. Required, unless a named data set has one."""
     task: TaskName | None = None
