@@ -109,7 +109,12 @@ def test_defaults_of_fine_tuning() -> None:
     assert f"with {finetuning.COSINE_FROM} or more labels" in stated("finetune", "head_similarity")
     assert f"with {finetuning.CLASS_MEANS_FROM} or more labels" in stated("finetune", "head_init")
     layers, width = (finetuning.SCRATCH_SETTINGS["model"][name] for name in ("num_hidden_layers", "hidden_size"))
-    assert stated("finetune", "preset").startswith(f"{layers} layers of width {width}")
+    inner = finetuning.SCRATCH_SETTINGS["model"]["intermediate_size"]
+    shape = f"{layers} layers of width {width} with feed-forward layers of width {inner}, otherwise as small;"
+    assert stated("finetune", "preset").startswith(shape)
+    own = {"direction": "bidirectional", "num_hidden_layers": layers, "hidden_size": width, "intermediate_size": inner}
+    heads = PRESETS["small"]["num_attention_heads"]
+    assert finetuning.SCRATCH_SETTINGS["model"] == own | {"num_attention_heads": heads}
 
 
 @pytest.mark.parametrize("verb", ["tokenizer", "pretrain", "study"])

@@ -166,6 +166,21 @@ def test_a_study_names_settings_of_its_trainings_with_their_prefix() -> None:
     assert "divided by --finetune.learning-rate" in texts["head_lr_factor"]
     assert "the conditions that --pretrain.optimizer lists" in texts["dropout"]
     assert "that of --max-length" in texts["pretrain.max_length"]
+    assert "truncates it at --adapt.max-length" in texts["adapt.layout"], "not the flag that all trainings share"
+    assert "longer than --finetune.max-length" in texts["finetune.long"]
+    assert "default: that of --metric]" in texts["finetune.metric"]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_page_names_only_flags_of_its_command(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    lines = [line.replace("[no-]", "") for line in page(capsys, monkeypatch, 100, verb, "--help-all")]
+    flags = {found for line in lines for found in re.findall(r"^  (--[\w.-]+)", line)}
+    text = " ".join(" ".join(lines).split())
+    of_others = re.compile(rf"headswap (?!{verb} )[a-z]+ --[a-z-]+")
+    named = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9.-]*[a-z0-9]", of_others.sub("", text)))
+    assert named <= flags | {"--help-all"}
 
 
 def test_long_command_is_broken_before_a_flag() -> None:

@@ -23,7 +23,7 @@ VERB_GROUPS = {
     "Use": {
         "predict": "Predict labels, numbers, tags or answers with a fine-tuned model.",
         "generate": "Continue a text with a causal language model.",
-        "fill": "Fill in the masked words of texts with a masked language model.",
+        "fill": "Fill in the masked tokens of texts with a masked language model.",
         "embed": "Compute one vector per text.",
         "evaluate": "Score a fine-tuned model on labelled text, or a language model on a corpus.",
         "suggest": "Choose which unlabelled texts to label next.",
@@ -54,7 +54,8 @@ HELP = (
 )
 MODELS = (
     "A training writes a run folder; the folder bundle/ in it is the model with its tokenizer and labels. Commands "
-    "that read a model accept the run folder or the bundle. box:NAME is an installed base (see headswap bases). "
+    "that read a model accept the run folder or the bundle; compare and pack need run folders. box:NAME is an "
+    "installed base (see headswap bases). "
     "hf:FOLDER is a folder with a checkpoint of Hugging Face transformers. hf:NAME, such as hf:bert-base-uncased, is a "
     "checkpoint of the Hugging Face Hub; it is read from the local cache of huggingface_hub, and downloaded only with "
     "--allow-download."

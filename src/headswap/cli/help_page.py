@@ -212,7 +212,8 @@ def _text(argument: Any) -> str:
 def _text_with_flags(entry: Entry, flags: set[str]) -> str:
     """Settings in the description as flags, with the prefix of a study, and the default in the brackets at its end.
 
-    A value that is in the brackets already is no flag.
+    `max_length` in the text of a setting with a prefix is the flag with that prefix if there is one; `--max-length` is
+    the flag without one if there is one. A value that is in the brackets already is no flag.
     """
     about, bracket, notes = entry.text.partition(" [")
     section = entry.name.rpartition(".")[0] or ("pretrain" if entry.group in ("Model", "Masking") else "finetune")
@@ -220,7 +221,8 @@ def _text_with_flags(entry: Entry, flags: set[str]) -> str:
     def flag(found: re.Match[str]) -> str:
         name = found[0].removeprefix("--").replace("-", "_")
         longer = f"{section}.{name}"
-        return f"--{longer.replace('_', '-')}" if name not in flags and longer in flags else found[0]
+        is_own = "." in entry.name and found[0] == name
+        return f"--{longer.replace('_', '-')}" if longer in flags and (is_own or name not in flags) else found[0]
 
     about = re.sub(r"(?<![\w.-])(?:--[a-z][a-z-]*[a-z]|[a-z]+_[a-z_]+)(?![\w.-]*\w)", flag, about)
     about = with_flags(about, flags)

@@ -64,6 +64,7 @@ HIDDEN: dict[str, tuple[str, ...]] = {
         "finetune.metric_for_best_model",
     ),
     "pretrain": ("allow_download",),
+    "finetune": ("tied_head", "lm_head_transform"),
     "doctor": ("num_train", "hold_out_from", "unseen_labels"),
     "params": (
         "norm", "dropout", "attention_dropout", "head_dropout", "head_similarity", "lora_alpha", "unfreeze",
@@ -120,6 +121,9 @@ VALUES: dict[str, str] = {
     "reference": "PATH",
     "tokenizer": "PATH",
     **dict.fromkeys(("arms", "budgets"), "LIST"),
+    "primary_arm": "ARM",
+    "unlabelled": "PATH...",
+    **dict.fromkeys(("teachers", "average_with"), "MODEL..."),
 }  # fmt: skip
 """What the value of a flag is called, where its type says too little."""
 OWN_VALUES: dict[str, dict[str, str]] = {"compare": {"reference": "ARM"}}

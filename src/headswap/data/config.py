@@ -60,9 +60,8 @@ class LabelledSettings(ColumnSettings):
     """Labelled training set: a file (.jsonl, .csv, .tsv, .parquet, .conll, .json of SQuAD, or plain text with its
     labels in label_file), or a named data set such as movies (see headswap datasets)."""
     validation: str | None = None
-    """Labelled validation set, used to choose the best epoch and to stop early. A training set with fewer than
-    hold_out_from examples is not split. Default: 20 % of the training set, at most 2,000 examples, drawn with the label
-    shares of the whole set."""
+    """Labelled validation set, used to choose the best epoch and to stop early. Default: 20 % of the training set, at
+    most 2,000 examples, stratified by label; none if the training set has fewer than hold_out_from examples."""
     test: str | None = None
     """Labelled test set, scored once after training. Default: the test set of a named data set, otherwise none."""
     hold_out_from: Annotated[int, Field(ge=2, le=10**9)] = FEWEST_FOR_CHOOSING
@@ -86,8 +85,8 @@ class LabelledSettings(ColumnSettings):
     test_label_file: str | None = None
     """File with one label per line, for a test set in plain text. Default: none."""
     num_train: Annotated[int, Field(ge=2, le=10**8)] | None = None
-    """Use only this many training examples: a random sample, drawn with the seed and with the label shares of the whole
-    set. Default: all."""
+    """Use only this many training examples: a random sample, stratified by label, that depends on the seed. Default:
+    all."""
 
     @property
     def files(self) -> dict[str, tuple[str | None, str | None]]:

@@ -113,12 +113,14 @@ class AdaptationSettings(Settings):
 class FinetuneTraining(TaskSettings, TrainingSettings):
     """Settings of fine-tuning."""
 
+    max_steps: Steps | None = None
+    """Number of optimizer steps, instead of num_train_epochs: if both are given, num_train_epochs has no effect."""
     max_length: Annotated[int, Field(ge=2, le=10**8)] | None = None
     """Maximum number of tokens per text, including the start token <sos>. The run logs the share of tokens that is cut
     off. Default: the context length of the base; with --base scratch 512 (1024 with gpt2-small)."""
     batch_size: Steps = 16
-    """Number of texts per optimizer step, over all processes together. Default: 16; 32 from 36,267 training texts on,
-    and doubled again each time the number of texts doubles."""
+    """Number of texts per optimizer step, over all processes of torchrun together. Default: 16; 32 from 36,267 training
+    texts on, and doubled again each time the number of texts doubles."""
     num_train_epochs: Epochs | None = None
     """Number of passes over the training set. Default: as many as make about 3,400 steps, but at least 3 and at most
     20."""
@@ -143,11 +145,14 @@ class StartSettings(ShapeChanges):
     base: str | None = None
     """The base to start from: a run folder of headswap pretrain or adapt, a bundle folder, an installed base
     (box:NAME), a Hugging Face checkpoint, which is a folder (hf:FOLDER) or a name on the Hub (hf:NAME); or scratch, to
-    train a new model from random weights."""
+    train a new model from random weights. Some defaults below depend on the number of tokens on which the base was
+    pre-trained. If the base does not record it, like a Hugging Face checkpoint, at least 3 tokens per parameter are
+    assumed."""
     preset: Preset | None = None
     """Shape of the new model with --base scratch: lab (4 layers of width 200), small (6 of width 256), modern (6 of
     width 512), llama (as modern, with RMSNorm), gpt2-small or bert-base (12 of width 768). Default: 2 layers of width
-    128, otherwise as small; if any setting of the shape is given, that of small applies in full."""
+    128 with feed-forward layers of width 512, otherwise as small; if an option of the shape is given, small with that
+    option."""
     direction: Direction | None = None
     """Attention direction: causal or bidirectional. A base that was trained with bidirectional
     attention only (masked, masked+nsp, masked+sop) cannot be made causal. Default: bidirectional for the tasks tag and
@@ -178,9 +183,11 @@ class ConsistencySettings(Settings):
     """The target of an unlabelled text is the prediction for the unchanged text, with its logits divided by this
     temperature. Values below 1 sharpen the target."""
     consistency_ramp: Annotated[float, Field(ge=0, le=1)] = 0.2
-    """Share of the steps in which the weight of the consistency loss rises from 0."""
+    """Share of the steps, at the start of the run, in which the weight of the consistency loss rises linearly from 0 to
+    consistency_weight."""
     unlabelled_batch_size: Steps | None = None
-    """Number of unlabelled texts per optimizer step, over all processes together. Default: 3 x batch_size."""
+    """Number of unlabelled texts per optimizer step, over all processes of torchrun together. Default: 3 x
+    batch_size."""
 
 
 class FinetuneRecipe(Recipe):

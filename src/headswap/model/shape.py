@@ -192,7 +192,7 @@ class ShapeChanges(Settings):
     embedding_norm: bool | None = None
     """Whether there is a norm on the sum of the embeddings. Default: on with bert-base, off with other presets."""
     type_vocab_size: Annotated[int, Field(ge=0)] | None = None
-    """Number of segment (token type) embeddings. Default: 2 with bert-base and with the objectives masked+nsp and
+    """Number of segment (token type) embeddings. Default: 2 with bert-base and in pre-training with masked+nsp or
     masked+sop, otherwise 0."""
     tied_head: bool | None = None
     """Whether the language modelling head shares the weights of the embedding. Default: off with lab, on with other

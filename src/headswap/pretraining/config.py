@@ -39,7 +39,8 @@ class PretrainTraining(OptimizerSettings):
     max_minutes: Annotated[float, Field(gt=0, le=1e7)] | None = None
     """Stop after about this many minutes. A short speed test before training converts them to a number of steps."""
     batch_size: Steps = 32
-    """Number of sequences per optimizer step, over all processes together. A sequence has up to max_length tokens."""
+    """Number of sequences per optimizer step, over all processes of torchrun together. A sequence has up to max_length
+    tokens."""
     lr_scheduler_type: Literal["linear", "cosine", "constant"] = "cosine"
     """Schedule after warm-up: linear or cosine decay to 0, or constant."""
     weight_decay: Annotated[float, Field(ge=0)] | None = None  # type: ignore[assignment]

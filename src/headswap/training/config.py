@@ -37,8 +37,8 @@ class MachineSettings(Settings):
     """auto uses fast kernels and, on GPUs, CUDA graphs and torch.compile where they save time; the log names those that
     are used. off uses none of them. The results differ only by rounding and, on a GPU, by the random dropout masks."""
     allow_download: bool = False
-    """Download a Hugging Face checkpoint (--base hf:NAME) that is not in the local cache of huggingface_hub. Data sets
-    (--train hf:NAME) are downloaded without this flag."""
+    """Download a model (hf:NAME) that is not in the local cache of huggingface_hub. Data sets (hf:NAME) are downloaded
+    without this flag."""
 
 
 class ProcessSettings(MachineSettings):
@@ -56,10 +56,10 @@ class TrainingSettings(Settings):
     max_steps: Steps | None = None
     """Stop after this many optimizer steps."""
     batch_size: Steps = 16
-    """Number of texts per optimizer step, over all processes together."""
+    """Number of texts per optimizer step, over all processes of torchrun together."""
     gradient_accumulation_steps: Steps = 1
-    """Number of micro-batches into which each process splits its part of a batch. More micro-batches need less memory;
-    results differ only by rounding and by the random dropout masks."""
+    """Number of micro-batches into which a batch is split (under torchrun: the part of each process). More
+    micro-batches need less memory; results differ only by rounding and by the random dropout masks."""
     learning_rate: Positive | None = None
     """Peak learning rate. Default: 0.0001 x sqrt(256 / width), but at least 0.0001; if the base was pre-trained on
     fewer than 3 tokens per parameter 0.0006 x sqrt(256 / width), from scratch 0.0003 x sqrt(256 / width)."""

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_calls import MACHINE, call, call_json
+from cli_calls import MACHINE, call, call_json, call_wrong
 from headswap.cli.exit_codes import run
 from headswap.core.files import read_json
 
@@ -36,3 +36,18 @@ def test_best_epoch_is_reported_if_one_is_chosen(
     said = capsys.readouterr().err
     assert "the last weights are kept" in said
     assert "Best epoch" not in said
+
+
+@pytest.mark.parametrize("flag", ["--no-tied-head", "--lm-head-transform=gelu"])
+def test_settings_of_the_language_modelling_head_are_refused(capsys: pytest.CaptureFixture[str], flag: str) -> None:
+    said = call_wrong(capsys, "finetune", "--base=scratch", "--train=train.csv", "--out=run", flag)
+    name = flag.partition("=")[0].replace("--no-", "--")
+    assert f"{name}: no effect in headswap finetune. Leave it out." in said
+
+
+def test_max_steps_replaces_the_number_of_epochs(
+    capsys: pytest.CaptureFixture[str], shared: Path, tmp_path: Path
+) -> None:
+    given = ["finetune", "--base", shared / "base", "--train", shared / "train.jsonl", "--out", tmp_path / "run"]
+    found = call_json(capsys, *given, "--num-train-epochs=1", "--max-steps=12", "--batch-size=40", *MACHINE)
+    assert found["steps"] == 12

@@ -26,10 +26,10 @@ def compare(
     same training sets and added to the comparison.
 
     NAME=FILE is a file (.csv, .tsv, .jsonl or .parquet) with the answers of another system, such as an LLM, to the same
-    test rows. Its column row has the id of the test row, as in rows/test.jsonl, which headswap study --prepare-only
-    writes for the same test set; an id such as test-17-9f2c01ab is the number of the row and a hash of its text. Its
-    column prediction has a label. The columns budget, seed and score:LABEL (a probability) are optional. Several such
-    files can be compared without any run.
+    test rows (task classify only). Its column row has the id of the test row, as in rows/test.jsonl, which headswap
+    study --prepare-only writes for the same test set; an id such as test-17-9f2c01ab is the number of the row and a
+    hash of its text. Its column prediction has a label. The columns budget, seed and score:LABEL (a probability) are
+    optional. Several such files can be compared without any run.
 
     Example: headswap compare runs/scratch-* runs/pretrained-* --out comparison
 

@@ -9,7 +9,8 @@ from headswap.cli.flags import Output, OutputFlags
 def datasets(*, flags: Annotated[OutputFlags, Output] = OutputFlags()) -> None:
     """List the data sets that can be given by name instead of a file.
 
-    A name such as movies can be given wherever a command reads a corpus or a labelled set, as in --train movies.
+    A name such as movies can be given wherever a command reads a corpus or a labelled set, as in
+    headswap finetune --train movies.
 
     Example: headswap datasets
     """

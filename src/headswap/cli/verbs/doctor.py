@@ -21,6 +21,9 @@ class CheckedSets(LabelledSettings):
     """Labelled validation set to check, in one of the same formats."""
     test: str | None = None
     """Labelled test set to check, in one of the same formats."""
+    group_column: str | None = None
+    """Name of the column with the author, patient or thread of each text (tasks classify, multilabel and regress). A
+    group in two sets is reported as a problem. Default: none."""
     num_train: Annotated[int, Field(ge=2)] | None = None
     """Not used: all examples are checked."""
 

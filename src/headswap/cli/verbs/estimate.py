@@ -76,7 +76,8 @@ def estimate(
     parallel
         How GPUs share a model: ddp (each has all weights) or fsdp (each has a part).
     gpu
-        GPU whose measured speed is used. Only h200 was measured; for another GPU give --tflops, here --measure.
+        GPU whose measured speed is used. Only h200 was measured. For another GPU give --tflops, or run this command
+        on it with --measure.
     tflops
         Speed of one GPU in training, in TFLOP/s (1e12 floating-point operations per second), instead of that of --gpu.
     bandwidth

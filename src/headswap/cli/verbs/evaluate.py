@@ -21,9 +21,6 @@ class EvaluationMachine(MachineSettings):
     On a CPU scores are always bit-identical if the number of threads is the same."""
     fast: FastName = "auto"
     """auto uses fast attention kernels; off does not. Scores differ only by rounding."""
-    allow_download: bool = False
-    """Download a model (hf:NAME) that is not in the local cache of huggingface_hub. Data sets (hf:NAME) are downloaded
-    without this flag."""
 
 
 def evaluate(
@@ -60,7 +57,8 @@ def evaluate(
         How a plain text corpus is split into documents (for a language model): line, paragraph, file (the whole file is
         one document), or auto (paragraph if at least 10 % of the lines are blank, otherwise line). [default: auto]
     max_length
-        Maximum number of tokens per text. [default: the context length of the model]
+        Maximum number of tokens per text. [default: for a fine-tuned model that of its fine-tuning; for a base its
+        context length]
     abstain_below
         For classifiers: leave texts whose highest probability is below this number unanswered, and also report the
         answered share (coverage) and its accuracy. [default: answer all]

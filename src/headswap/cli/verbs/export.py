@@ -31,8 +31,8 @@ def export(
         Run folder or bundle, or an installed base (box:NAME, see headswap bases).
     to
         Format of the export. hf: Hugging Face transformers, loaded with AutoModel classes. sentence-transformers: the
-        base and its pooling, one vector per text. peft: LoRA adapters and head apart from the base. onnx: a graph for
-        onnxruntime.
+        base and its pooling, one vector per text. peft: the LoRA adapters and the head, and the base as a checkpoint
+        in the subfolder base. onnx: a graph for onnxruntime.
     out
         Folder of the export.
     """

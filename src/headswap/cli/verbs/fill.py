@@ -19,17 +19,19 @@ def fill(
     allow_download: Annotated[bool, Download] = False,
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
 ) -> None:
-    """Fill in the masked words of texts with a masked language model.
+    """Fill in the masked tokens of texts with a masked language model.
 
     Example: headswap fill runs/masked "a <mask> film" --top-k 5
 
     Parameters
     ----------
     bundle
-        A masked base: run folder, bundle, installed base (box:NAME, see headswap bases), or Hugging
-        Face checkpoint: a folder (hf:FOLDER) or a name on the Hub (hf:NAME).
+        A base with a masked objective (masked, masked+nsp, masked+sop or causal+masked): run folder, bundle, installed
+        base (box:NAME, see headswap bases), or Hugging Face checkpoint: a folder (hf:FOLDER) or a name on the Hub
+        (hf:NAME).
     text
-        Texts with <mask> in place of each missing word; - reads one text per line from standard input.
+        Texts with <mask> in place of each missing token, which is a word or a part of one; - reads one text per line
+        from standard input.
     file
         File with the texts: plain text (one text per line), or .jsonl, .csv, .tsv or .parquet. Give - for standard
         input.

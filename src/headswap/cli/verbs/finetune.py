@@ -15,6 +15,7 @@ from headswap.cli.flags import (
     Tokenizer,
     Training,
     TrainingFlags,
+    refuse_hidden,
 )
 from headswap.data.config import LabelledSettings
 from headswap.finetuning.config import (
@@ -67,6 +68,7 @@ def finetune(
     from headswap.finetuning.finetune import finetune as finetune_run
     from headswap.tasks.choose import named_task
 
+    refuse_hidden("finetune", model)
     sections = {
         "data": data,
         "tokenizer": tokenizer,

@@ -25,8 +25,8 @@ def generate(
     Parameters
     ----------
     bundle
-        A causal base: run folder, bundle, installed base (box:NAME, see headswap bases), or Hugging
-        Face checkpoint: a folder (hf:FOLDER) or a name on the Hub (hf:NAME).
+        A base with the objective causal or causal+masked: run folder, bundle, installed base (box:NAME, see headswap
+        bases), or Hugging Face checkpoint: a folder (hf:FOLDER) or a name on the Hub (hf:NAME).
     prompt
         Text to continue. Without it a new document is generated; - reads one prompt per line from standard input. The
         continuations of several prompts are separated by an empty line; with --json there is one object per line.

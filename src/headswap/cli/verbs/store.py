@@ -38,12 +38,12 @@ def store(
     out
         Folder of the token store.
     side
-        Extra data to store with the tokens: word_starts (needed for --mask-unit word and span) or sentence_starts
-        (needed for masked+nsp and masked+sop). Repeat the flag for both.
+        Extra data to store with the tokens: word_starts (needed for headswap pretrain --mask-unit word and span) or
+        sentence_starts (needed for the objectives masked+nsp and masked+sop). Repeat the flag for both.
     drop_duplicates
         Which repeated documents are left out: keep (none), exact (those equal to an earlier document, apart from case
-        and white space), or near (also those that share 80 % of their word trigrams with an earlier document). With
-        exact or near the store is built in shards.
+        and white space), or near (also those whose sets of word trigrams have a Jaccard similarity of at least 0.8 with
+        that of an earlier document). With exact or near the store is built in shards.
     shard_mb
         Build the store in shards of about this many megabytes of files. The same command finishes a store that was
         interrupted. [default: 256 if --executor is not local or --drop-duplicates is not keep, otherwise one store

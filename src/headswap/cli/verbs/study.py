@@ -67,9 +67,10 @@ def study(
     scratch and with the best baseline, and states which differences are statistically significant. All arms have the
     same task, on single texts or pairs.
 
-    The same command resumes a study that was stopped. Options of the groups Pre-training, Adaptation
-    and Fine-tuning have a prefix, as in --pretrain.max-minutes 10 or --finetune.num-train-epochs 5. All others have
-    none, for example --trainable and --pooling. --dropout is for pre-training, --finetune.dropout for fine-tuning.
+    The same command resumes a study that was stopped. Options of the groups Pre-training, Adaptation and Fine-tuning
+    have a prefix, as in --pretrain.max-minutes 10 or --finetune.num-train-epochs 5. All others have none, for example
+    --trainable and --pooling. The group Trainable weights applies to arms with a base, not to scratch. --dropout is for
+    pre-training, --finetune.dropout for fine-tuning.
 
     Example: headswap study --corpus reviews.txt --train train.csv --test test.csv --out studies/reviews
 

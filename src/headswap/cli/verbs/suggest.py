@@ -25,15 +25,16 @@ def suggest(
     """Choose which unlabelled texts to label next.
 
     The texts are those that the classifier is least sure about, without texts that resemble each other. The output has
-    one line per text: its number in the file (from 1), the uncertainty (0 to 1) and the text. On IMDb reviews this was
-    not better than random choice (docs/log.md); benchmarks/suggest.py measures it on other data.
+    one line per text: its number in the file (from 1), the uncertainty and the text. The uncertainty is the entropy of
+    the predicted probabilities, from 0 (sure) to 1 (all labels equally probable). On IMDb reviews this was not better
+    than random choice (docs/log.md); benchmarks/suggest.py measures it on other data.
 
     Example: headswap suggest runs/classifier reviews.txt --count 50 --out to-label.csv
 
     Parameters
     ----------
     bundle
-        Run folder or bundle of a classifier (tasks classify and multilabel).
+        Run folder or bundle of a classifier of single texts (tasks classify and multilabel).
     file
         Unlabelled texts: plain text (one text per line), or .jsonl, .csv, .tsv or .parquet. Give - for standard input.
     count

@@ -27,8 +27,8 @@ def tokenizer(
     ----------
     corpus
         Text files, folders, glob patterns, addresses such as s3://BUCKET/FOLDER, a named data set (see headswap
-        datasets), or - for standard input. Of more than 200 MB of text, 200 MB are used, spread evenly over
-        all files.
+        datasets), or - for standard input. If there are more than 200 MB of text, the tokenizer is trained on
+        200 MB, which are spread evenly over all files.
     out
         File to write, usually tokenizer.json.
     kind
@@ -39,8 +39,9 @@ def tokenizer(
     lowercase
         Whether the tokenizer converts all text to lower case.
     executor
-        Where files are read if there are several with more than 200 MB of text: local (this process), ray (a Ray
-        cluster that is started on this machine) or ray:ADDRESS (a running Ray cluster). See docs/scale.md.
+        Where the files are read: local (this process), ray (a Ray cluster that is started on this machine) or
+        ray:ADDRESS (a running Ray cluster). A single file, and several with at most 200 MB of text together, are always
+        read in this process. See docs/scale.md.
     """
     from headswap.cli.display import print_json, start_messages
     from headswap.core.errors import SettingError

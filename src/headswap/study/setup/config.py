@@ -45,31 +45,32 @@ class StudySettings(Settings):
     by its name on the Hub), or a bundle or run folder. A base that is first trained on the corpus and the training
     texts: adapted (box:reviews-en) or adapted:BASE. Consistency training on unlabelled texts: consistency:BASE, where
     BASE is pretrained, adapted or another base; consistency alone is consistency:adapted, or consistency:pretrained if
-    box:reviews-en cannot be used. Also linear:BASE; a recipe file of headswap pretrain or finetune (x.toml is the arm
-    x); or NAME=FILE: the answers of another system, such as an LLM, to the test rows (see --prepare-only). Default: the
+    box:reviews-en cannot be used. Logistic regression on the vectors of another base: linear:BASE. Also a recipe
+    file of headswap pretrain or finetune (x.toml is the arm x), or NAME=FILE: the answers of another system, such as an
+    LLM, to the test rows (see --prepare-only). Default: the
     baselines of the task (classify: majority, tfidf, for pairs of texts also pairs, and lsa if --corpus has texts),
     scratch, pretrained if there is a corpus, and adapted if box:reviews-en is installed, --max-length is not above its
     context length and the corpus is no token store."""
     budgets: tuple[str, ...] = ("100", "400", "1600", ALL)
     """Budgets: the numbers of labelled examples that a run may use, or all, separated by commas. From 200 on (see
-    --hold-out-from), a run holds out 20 % of them (at most 2,000) as its validation set. Exceptions: baselines are
-    trained on all labels, and so is scratch below 2,000 labels (task classify, --trials 1). With --validation nothing
-    is held out at the budget all."""
+    --hold-out-from), a run holds out 20 % of them (at most 2,000) as its validation set. Exceptions: baselines and
+    linear arms are trained on all labels of the budget, and so is scratch below 2,000 labels (task classify, --trials
+    1). With --validation nothing is held out at the budget all."""
     seeds: Annotated[int, Field(ge=1, le=1000)] = 5
     """Number of runs per arm and budget. Each seed draws its own sample of labelled examples, which all arms share, and
     has its own initialisation and data order."""
     base_seeds: Count = 1
-    """Number of bases that are pre-trained for each pre-trained arm, each with its own seed. The fine-tuning runs of
-    the arm are divided among them."""
+    """Number of bases, each with its own seed, that are pre-trained or adapted for each arm that needs one. The
+    fine-tuning runs of the arm are divided among them."""
     trials: Annotated[int, Field(ge=1, le=MOST_TRIALS)] = 1
     """Number of learning rates that every trained arm tries in each run that has a validation set (from 200 labels on):
     the first ones of its default times 1, 0.5, 2, 0.25 and 4. The best one on validation is scored on test. A study
     with N trials takes up to N times as long. With 1, every arm has its default learning rate."""
     num_test: Annotated[int, Field(ge=2, le=10**8)] | None = None
-    """Number of test examples that are scored: a fixed sample with the label shares of the whole set. Default: all."""
+    """Number of test examples that are scored: a fixed sample, stratified by label. Default: all."""
     max_length: Annotated[int, Field(ge=2, le=10**8)] | None = None
-    """Maximum number of tokens per text, in pre-training and fine-tuning. Default: the context length of the preset
-    (gpt2-small 1024, others 512)."""
+    """Maximum number of tokens per text, in pre-training, adaptation and fine-tuning. Default: the context length of
+    the base, which for a new base is that of its preset (gpt2-small 1024, others 512)."""
     primary_arm: str | None = None
     """The arm that the study is mainly about. Its comparisons with scratch and with the best baseline are the planned
     tests, which are fixed before any run is scored; all other tests are exploratory. Default: pretrained, otherwise the
@@ -79,10 +80,10 @@ class StudySettings(Settings):
     pearson (regress), f1 (tag), f1 or exact_match (span). It also selects the best epoch of every run and
     the regularisation of the baselines. Default: the first one that is listed for the task."""
     on_overlap: Literal["drop", "report", "stop"] = "drop"
-    """What to do with overlap, that is, texts of train, validation or corpus that are equal or nearly equal to a test
-    text, or that share at least half of one of the two texts: drop (remove them; test set and token stores are not
-    changed), report (only count them), or stop. Overlap of train or corpus with validation is treated in the same
-    way."""
+    """What to do with texts of train, validation or corpus that overlap with the test set: drop (remove them; test set
+    and token stores are not changed), report (only count them), or stop. A text overlaps if it is equal or nearly equal
+    to a test text, if it contains at least half of one, or if one contains at least half of it. Overlap of train or
+    corpus with validation is treated in the same way."""
     keep: Literal["bundles", "results"] = "bundles"
     """What a finished fine-tuning run keeps: bundles (the model, the results and the predictions), or results (the
     results and predictions only)."""
@@ -144,8 +145,9 @@ class StudyData(LabelledSettings):
     """Labelled training set: a file (.jsonl, .csv, .tsv, .parquet, .conll, .json of SQuAD, or plain text with its
     labels in label_file, see --help-all), or a named data set such as movies (see headswap datasets)."""
     validation: str | None = None
-    """Labelled validation set of runs with the budget all; it is used to choose the best epoch. Without it, and at all
-    other budgets, each run holds out a part of its labels for validation (see --budgets)."""
+    """Labelled validation set of runs with the budget all; it is used to choose the best epoch. Baselines and linear
+    arms, which have no epochs, are trained on it too. Without it, and at all other budgets, each run holds out a part
+    of its labels for validation (see --budgets)."""
     test: str | None = None
     """Labelled test set, on which all runs are scored. Required, unless a named data set has one."""
     task: TaskName | None = None
@@ -166,7 +168,7 @@ class StudyFinetune(FinetuneTraining):
     """Not allowed: a study numbers its seeds itself (see --seeds)."""
     max_length: Annotated[int, Field(ge=2, le=10**8)] | None = None
     """Maximum number of tokens per text in fine-tuning. Default: that of --max-length, otherwise that of
-    --pretrain.max-length."""
+    --pretrain.max-length, otherwise the context length of the base."""
     metric: MetricName | None = None
     """Metric that selects the best epoch of every run. Default: that of --metric."""
     dropout: Share | None = StartSettings.model_fields["dropout"].default
@@ -177,7 +179,8 @@ class StudyPretrain(PretrainTraining):
     """Settings of every pre-training of a study."""
 
     max_length: Annotated[int, Field(ge=2, le=10**8)] | None = None
-    """Maximum number of tokens per sequence in pre-training. Default: that of --max-length."""
+    """Maximum number of tokens per sequence in pre-training. Default: that of --max-length, otherwise the context
+    length of the preset."""
     seed: Seed = 42
     """Not allowed: a study numbers its bases itself (see --base-seeds)."""
 
