@@ -151,6 +151,7 @@ def test_labels_are_printed_with_their_scores(capsys: pytest.CaptureFixture[str]
         (("predict", "tag", "a", "--question", "b"), "--question cannot be used: this model does not read it."),
         (("predict", "multilabel", "a", "--text-pair", "b"), "--text-pair cannot be used"),
         (("predict", "span", "a context"), "This model reads questions about a context. Pass TEXT and --question"),
+        (("predict", "pair", "-", "--text-pair", "b"), "- is standard input, which has no text-pair. Pass --file"),
         (("predict", "pair", "a"), "This model reads pairs of texts. Pass TEXT and --text-pair"),
         (("predict", "span", "c", "--question", "q", "--file", "span.jsonl"), "are both given"),
         (("predict", "tag", "--file", "tag.jsonl", "--question-column", "x"), "--question-column cannot be used"),

@@ -6,12 +6,14 @@ from pathlib import Path
 import pytest
 
 from headswap.core.errors import SettingError
+from headswap.core.ownership import this_computer
 from headswap.data.config import ReadSettings
 from headswap.data.content_hash import cache_folder
 from headswap.tokens.cache import cached_store, cached_tokenizer
 from headswap.tokens.cache_entries import CacheEntry, clear_cache, list_cache
 from headswap.tokens.config import TokenizerSettings
 from headswap.tokens.tokenizer import Tokenizer
+from headswap.tokens.tokenizer_sample import PARTS_FILE, WORK
 
 READ = ReadSettings(documents="line")
 TRAIN = TokenizerSettings(vocab_size=320)
@@ -63,6 +65,19 @@ def test_clearing_removes_abandoned_entries_and_keeps_those_being_built(corpus_f
     assert (done.num_bytes, done.being_built) == (5, ("stores/.building-fresh___",))
     assert not left.parent.exists()
     assert fresh.exists()
+
+
+def test_clearing_removes_the_sample_of_a_killed_tokenizer_training() -> None:
+    building = cache_folder() / "tokenizers" / ".building-left____"
+    work = building / f".tmp-{2**22 + 1}.{this_computer()}-0123abcd-{WORK}"
+    work.mkdir(parents=True)
+    for name in (PARTS_FILE, "part-00003.npz"):
+        (work / name).write_bytes(b"12345")
+    for path in (*work.iterdir(), work, building):
+        old(path)
+    done = clear_cache()
+    assert (done.num_bytes, done.foreign) == (10, ())
+    assert not building.exists()
 
 
 def test_rows_given_in_python_are_listed_and_cleared() -> None:

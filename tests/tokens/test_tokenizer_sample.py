@@ -219,3 +219,37 @@ def test_slices_are_short_and_join_to_the_text(text: str, length: int) -> None:
 def test_slices_are_cut_before_white_space() -> None:
     assert list(slice_text("one two three", 8)) == ["one two", " three"]
     assert re.fullmatch("x+", "".join(slice_text("x" * 5_000)))
+
+
+def test_a_link_is_read_in_the_format_of_its_own_name(corpus: Path) -> None:
+    """A cache may keep files under names without an extension, with links to them."""
+    folder = corpus.parent / "linked"
+    folder.mkdir()
+    for number in range(3):
+        blob = corpus.parent / f"blob{number}"
+        blob.write_text("".join(json.dumps({"text": f"word{number} {row}"}) + "\n" for row in range(40)))
+        (folder / f"{number}.jsonl").symlink_to(blob)
+    slices, _ = sample_corpus([str(folder)], ReadSettings(), corpus.parent / "work", max_bytes=300, part_bytes=100)
+    assert slices
+    assert all(data.startswith(b"word") for data in slices)
+
+
+def test_parts_whose_share_is_smaller_than_a_slice_leave_it_to_the_next(corpus: Path) -> None:
+    folder = corpus.parent / "many"
+    folder.mkdir()
+    for number in range(30):
+        (folder / f"{number:02}.txt").write_text("\n".join("x" * 100 for _ in range(20)))
+    slices, num_read = sample_corpus(
+        [str(folder)], ReadSettings(), corpus.parent / "work", max_bytes=1_500, part_bytes=2_000
+    )
+    assert num_read == 60_000
+    assert sum(map(len, slices)) == 1_500
+
+
+def test_standard_input_leaves_no_copy(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"from stdin\n" * 50)))
+    work = tmp_path / "beside"
+    slices, _ = sample_corpus([str(corpus), "-"], ReadSettings(), work, max_bytes=2_000, part_bytes=500)
+    assert b"from stdin" in slices
+    assert list(work.iterdir()) == []
+    assert not list(tmp_path.rglob("stdin"))

@@ -45,6 +45,8 @@ def inputs_to_read(
         raise SettingError(
             f"This model reads {needed.what}. Pass TEXT and --{needed.flag}, or --file with both columns."
         )
+    if "-" in given:
+        raise SettingError(f"- is standard input, which has no {needed.flag}. Pass --file with both columns.")
     if named := [name for name in form.columns if getattr(columns, name) is not None]:
         raise SettingError(
             f"--{named[0].replace('_', '-')} is for a file with columns. Pass --file F, or leave it out."

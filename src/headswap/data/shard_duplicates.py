@@ -22,6 +22,7 @@ from typing import BinaryIO, Literal
 
 import numpy as np
 
+from headswap.core.errors import InputError
 from headswap.core.files import atomic_file
 from headswap.data.fingerprints import NUM_BANDS, fingerprints, sorted_unique
 from headswap.data.overlap import NEAR
@@ -163,7 +164,12 @@ def _header(handle: BinaryIO) -> tuple[np.dtype, int]:
 def _read_open(handle: BinaryIO, header: tuple[np.dtype, int], begin: int, end: int) -> np.ndarray:
     dtype, start = header
     handle.seek(start + begin * dtype.itemsize)
-    return np.frombuffer(handle.read((end - begin) * dtype.itemsize), dtype=dtype)
+    data, size = b"", (end - begin) * dtype.itemsize
+    while len(data) < size:  # a file system may return a part of what is asked for
+        if not (piece := handle.read(size - len(data))):
+            raise InputError(f"{handle.name} is shorter than it was when it was written.")
+        data += piece
+    return np.frombuffer(data, dtype=dtype)
 
 
 def _repeats(pieces: Iterable[np.ndarray]) -> Iterator[np.ndarray]:

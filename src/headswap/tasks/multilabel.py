@@ -38,6 +38,7 @@ class MultiLabelTask(TextTask):
     table_metrics = ("micro_f1", "macro_f1", "exact_match")
     settings = ("label_smoothing_factor", "class_weight")
     problem_type = "multi_label_classification"
+    version = 2  # one threshold for all labels
     knows_all_labels = True
     prediction_kind = "label sets"
     study_metrics = ("micro_f1", "macro_f1")

@@ -79,6 +79,8 @@ class Task(ABC):
     """The number of outputs of its head, where it does not depend on the labels."""
     label_noun: ClassVar[str] = "label"
     """What one of its labels is, for messages and reports: class, label, tag."""
+    version: ClassVar[int] = 1
+    """Incremented when the same run gives other predictions than before: a study then runs its jobs again."""
     knows_all_labels: ClassVar[bool] = False
     """Whether the labels are those of the whole training file, also where a run uses a part of it (--num-train, budgets
     of a study); otherwise every label must occur in the part."""

@@ -19,6 +19,8 @@ from headswap.data.documents import REMOTE_FOLDER, STDIN_FILE
 from headswap.tokens.store import META_FILE
 from headswap.tokens.store import OWN_FILES as STORE
 from headswap.tokens.tokenizer import Tokenizer
+from headswap.tokens.tokenizer_sample import OWN_FILES as SAMPLE
+from headswap.tokens.tokenizer_sample import WORK as SAMPLE_WORK
 
 Kind = Literal["store", "tokenizer", "stdin", "baselines", "inputs", "remote"]
 FOLDERS: dict[str, Kind] = {
@@ -45,6 +47,7 @@ OWN_FILES = OwnFiles(
         re.escape(MEMORY_FILE),
         *(f"stores/{place}/{name}" for place in (KEY, f"{MADE_BY_TEMPFILE}/{KEY}") for name in STORE.files),
         *(rf"tokenizers/{place}/tokenizer\.json" for place in (KEY, f"{MADE_BY_TEMPFILE}/{KEY}")),
+        *(f"tokenizers/{MADE_BY_TEMPFILE}/{SAMPLE_WORK}/{name}" for name in SAMPLE.files),
         *(f"stdin/{name}" for name in (NAMES["stdin"], STDIN_FILE)),
         *(f"{kind}/{NAMES[kind]}" for kind in ("baselines", "inputs")),
         f"{REMOTE_FOLDER}/{KEY}/.+",

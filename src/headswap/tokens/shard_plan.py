@@ -48,17 +48,17 @@ class SourceFile:
 
 
 def list_sources(sources: Sequence[str]) -> list[SourceFile]:
-    """The files of a corpus in order, each once."""
+    """The files of a corpus in order, each once. A link keeps its own name, which states the format of the file."""
     found: dict[str, SourceFile] = {}
     for source in sources:
         if is_remote(source):
-            remote = list_remote(source, KNOWN_EXTENSIONS)
-            files = [SourceFile(file.address, file.size, file.version) for file in remote]
-        else:
-            paths = [path.resolve() for path in find_files([source])]
-            files = [SourceFile(str(path), path.stat().st_size, str(path.stat().st_mtime_ns)) for path in paths]
-        for file in files:
-            found.setdefault(file.place, file)
+            for file in list_remote(source, KNOWN_EXTENSIONS):
+                found.setdefault(file.address, SourceFile(file.address, file.size, file.version))
+            continue
+        for path in find_files([source]):
+            state = path.stat()
+            place = os.path.abspath(path)
+            found.setdefault(str(path.resolve()), SourceFile(place, state.st_size, str(state.st_mtime_ns)))
     return list(found.values())
 
 

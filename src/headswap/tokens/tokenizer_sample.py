@@ -15,7 +15,7 @@ import heapq
 import json
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -25,8 +25,7 @@ from headswap.core.files import atomic_file, read_json, remove_folder, remove_of
 from headswap.core.ownership import OwnFiles, unique
 from headswap.core.task_pool import TaskPool
 from headswap.data.config import ReadSettings
-from headswap.data.content_hash import spooled
-from headswap.data.documents import STDIN, UNITS, check_text_column, read_documents
+from headswap.data.documents import STDIN, STDIN_FILE, UNITS, check_text_column, read_documents, spool_stdin
 from headswap.data.named_sets import is_named, read_named_documents
 from headswap.data.records import Document
 from headswap.tokens.shard_plan import SourceFile, as_json, list_sources, plan_shards, read_files
@@ -42,7 +41,7 @@ SLICE_LENGTH = 2_000
 """Longest slice in characters; a trainer's time grows with the square of the length of text without spaces."""
 GOLDEN, WHOLE = 0x9E3779B97F4A7C15, 1 << 64  # the golden ratio, less 1, as a fraction of 2 ** 64
 WORK, PARTS_FILE = "tokenizer-sample", "parts.json"
-OWN_FILES = OwnFiles(files=(r"parts\.json", r"part-\d+\.npz", r"named-\d+\.jsonl"))
+OWN_FILES = OwnFiles(files=(r"parts\.json", r"part-\d+\.npz", r"named-\d+\.jsonl", STDIN_FILE, r"[0-9a-f]{64}\.txt"))
 
 
 class Sample:
@@ -125,8 +124,16 @@ def sample_corpus(
     if len(items) == 1:
         return sample_documents(read_documents(sources, settings), max_bytes)
     if STDIN in items:
-        sources = spooled(sources)
-        items = _items(sources)
+        with _work_folder(beside) as work:
+            copy = str(spool_stdin(work))
+            return sample_corpus(
+                [copy if source == STDIN else source for source in sources],
+                settings,
+                beside,
+                executor=executor,
+                max_bytes=max_bytes,
+                part_bytes=part_bytes,
+            )
     whole = Sample(max_bytes)
     for document in _documents(sources, items, settings):
         whole.add(document)
@@ -185,12 +192,14 @@ def _joined(work: Path, num_parts: int, max_bytes: int) -> tuple[list[bytes], in
         with np.load(_part_file(work, number)) as part:
             read.append(int(part["num_read"]))
     slices: list[bytes] = []
-    first = b""
+    first, rest = b"", 0
     for number in range(num_parts):
         with np.load(_part_file(work, number)) as part:
             lengths, data = part["lengths"], part["data"].tobytes()
             order = np.argsort(part["numbers"] * np.uint64(GOLDEN))  # by priority; numbers of 64 bits wrap around
-        num_kept = int(np.searchsorted(np.cumsum(lengths[order]), max_bytes * read[number] // sum(read), side="right"))
+        rest += max_bytes * read[number] // sum(read)  # what is too little for a slice is left to the next part
+        num_kept = int(np.searchsorted(np.cumsum(lengths[order]), rest, side="right"))
+        rest -= int(lengths[order[:num_kept]].sum())
         ends = np.cumsum(lengths)
         slices.extend(data[ends[place] - lengths[place] : ends[place]] for place in np.sort(order[:num_kept]).tolist())
         first = first or data[: lengths[0]]
@@ -249,4 +258,5 @@ def _work_folder(beside: Path) -> Iterator[Path]:
     try:
         yield folder
     finally:
-        remove_folder(folder)
+        with suppress(OSError):  # a cancelled task may still write; the next run removes what is left
+            remove_folder(folder)

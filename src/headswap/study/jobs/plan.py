@@ -329,6 +329,8 @@ class _Planner:
             sections["model"] = default | sections["model"]
         content = [recipe_content(load_recipe(FinetuneRecipe, None, sections)), self._rows_content(budget), start]
         content.append(values_behind_finetuning(labels, len(self.prepared.labels)))
+        if self.task.version > 1:
+            content.append({"task": self.task.version})
         if len(trials) == 1:
             trials = ()
         else:

@@ -23,6 +23,7 @@ from headswap.study.report.charts import METRIC_NAMES, NUM_COLOURS, Chart, make_
 from headswap.study.report.methods import commands, methods, versions
 from headswap.study.report.what_next import what_next
 from headswap.study.setup.answer_file import SINGLE
+from headswap.study.setup.arms import is_from_box
 from headswap.study.statistics.analysis import analyse
 from headswap.study.statistics.groups import counted_groups
 from headswap.study.statistics.results import NO_BUDGET, StudyResults
@@ -218,7 +219,11 @@ def _worth_sentences(results: StudyResults) -> list[str]:
     return [
         *(findings.worth_sentence(row) for row in results.label_worth if row.arm in arms and row.largest > 1),
         *(findings.break_even_sentence(row) for row in results.break_even if row.arm in arms),
-        *(findings.catch_up_sentence(row) for row in results.catch_up if row.arm in arms),
+        *(
+            findings.catch_up_sentence(row)
+            for row in results.catch_up
+            if row.arm in arms | {results.primary} or is_from_box(row.arm)
+        ),
     ]
 
 
