@@ -43,7 +43,7 @@ def predict(
         name on the Hub (hf:NAME).
     text
         Texts to classify or to tag, or texts that contain the answer to --question; - reads one text per line from
-        standard input.
+        standard input, but not with --text-pair or --question.
     file
         File with the texts: plain text (one text per line), or .jsonl, .csv, .tsv or .parquet with the columns below;
         for a tagger also .conll. Give - for standard input.
