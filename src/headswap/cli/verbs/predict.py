@@ -46,7 +46,7 @@ def predict(
         standard input, but not with --text-pair or --question.
     file
         File with the texts: plain text (one text per line), or .jsonl, .csv, .tsv or .parquet with the columns below;
-        for a tagger also .conll. Give - for standard input.
+        for a tagger also .conll. Give - for plain text on standard input; pairs and questions need a file.
     text_pair
         Second text of every pair, for a model that was fine-tuned on pairs of texts.
     question
