@@ -14,7 +14,7 @@ class ExportSettings(Settings):
     """Settings of single targets; every target declares those that it uses."""
 
     weights: Literal["float32", "float16", "bfloat16"] = "float32"
-    """Number format of the weights. float16 and bfloat16 halve the file and round the weights."""
+    """Number format of the weights (not onnx). float16 and bfloat16 halve the file and round the weights."""
     pooling: Pooling | None = None
     """How sentence-transformers pools the token vectors of a text. Default: as the head of a classifier; for other
     models weighted-mean if their attention is causal, otherwise mean."""

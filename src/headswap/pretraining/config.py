@@ -52,7 +52,7 @@ class PretrainTraining(OptimizerSettings):
     """Fraction of the documents that is kept for the held-out loss and not trained on (at most about 50,000 tokens)."""
     eval_steps: Steps | None = None
     """Compute the held-out loss every N steps; a base that can generate text also generates a short sample. Default:
-    ten times per run."""
+    ten times per run, or fewer (at least twice) if that would take more than about a tenth of the training time."""
     learning_rate: Positive | None = None
     """Peak learning rate. Default: 0.001 x sqrt(256 / width); twice that if Muon is used under the conditions that
     --optimizer lists."""

@@ -21,8 +21,9 @@ def adapt(
 ) -> None:
     """Continue the pre-training of a base on new text.
 
-    The base keeps its tokenizer and its language modelling head. It keeps its objective unless --objective is given;
-    <mask> is then added to the tokenizer if the new objective needs it.
+    The base keeps its tokenizer and its language modelling head; a Hugging Face checkpoint without such a head gets a
+    new one. The base keeps its objective unless --objective is given; <mask> is then added to the tokenizer if the new
+    objective needs it.
 
     Example: headswap adapt runs/base my-domain.txt --out runs/adapted --max-minutes 10
 

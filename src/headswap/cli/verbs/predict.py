@@ -43,10 +43,10 @@ def predict(
         name on the Hub (hf:NAME).
     text
         Texts to classify or to tag, or texts that contain the answer to --question; - reads one text per line from
-        standard input.
+        standard input, but not with --text-pair or --question.
     file
         File with the texts: plain text (one text per line), or .jsonl, .csv, .tsv or .parquet with the columns below;
-        for a tagger also .conll. Give - for standard input.
+        for a tagger also .conll. Give - for plain text on standard input; pairs and questions need a file.
     text_pair
         Second text of every pair, for a model that was fine-tuned on pairs of texts.
     question

@@ -24,10 +24,10 @@ def suggest(
 ) -> None:
     """Choose which unlabelled texts to label next.
 
-    The texts are those that the classifier is least sure about, without texts that resemble each other. The output has
-    one line per text: its number in the file (from 1), the uncertainty and the text. The uncertainty is the entropy of
-    the predicted probabilities, from 0 (sure) to 1 (all labels equally probable). On IMDb reviews this was not better
-    than random choice (docs/log.md); benchmarks/suggest.py measures it on other data.
+    The texts are those that the classifier is least sure about, without texts that resemble each other. Without --out,
+    the output has one line per text: its number in the file (from 1), the uncertainty and the text. The uncertainty is
+    the entropy of the predicted probabilities, from 0 (sure) to 1 (all labels equally probable). On IMDb reviews this
+    was not better than random choice (docs/log.md); benchmarks/suggest.py measures it on other data.
 
     Example: headswap suggest runs/classifier reviews.txt --count 50 --out to-label.csv
 

@@ -55,7 +55,8 @@ class StudySettings(Settings):
     """Budgets: the numbers of labelled examples that a run may use, or all, separated by commas. From 200 on (see
     --hold-out-from), a run holds out 20 % of them (at most 2,000) as its validation set. Exceptions: baselines and
     linear arms are trained on all labels of the budget, and so is scratch below 2,000 labels (task classify, --trials
-    1). With --validation nothing is held out at the budget all."""
+    1; not with --preset lab, --finetune.calibrate, --finetune.early-stopping-patience or another --hold-out-from). With
+    --validation nothing is held out at the budget all."""
     seeds: Annotated[int, Field(ge=1, le=1000)] = 5
     """Number of runs per arm and budget. Each seed draws its own sample of labelled examples, which all arms share, and
     has its own initialisation and data order."""
@@ -82,8 +83,9 @@ class StudySettings(Settings):
     on_overlap: Literal["drop", "report", "stop"] = "drop"
     """What to do with texts of train, validation or corpus that overlap with the test set: drop (remove them; test set
     and token stores are not changed), report (only count them), or stop. A text overlaps if it is equal or nearly equal
-    to a test text, if it contains at least half of one, or if one contains at least half of it. Overlap of train or
-    corpus with validation is treated in the same way."""
+    to a test text, if it contains at least half of one, or if one contains at least half of it; two pairs of texts
+    overlap if both texts are equal or nearly equal. Overlap of train or corpus with validation is treated in the same
+    way."""
     keep: Literal["bundles", "results"] = "bundles"
     """What a finished fine-tuning run keeps: bundles (the model, the results and the predictions), or results (the
     results and predictions only)."""
