@@ -20,6 +20,7 @@ from headswap.study.setup.config import StudyRecipe
 from headswap.study.setup.default_arms import with_default_arms
 from headswap.study.statistics.baseline_runs import add_baselines
 from headswap.study.statistics.runs import read_runs, read_study
+from headswap.tasks.multilabel import MultiLabelTask
 from study_fixture import done_here, planned, runs_of, write_data
 from task_data import multilabelled, write_rows
 
@@ -108,6 +109,16 @@ def test_subsets_are_nested_and_keep_the_labels_of_the_whole_set(tmp_path: Path)
     assert small.labels == large.labels == prepared.labels
     assert [example.text for example in large.train][:3] == [example.text for example in small.train]
     assert {name for example in large.train for name in example.labels} == set(prepared.labels)
+
+
+def test_a_new_version_of_the_task_has_new_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Finished fine-tunings with other thresholds are not compared with new ones."""
+    sections = multilabel_sections(tmp_path / "files")
+    before = planned(tmp_path / "out", sections)[2].jobs
+    monkeypatch.setattr(MultiLabelTask, "version", MultiLabelTask.version + 1)
+    after = planned(tmp_path / "again", sections)[2].jobs
+    assert {job.kind for id, job in after.items() if id not in before} == {"finetune"}
+    assert not [id for id, job in after.items() if job.kind == "finetune" and id in before]
 
 
 def test_the_default_arms_are_those_of_the_task(tmp_path: Path) -> None:

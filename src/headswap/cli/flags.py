@@ -83,8 +83,7 @@ class StudyFlags(OutputFlags):
         float | None,
         Parameter(
             help="Time limit of the whole study. Pre-training and adaptation without limits of their own together get "
-            "40 % of it, and more if the arms have bases of several objectives: each of them then gets as much time as "
-            "one alone. Jobs that do not fit are left out; the same command runs them later."
+            "40 % of it, in equal parts. Jobs that do not fit are left out; the same command runs them later."
         ),
     ] = None
     no_texts: Annotated[bool, switch("Show no texts of the data in the report.")] = False

@@ -40,8 +40,9 @@ class TaskSettings(Settings):
     max_answer_length: Count = 30
     """Maximum number of tokens of an answer (task span)."""
     metric: MetricName | None = None
-    """Metric that selects the best epoch on validation, and the regularisation of the TF-IDF baseline. Default:
-    accuracy (classify), micro_f1 (multilabel), mse (regress), f1 (tag, span)."""
+    """Metric that selects the best epoch on validation, and the regularisation of the TF-IDF baseline. With macro_f1
+    each label of a multi-label classifier has its own threshold, otherwise all labels share one. Default: accuracy
+    (classify), micro_f1 (multilabel), mse (regress), f1 (tag, span)."""
     metric_for_best_model: MetricName | None = None
     """Metric that selects the best epoch, if it is another one than --metric. Default: that of --metric."""
     label_smoothing_factor: Share = 0.0
