@@ -3,8 +3,11 @@
 The commands are imported inside the `try`, so that Ctrl-C during the imports prints a sentence too.
 """
 
+import atexit
+import os
 import signal
 import sys
+from contextlib import suppress
 from typing import NoReturn
 
 from headswap.cli.one_message import INTERRUPTED, is_printed_here
@@ -25,7 +28,22 @@ def main() -> NoReturn:
         code = complain(INTERRUPTED, 130)
     finally:
         drop_unwritten()
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        _leave(code)
     sys.exit(code)
+
+
+def _leave(code: int) -> NoReturn:
+    """End a process of torchrun without the finalization of Python.
+
+    FSDP keeps its process group after it was destroyed (torch 2.13). A thread of gloo that still holds a tensor during
+    finalization aborts the process, after all work is done.
+    """
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
 
 
 def _interrupt(_number: int, _frame: object) -> NoReturn:
