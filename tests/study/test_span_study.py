@@ -16,7 +16,7 @@ from headswap.finetuning.splits import read_splits
 from headswap.study.report.write import make_report, write_report
 from headswap.study.setup.budgets import data_section
 from headswap.study.statistics.baseline_runs import add_baselines
-from headswap.study.statistics.groups import test_groups
+from headswap.study.statistics.groups import groups_of_test
 from headswap.study.statistics.runs import read_runs, read_study
 from study_fixture import done_here, planned, runs_of, write_data
 from task_data import questions, write_rows
@@ -76,7 +76,7 @@ def test_a_study_scores_every_arm_by_the_f1_of_answers(done: Path) -> None:
     assert kept.scores()["f1_unanswerable"] == pytest.approx(test["f1_unanswerable"])
     assert set(cells["scratch", 220].measures) == {"f1", "exact_match", "f1_answerable", "f1_unanswerable"}
     assert results.unit == "question"
-    groups = test_groups(study)
+    groups = groups_of_test(study)
     assert groups is not None
     assert int(groups.max()) + 1 == 30, "questions about one context are one unit of resampling"
 

@@ -76,7 +76,7 @@ def test_jobs_split_by_group_and_record_the_group_of_each_test_text(tmp_path: Pa
             assert splits.validation
             assert not {one.group for one in splits.train} & {one.group for one in splits.validation}
     study = read_study(tmp_path / "out")
-    found = study_groups.test_groups(study)
+    found = study_groups.groups_of_test(study)
     names = [row["author"] for row in rows(sections["data"]["test"])]
     assert found is not None
     assert found.dtype == np.int64
@@ -88,7 +88,7 @@ def test_jobs_split_by_group_and_record_the_group_of_each_test_text(tmp_path: Pa
 
 def test_without_a_group_column_there_are_no_groups(tmp_path: Path) -> None:
     study = synthetic_study({("scratch", 400): [0.8, 0.7]})
-    assert study_groups.test_groups(study) is None
+    assert study_groups.groups_of_test(study) is None
     plain, grouped = sections_of(tmp_path / "a"), with_groups(tmp_path / "b")
     jobs = [planned(tmp_path / name, sections)[2].jobs for name, sections in (("x", plain), ("y", grouped))]
     finetunings = [{id for id, job in found.items() if job.kind == "finetune"} for found in jobs]

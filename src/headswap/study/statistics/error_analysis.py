@@ -14,7 +14,7 @@ import numpy as np
 from headswap.data.checks import WORD
 from headswap.study.statistics.cell_quality import STANDARD_ERRORS
 from headswap.study.statistics.error_results import ConfidentError, Confusion, ErrorAnalysis, SliceScore, TestSlice
-from headswap.study.statistics.groups import test_groups
+from headswap.study.statistics.groups import groups_of_test
 from headswap.study.statistics.runs import StudyRuns
 from headswap.study.statistics.significance import crossed_mean, texts_only
 
@@ -61,7 +61,7 @@ def _is_above_majority(predicted: np.ndarray, targets: np.ndarray) -> bool:
 def _slices(study: StudyRuns, arms: Sequence[str], labels: int) -> list[TestSlice]:
     runs = {arm: list(study.by_seed(arm, labels).values()) for arm in arms}
     right = {arm: np.stack([run.classes.is_right for run in found]) for arm, found in runs.items()}
-    first, groups = runs[arms[0]][0].classes, test_groups(study)
+    first, groups = runs[arms[0]][0].classes, groups_of_test(study)
     parts = [("label", name, first.targets == number) for number, name in enumerate(first.labels)]
     if study.texts:
         words = np.array([len(WORD.findall(text)) for text in study.texts])

@@ -5,7 +5,7 @@ import numpy as np
 from headswap.study.statistics.runs import StudyRuns
 
 
-def test_groups(study: StudyRuns) -> np.ndarray | None:
+def groups_of_test(study: StudyRuns) -> np.ndarray | None:
     """The number of the group of each test text, from 0 on, in the order of the predictions; None without groups."""
     for run in study.runs:
         if run.predictions.group_ids is not None:
@@ -15,9 +15,6 @@ def test_groups(study: StudyRuns) -> np.ndarray | None:
 
 def counted_groups(study: StudyRuns) -> tuple[int, str] | None:
     """How many groups the test texts belong to, and what one of them is called; None without groups."""
-    if (groups := test_groups(study)) is None:
+    if (groups := groups_of_test(study)) is None:
         return None
     return int(groups.max()) + 1, "context" if study.runs[0].predictions.kind == "answers" else "group"
-
-
-test_groups.__test__ = False  # type: ignore[attr-defined]  # not a test, though its name begins like one

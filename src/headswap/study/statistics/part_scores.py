@@ -14,7 +14,7 @@ from headswap.data.checks import WORD
 from headswap.study.setup.arms import is_constant
 from headswap.study.statistics.error_analysis import length_ranges
 from headswap.study.statistics.error_results import ErrorAnalysis, SliceScore, TestSlice
-from headswap.study.statistics.groups import test_groups
+from headswap.study.statistics.groups import groups_of_test
 from headswap.study.statistics.runs import StudyRuns
 from headswap.study.statistics.significance import crossed_mean, texts_only
 from headswap.study.statistics.unit_scores import grouped_values, micro_f1_values, unit_scores
@@ -68,7 +68,7 @@ def analyse_parts(study: StudyRuns, baselines: dict[int, str]) -> ErrorAnalysis 
 def _score(study: StudyRuns, arm: str, labels: int, part: Part) -> SliceScore:
     """The score of an arm on a part, over all its seeds."""
     values = np.stack([part.values(run.predictions) for run in study.by_seed(arm, labels).values()])
-    groups = test_groups(study)
+    groups = groups_of_test(study)
     if groups is not None:
         numbers = np.unique(groups[part.rows], return_inverse=True)[1]
         values = np.stack([grouped_values(row, numbers) for row in values])

@@ -21,7 +21,7 @@ from headswap.study.setup.answer_file import SINGLE
 from headswap.study.setup.arms import BASELINES, SCRATCH, is_constant
 from headswap.study.statistics.cell_quality import quality_of
 from headswap.study.statistics.design import is_planned
-from headswap.study.statistics.groups import test_groups
+from headswap.study.statistics.groups import groups_of_test
 from headswap.study.statistics.label_worth import catch_up, label_worth
 from headswap.study.statistics.runs import ScoredRun, StudyRuns
 from headswap.study.statistics.score_results import (
@@ -60,7 +60,7 @@ class ScoreTable:
     def __init__(self, study: StudyRuns) -> None:
         self.study = study
         self.scores = {run.folder: run.predictions.scores() for run in study.runs}
-        groups = test_groups(study)
+        groups = groups_of_test(study)
         self.units = {run.folder: unit_scores(run.predictions, study.metric, groups=groups) for run in study.runs}
         self.budgets = [budget.labels for budget in study.budgets]
         self.baselines = self._best_baselines()
