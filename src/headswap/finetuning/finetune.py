@@ -1,11 +1,13 @@
 """Fine-tuning: train a base with a new head on labelled data.
 
 `finetune` checks the recipe and passes a `_Finetuning` to the runner. It evaluates before the first step and after
-every epoch, selects the epoch on the validation set, and scores the test set once. Labels, metrics and the form of
-predictions belong to the task (tasks/).
+every epoch, selects the epoch on the validation set, and scores the test set once. Without a validation set nothing is
+selected, and metrics on the training set are computed less often. Labels, metrics and the form of predictions belong to
+the task (tasks/).
 """
 
 import logging
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -42,6 +44,9 @@ from headswap.training.run_folder import RunFolder
 from headswap.training.runner import Context, HowToRun, TrainingSpec, run_steps, run_training
 
 log = logging.getLogger("headswap")
+EVALUATIONS_ON_TRAIN = 4
+"""How often a run without a validation set computes its metrics on the training set after the first step. On a CPU one
+evaluation takes up to two thirds of the time of an epoch of training."""
 
 
 def finetune(
@@ -235,7 +240,7 @@ class _Finetuning:
             total_steps=self.total_steps,
             steps_per_epoch=per_epoch,
             evaluate=self._evaluate,
-            evaluate_every=per_epoch,
+            evaluate_every=per_epoch * self._epochs_between_evaluations(),
             save_every=training.save_steps,
             score=self._score if len(self.validation) else None,
             patience=training.early_stopping_patience,
@@ -244,6 +249,12 @@ class _Finetuning:
             after_evaluation=None if self.collapse_check is None else self.collapse_check.after_evaluation,
             observer=self.observer,
         )
+
+    def _epochs_between_evaluations(self) -> int:
+        """1 if evaluations decide something. Metrics on the training set are for information only, so they are few."""
+        if len(self.validation) or self.collapse_check is not None:
+            return 1
+        return math.ceil(self.total_steps / self.steps_per_epoch / EVALUATIONS_ON_TRAIN)
 
     def _finish(self, progress: Progress) -> None:
         """Load the best weights, score the test set, save the bundle and write `result.json`."""

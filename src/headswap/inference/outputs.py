@@ -22,7 +22,7 @@ from headswap.tokens.tokenizer import Tokenizer
 log = logging.getLogger("headswap")
 T = TypeVar("T")
 R = TypeVar("R")
-TOKENS_PER_BATCH = {"cpu": 8_192, "cuda": 131_072}
+TOKENS_PER_BATCH = {"cpu": 2_048, "cuda": 131_072}
 
 
 class Spread(Protocol):

@@ -70,11 +70,12 @@ class Progress:
         return [loss / max(1, num) for loss, num in zip(self.window_losses, self.window_targets, strict=True)]
 
 
-def is_save_due(step: int, save_every: int | None, evaluate_every: int, seconds_since_last: float) -> bool:
-    """Every `save_every` steps; without it at evaluations, at most once per minute. Results do not depend on it."""
+def is_save_due(step: int, save_every: int | None, possible_every: int, seconds_since_last: float) -> bool:
+    """Every `save_every` steps; without it every `possible_every` steps (at evaluations, or once per epoch), at most
+    once per minute. Results do not depend on it."""
     if save_every is not None:
         return step % save_every == 0
-    return step % evaluate_every == 0 and seconds_since_last > SECONDS_BETWEEN_SAVES
+    return step % possible_every == 0 and seconds_since_last > SECONDS_BETWEEN_SAVES
 
 
 def save_checkpoint(folder: Path, bundle: Bundle, optimizer: Optimizer, progress: Progress, *, keep: int) -> Path:

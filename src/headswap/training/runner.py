@@ -227,11 +227,12 @@ class _Steps:
     def _is_save_due(self) -> bool:
         """Whether a checkpoint is due. Clocks differ between processes, so the first one decides where time counts."""
         spec, step = self.spec, self.progress.step
+        possible_every = min(spec.evaluate_every, spec.steps_per_epoch)
 
         def due() -> bool:
-            return is_save_due(step, spec.save_every, spec.evaluate_every, time.perf_counter() - self.last_save)
+            return is_save_due(step, spec.save_every, possible_every, time.perf_counter() - self.last_save)
 
-        by_time = spec.save_every is None and step % spec.evaluate_every == 0
+        by_time = spec.save_every is None and step % possible_every == 0
         return spec.processes.from_first(due) if by_time else due()
 
     def _is_stop_agreed(self, wants_stop: bool, step: int) -> bool:
