@@ -15,6 +15,7 @@ from headswap.core.settings import load_recipe
 from headswap.finetuning import finetune as finetune_module
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.inference.predict import predict_texts
+from headswap.training import checkpoint
 from tiny import ONE_THREAD, SCRATCH, sentences
 
 
@@ -51,6 +52,35 @@ def test_the_run_folder_has_all_documented_files_and_results(tiny_classifier: hs
         tiny_classifier.result
     )  # fmt: skip
     assert (tiny_classifier.result["num_train"], tiny_classifier.result["num_validation"]) == (192, 48)
+
+
+@pytest.mark.parametrize(("epochs", "expected"), [(8, [0, 2, 4, 6, 8]), (3, [0, 1, 2, 3]), (9, [0, 3, 6, 9])])
+def test_without_a_validation_set_metrics_on_the_training_set_are_computed_at_most_four_times(
+    tmp_path: Path, epochs: int, expected: list[int]
+) -> None:
+    settings = SCRATCH | {"num_train_epochs": epochs, "batch_size": 8}
+    run = hs.finetune(train=sentences(24), out=tmp_path / "run", **settings)
+    assert [line["epoch"] for line in run.result["history"]] == expected
+    assert all("train_accuracy" in line for line in run.result["history"])
+    assert run.result["best_epoch"] == epochs
+
+
+def test_checkpoints_between_two_evaluations_are_written_once_per_epoch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint, "SECONDS_BETWEEN_SAVES", -1.0)
+    settings: dict[str, Any] = SCRATCH | {"num_train_epochs": 8, "batch_size": 8, "save_total_limit": 100}
+
+    class Stop(hs.Observer):
+        def on_evaluation(self, line: dict[str, Any]) -> None:
+            if line["epoch"] == 4:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        hs.finetune(train=sentences(24), out=tmp_path / "run", observer=Stop(), **settings)
+    assert [folder.name for folder in sorted((tmp_path / "run" / "checkpoints").glob("step-*"))] == [
+        "step-00000003", "step-00000006", "step-00000009",
+    ], "epoch 3 has no evaluation"  # fmt: skip
 
 
 def test_the_ledger_lists_every_tensor_of_the_base_as_kept(tiny_runs: Path) -> None:

@@ -249,6 +249,7 @@ class FinetuneOptions(
     teachers: tuple[str, ...]
     consistency_weight: float
     consistency_token_dropout: float
+    consistency_replacement: float
     consistency_threshold: float
     consistency_temperature: float
     consistency_ramp: float

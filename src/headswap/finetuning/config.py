@@ -167,8 +167,8 @@ class ConsistencySettings(Settings):
 
     unlabelled: tuple[str, ...] = ()
     """Texts without labels for consistency training of a classifier: files, folders, glob patterns or addresses, as for
-    a corpus. The model is trained to predict the same for a text and for the text with some tokens left out. With
-    --teachers these are the texts for distillation."""
+    a corpus. The model is trained to predict the same for a text and for a copy with some tokens left out or replaced.
+    With --teachers these are the texts for distillation."""
     teachers: tuple[str, ...] = ()
     """Distillation: a fine-tuned classifier (run folder or bundle); repeat the flag for several. The
     targets of the unlabelled texts are then the mean probabilities of the teachers, and there is no consistency
@@ -177,6 +177,9 @@ class ConsistencySettings(Settings):
     """Weight of the consistency loss in the sum with the loss of the labelled texts."""
     consistency_token_dropout: Share = 0.2
     """Probability with which each token of an unlabelled text is left out in its changed copy."""
+    consistency_replacement: Share = 0.0
+    """Probability with which each token of an unlabelled text is replaced in its changed copy, by a token that is drawn
+    from the predictions of the base. The base must have its language modelling head. Default: 0 (off)."""
     consistency_threshold: Share = 0.8
     """An unlabelled text is used only if its most probable label has at least this probability."""
     consistency_temperature: Positive = 0.5

@@ -21,7 +21,7 @@ import numpy as np
 
 from headswap.batches.labelled_rows import ExampleBatches, Row
 from headswap.batches.token_dropout import TokenDropout
-from headswap.batches.unlabelled_rows import ViewBatches
+from headswap.batches.unlabelled_rows import RowsChange, ViewBatches
 from headswap.core.errors import InputError, SettingError, counted
 from headswap.core.random_streams import numpy_stream
 from headswap.data.config import ReadSettings
@@ -40,7 +40,7 @@ LEAST_ENTROPY = 0.3
 MEASURED = "unlabelled_label_entropy"
 
 
-def check_consistency(settings: ConsistencySettings, task: Task, *, reads_pairs: bool) -> None:
+def check_consistency(settings: ConsistencySettings, task: Task, *, reads_pairs: bool, is_scratch: bool) -> None:
     """Raise for settings without effect, and for tasks without one class per text."""
     if not settings.unlabelled:
         names = [name for name in ConsistencySettings.model_fields if name != "unlabelled"]
@@ -50,6 +50,11 @@ def check_consistency(settings: ConsistencySettings, task: Task, *, reads_pairs:
     if not task.one_label_per_text or reads_pairs:
         what = "pairs of texts" if task.one_label_per_text else f"the task {task.name}"
         raise SettingError(f"--unlabelled cannot be used with {what}: it needs one label per single text.")
+    if is_scratch and settings.consistency_replacement:
+        raise SettingError(
+            f"consistency_replacement is {settings.consistency_replacement:g}, but random weights predict "
+            "no useful tokens. Remove the setting, or give a base."
+        )
 
 
 def read_unlabelled(sources: Sequence[str], *, text_column: str, seed: int, scored: Iterable[Any]) -> list[Example]:
@@ -100,6 +105,7 @@ def view_batches(
     special_ids: frozenset[int],
     *,
     total_steps: int,
+    replacements: RowsChange | None = None,
 ) -> ViewBatches:
     """Batches of the labelled rows and of two views of unlabelled ones."""
     share = settings.consistency_token_dropout
@@ -110,6 +116,7 @@ def view_batches(
         change=TokenDropout(share, labelled.seed, special_ids, stream="changed view"),
         weight=settings.consistency_weight,
         ramp_steps=round(settings.consistency_ramp * total_steps),
+        replacements=replacements,
     )
 
 

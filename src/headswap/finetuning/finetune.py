@@ -23,7 +23,13 @@ from headswap.core.errors import SettingError, counted
 from headswap.core.local_paths import shared_name
 from headswap.core.settings import Settings, load_recipe
 from headswap.data.records import Example
-from headswap.defaults.finetuning import FinetuningFacts, batch_size_of, resolve_finetuning, with_scratch_settings
+from headswap.defaults.finetuning import (
+    EVALUATIONS_ON_TRAIN,
+    FinetuningFacts,
+    batch_size_of,
+    resolve_finetuning,
+    with_scratch_settings,
+)
 from headswap.finetuning.calibration import calibration_sentence, check_can_calibrate
 from headswap.finetuning.class_means import can_have_class_means, set_class_means
 from headswap.finetuning.config import FinetuneRecipe
@@ -33,6 +39,7 @@ from headswap.finetuning.layer_rates import count, freeze, group_rates, report_t
 from headswap.finetuning.learning import make_learning
 from headswap.finetuning.messages import log_best_epoch, log_encoding, log_inputs
 from headswap.finetuning.reload_check import FreshProcess, Reader, SameProcess, check_reload
+from headswap.finetuning.sampled_tokens import sampled_tokens
 from headswap.finetuning.splits import read_splits
 from headswap.finetuning.starting_point import StartingPoint
 from headswap.finetuning.task_settings import check_dropout, for_task
@@ -44,9 +51,6 @@ from headswap.training.run_folder import RunFolder
 from headswap.training.runner import Context, HowToRun, TrainingSpec, run_steps, run_training
 
 log = logging.getLogger("headswap")
-EVALUATIONS_ON_TRAIN = 4
-"""How often a run without a validation set computes its metrics on the training set after the first step. On a CPU one
-evaluation takes up to two thirds of the time of an epoch of training."""
 
 
 def finetune(
@@ -227,8 +231,9 @@ class _Finetuning:
     def _spec(self) -> TrainingSpec:
         training, per_epoch = self.recipe.training, self.steps_per_epoch
         learning = make_learning(
-            self.recipe, self.task, self.bundle, self.train, self.rows, self.unlabelled, total_steps=self.total_steps
-        )
+            self.recipe, self.task, self.bundle, self.train, self.rows, self.unlabelled,
+            total_steps=self.total_steps, replacements=sampled_tokens(self.recipe, self.machine),
+        )  # fmt: skip
         self.collapse_check = learning.collapse_check
         return TrainingSpec(
             bundle=self.bundle,

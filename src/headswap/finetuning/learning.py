@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from headswap.batches.labelled_rows import EncodedSet, ExampleBatches, Row
 from headswap.batches.token_dropout import TokenDropout
+from headswap.batches.unlabelled_rows import RowsChange
 from headswap.bundle.bundle import Bundle
 from headswap.data.records import Example
 from headswap.finetuning.config import FinetuneRecipe, FinetuneTraining
@@ -43,6 +44,7 @@ def make_learning(
     unlabelled: Sequence[Example],
     *,
     total_steps: int,
+    replacements: RowsChange | None = None,
 ) -> Learning:
     """The objective and the batches that the resolved recipe asks for; `rows` are those of train, or distilled ones."""
     training, settings, special_ids = recipe.training, recipe.consistency, bundle.tokenizer.special_ids
@@ -53,7 +55,7 @@ def make_learning(
     if not unlabelled or settings.teachers:
         return Learning(_with_terms(objective, training), source)
     texts = task.encode_inputs(unlabelled, bundle).rows
-    views = view_batches(source, texts, settings, special_ids, total_steps=total_steps)
+    views = view_batches(source, texts, settings, special_ids, total_steps=total_steps, replacements=replacements)
     collapse_check = CollapseCheck.of(views, train.rows)
     collapse_check.log_start()
     assert isinstance(objective, ClassificationObjective)

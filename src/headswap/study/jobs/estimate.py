@@ -16,7 +16,7 @@ from headswap.core.files import read_json
 from headswap.core.installed_bases import base_folder, is_boxed
 from headswap.core.public_checkpoints import checkpoint_folder, is_checkpoint
 from headswap.core.settings import load_recipe
-from headswap.defaults.finetuning import batch_size_of, finetuning_epochs
+from headswap.defaults.finetuning import EVALUATIONS_ON_TRAIN, batch_size_of, finetuning_epochs
 from headswap.defaults.pretraining import adaptation_epochs
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.finetuning.consistency import MOST_TEXTS, NUM_CHECKED
@@ -126,7 +126,10 @@ class Estimator:
         per_epoch = math.ceil(num_train / batch_size)
         epochs = training.num_train_epochs or finetuning_epochs(num_train, batch_size)
         steps = training.max_steps or math.ceil(epochs * per_epoch)
-        num_evaluations = steps / per_epoch + 1
+        num_evaluations = steps / per_epoch
+        if not (num_validation or recipe.data.validation or recipe.consistency.unlabelled):
+            num_evaluations = min(num_evaluations, EVALUATIONS_ON_TRAIN)
+        num_evaluations += 1
         scored = num_evaluations * (num_validation or num_train) + self.prepared.num_rows["test"]
         cost_of_step = 1.0
         if recipe.consistency.unlabelled:  # a step reads two views of each unlabelled text
