@@ -15,6 +15,8 @@ from headswap.finetuning.prediction_file import load_predictions
 from headswap.finetuning.splits import read_splits
 from headswap.study.report.write import make_report, write_report
 from headswap.study.setup.budgets import data_section
+from headswap.study.setup.config import StudyRecipe
+from headswap.study.setup.default_arms import with_default_arms
 from headswap.study.statistics.baseline_runs import add_baselines
 from headswap.study.statistics.groups import groups_of_test
 from headswap.study.statistics.runs import read_runs, read_study
@@ -133,3 +135,11 @@ def test_a_wrong_offset_is_an_error_or_is_moved(tmp_path: Path, caplog: pytest.L
     for one in kept:
         for answer in one["answers"]:
             assert one["context"][answer["answer_start"] :].startswith(answer["text"])
+
+
+def test_the_installed_base_is_no_default_arm_and_the_study_says_why(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    recipe = with_default_arms(load_recipe(StudyRecipe, None, span_sections(tmp_path, arms=None)))
+    assert recipe.study.arms == (NEAREST, "linear-answers", "scratch")
+    assert "adapted is left out: the task span was not measured with box:reviews-en" in caplog.text

@@ -61,6 +61,7 @@ class SpanTask(Task):
     lists_labels = False
     prediction_kind = "answers"
     study_metrics = ("f1", "exact_match")
+    knows_installed_base = False
 
     def read(self, source: str, columns: ColumnSettings, label_file: str | None = None) -> list[SpanExample]:
         """Questions with contexts and answers."""

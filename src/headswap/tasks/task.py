@@ -93,6 +93,9 @@ class Task(ABC):
     """The metrics by which a study can compare models, higher is better; the first is the default. Each has a test of
     differences whose error rate was measured (docs/verdicts.md)."""
 
+    knows_installed_base: ClassVar[bool] = True
+    """Whether models from the installed base were compared with models from scratch on this task. Only then are they
+    default arms of a study."""
     reads_groups: ClassVar[bool] = False
     """Whether it reads --group-column."""
 

@@ -10,7 +10,7 @@ from headswap.core.files import read_json
 from headswap.core.installed_bases import CONFIG, OWN_BASE, PREFIX, checked_base
 from headswap.study.setup.arms import ADAPTED, CONSISTENCY, OF_CONSISTENCY, SCRATCH, baselines_of, default_baselines
 from headswap.study.setup.config import StudyRecipe
-from headswap.tasks.choose import DEFAULT_TASK, chosen_task
+from headswap.tasks.choose import DEFAULT_TASK, chosen_task, named_task
 from headswap.tokens.store import is_store
 
 log = logging.getLogger("headswap")
@@ -76,6 +76,9 @@ def _with_base_of_consistency(recipe: StudyRecipe) -> StudyRecipe:
 def _why_not_adapted(recipe: StudyRecipe) -> str | None:
     """Why the installed base is not adapted by default; None if it is."""
     base = f"{PREFIX}{OWN_BASE}"
+    task = named_task(recipe.data.task)
+    if not task.knows_installed_base:
+        return f"the task {task.name} was not measured with {base} ({ADAPTED} among --arms adds it)."
     if stores := [source for source in recipe.study.corpus if is_store(source)]:
         return f"{stores[0]} is a token store, and {base} has a tokenizer of its own."
     try:
