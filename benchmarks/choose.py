@@ -3,6 +3,7 @@
     python benchmarks/choose.py run DATA OUT --minutes 8 --workers 8    # trains, then prints the table
     python benchmarks/choose.py run DATA OUT --round 2 ...              # methods: token dropout, heads, consistency
     python benchmarks/choose.py run DATA OUT --round 3 ...              # R-Drop, adversarial, cosine head, distillation
+    python benchmarks/choose.py run DATA OUT --round 4 ...              # TF-IDF on the same rows, replaced tokens
     python benchmarks/choose.py table OUT                               # prints the table again
 
 DATA contains NAME/train.csv.gz (or .csv) with the columns text and label for each set. 1,500 rows of train are scored;
@@ -25,7 +26,7 @@ import tempfile
 import time
 import traceback
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
@@ -66,7 +67,7 @@ class Setting:
     holds_out: bool = True
     """False: no validation set is held out, and the last epoch is kept."""
     base: str = "scratch"
-    """scratch, or box."""
+    """scratch, box, or tfidf."""
     adapt: dict[str, Any] | None = None
     """Epochs of adaptation, and `rate_factor`: times the default learning rate of adaptation."""
     adapt_name: str = ""
@@ -194,6 +195,17 @@ ROUNDS: dict[int, list[Setting]] = {
         lever("adapted consistency", consistency={}, labels=AT_150),
         lever("adapted virtual adversarial .05", consistency={}, training={"adversarial_epsilon": 0.05}, labels=AT_150),
         lever("adapted R-Drop 1 adversarial .05", training={"rdrop_alpha": 1.0, "adversarial_epsilon": 0.05}),
+    ],
+    4: [
+        Setting("tfidf", base="tfidf", labels={"clinc150": (150, 1_000, 3_000), "trec": (100,), "subj": (100,)}),
+        lever("box few", is_adapted=False, labels=FEW),
+        lever("box few, tokens left out .2", is_adapted=False, consistency={}, labels=FEW),
+        lever("box few, replaced .2", is_adapted=False, labels=FEW,
+              consistency={"consistency_token_dropout": 0.0, "consistency_replacement": 0.2}),
+        lever("box few, replaced .4", is_adapted=False, labels=FEW,
+              consistency={"consistency_token_dropout": 0.0, "consistency_replacement": 0.4}),
+        lever("box few, left out .2 and replaced .2", is_adapted=False, labels=FEW,
+              consistency={"consistency_replacement": 0.2}),
     ],
 }  # fmt: skip
 
@@ -416,8 +428,32 @@ def result_of(job: Job, max_steps: int | None) -> Result:
     if job.labels is None:
         result = adapt_base(job, max_steps)
     else:
-        result = (distil_and_score if job.setting.num_teachers else finetune_and_score)(job, max_steps)
+        result = way_of(job.setting)(job, max_steps)
     return result | {"wall": round(time.perf_counter() - started, 2)}
+
+
+def way_of(setting: Setting) -> Callable[[Job, int | None], Result]:
+    """How a setting is scored."""
+    if setting.base == "tfidf":
+        return score_tfidf
+    return distil_and_score if setting.num_teachers else finetune_and_score
+
+
+def score_tfidf(job: Job, max_steps: int | None) -> Result:
+    """The baseline with the labels of the same seed, without a hold-out."""
+    from headswap.baselines.scores import task_baselines
+    from headswap.data.labelled import read_labelled
+    from headswap.data.stratify import stratified_subset
+
+    del max_steps
+    assert job.labels is not None
+    folder = Path(job.work) / "data" / job.set
+    pool, scored = (
+        read_labelled(str(folder / f"{name}.jsonl"), text_column="text", label_column="label")
+        for name in ("pool", "scored")
+    )
+    own = [pool[index] for index in stratified_subset(pool, job.labels, job.seed)]
+    return {"accuracy": task_baselines("classify", own, scored)["tfidf"]["accuracy"]}
 
 
 def adapt_base(job: Job, max_steps: int | None) -> Result:
