@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from headswap.cli.exit_codes import run
 from headswap.core.errors import InputError
 from headswap.core.settings import load_recipe
 from headswap.finetuning.answer_predictions import AnswerPredictions
@@ -102,6 +103,18 @@ def test_runs_are_compared_with_the_nearest_sentence(done: Path) -> None:
     assert isinstance(again, AnswerPredictions)
     assert (again.f1 == made.f1).all()
     assert make_report(study).results.comparisons
+
+
+def test_the_command_compares_runs_by_exact_match(done: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folders = [str(path) for path in runs_of(done, "scratch-220-seed1", "scratch-220-seed2")]
+    assert run(["compare", *folders, "--metric", "exact-match", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["metric"], found["unit"]) == ("exact_match", "question")
+    assert found["arms"] == [NEAREST, "linear-answers", "scratch"]
+    kept = load_predictions(Path(folders[0]))
+    assert isinstance(kept, AnswerPredictions)
+    scores = {cell["arm"]: cell["values"]["1"] for cell in found["cells"]}
+    assert scores["scratch"] == pytest.approx(kept.exact_match.mean())
 
 
 def test_subsets_are_nested_and_keep_the_share_of_unanswerable_questions(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from headswap.cli.exit_codes import run
 from headswap.core.errors import InputError, SettingError
 from headswap.core.settings import load_recipe
 from headswap.finetuning.config import FinetuneRecipe
@@ -104,6 +105,19 @@ def test_runs_are_compared_with_the_baseline_of_the_task(done: Path) -> None:
     assert isinstance(again, TagPredictions)
     assert (again.predicted == made.predicted).all()
     assert make_report(study).results.comparisons
+
+
+def test_the_command_compares_runs_of_taggers(done: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folders = [str(path) for path in runs_of(done, "scratch-220-seed1", "pretrained-220-seed1")]
+    assert run(["compare", *folders, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["metric"], found["unit"]) == ("f1", "sentence")
+    assert found["arms"] == ["majority", "linear-tagger", "scratch", "pretrained"]
+    scores = {cell["arm"]: cell["values"]["1"] for cell in found["cells"]}
+    expected = [load_predictions(Path(folder)).scores()["f1"] for folder in folders]
+    assert [scores["scratch"], scores["pretrained"]] == pytest.approx(expected)
+    assert run(["compare", *folders, "--metric", "accuracy"]) == 2
+    assert "metric is 'accuracy', but runs of the task tag are compared by 'f1'." in capsys.readouterr().err
 
 
 def test_a_small_subset_has_the_tags_of_the_whole_training_set(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ ARGUMENTS = {"bundle": "MODEL"}
 GROUPS: dict[str, str] = {
     **dict.fromkeys(
         (
-            "corpus", "corpus_text_column", "documents", "file", "label_file", "label_column", "reference", "test",
+            "corpus", "corpus_text_column", "documents", "file", "label_file", "label_column", "metric", "reference", "test",
             "text_column", "text_pair",
             "text_pair_column", "tokens_column", "question", "question_column", "context_column", "sentences",
             "max_length",
@@ -126,5 +126,5 @@ VALUES: dict[str, str] = {
     **dict.fromkeys(("teachers", "average_with"), "MODEL..."),
 }  # fmt: skip
 """What the value of a flag is called, where its type says too little."""
-OWN_VALUES: dict[str, dict[str, str]] = {"compare": {"reference": "ARM"}}
+OWN_VALUES: dict[str, dict[str, str]] = {"compare": {"reference": "ARM", "metric": "METRIC"}}
 """The same for one command, where the flag means something else there."""
