@@ -83,9 +83,9 @@ ARGUMENTS = {"bundle": "MODEL"}
 GROUPS: dict[str, str] = {
     **dict.fromkeys(
         (
-            "corpus", "corpus_text_column", "documents", "file", "label_file", "label_column", "metric", "reference", "test",
-            "text_column", "text_pair",
-            "text_pair_column", "tokens_column", "question", "question_column", "context_column", "sentences",
+            "corpus", "corpus_text_column", "documents", "file", "label_file", "label_column", "metric", "reference",
+            "test", "text_column", "text_pair", "text_pair_column", "tokens_column", "question", "question_column",
+            "context_column", "sentences",
             "max_length",
         ),
         "Data",
