@@ -1,12 +1,14 @@
 """A study of question answerers: long contexts in windows, unanswerable questions, several questions per context."""
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from headswap.bundle.bundle import Bundle
 from headswap.cli.exit_codes import run
 from headswap.core.errors import InputError
 from headswap.core.settings import load_recipe
@@ -19,6 +21,7 @@ from headswap.study.setup.budgets import data_section
 from headswap.study.statistics.baseline_runs import add_baselines
 from headswap.study.statistics.groups import groups_of_test
 from headswap.study.statistics.runs import read_runs, read_study
+from headswap.tasks.span import ContextRow, SpanTask
 from study_fixture import done_here, planned, runs_of, write_data
 from task_data import questions, write_rows
 
@@ -80,6 +83,25 @@ def test_a_study_scores_every_arm_by_the_f1_of_answers(done: Path) -> None:
     groups = groups_of_test(study)
     assert groups is not None
     assert int(groups.max()) + 1 == 30, "questions about one context are one unit of resampling"
+
+
+def test_long_contexts_are_read_in_windows_and_no_word_is_left_out(done: Path) -> None:
+    (folder,) = runs_of(done, "scratch-220-seed1")
+    bundle, task = Bundle.load(folder / "bundle"), SpanTask()
+    test = load_recipe(FinetuneRecipe, folder / "recipe.toml").data
+    assert test.test is not None
+    encoded = task.encode_inputs(task.read(test.test, test), bundle)
+    assert max(len(row.ids) for row in encoded.rows) <= 24
+    windows = Counter(row.example for row in encoded.rows)
+    assert min(windows.values()) > 1
+    read = [np.zeros(len(example.context), dtype=bool) for example in encoded.examples]
+    for row in encoded.rows:
+        assert isinstance(row, ContextRow)
+        for start, end in zip(row.starts, row.ends, strict=True):
+            read[row.example][max(start, 0) : max(end, 0)] = True
+    for example, seen in zip(encoded.examples, read, strict=True):
+        letters = np.array([not letter.isspace() for letter in example.context])
+        assert seen[letters].all(), example.context
 
 
 def test_the_report_speaks_of_questions_and_contexts(done: Path, tmp_path: Path) -> None:

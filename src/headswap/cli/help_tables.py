@@ -60,8 +60,7 @@ COMMON: dict[str, tuple[str, ...]] = {
 
 HIDDEN: dict[str, tuple[str, ...]] = {
     "study": (
-        "num_train", "pretrain.seed", "adapt.seed", "adapt.objective", "finetune.seed",
-        "finetune.metric_for_best_model",
+        "num_train", "pretrain.seed", "adapt.seed", "finetune.seed", "finetune.metric_for_best_model",
     ),
     "pretrain": ("allow_download",),
     "finetune": ("tied_head", "lm_head_transform"),

@@ -134,9 +134,9 @@ def _in_legend(name: str) -> str:
 
 
 def _legend_width(chart: Chart) -> float:
-    """The width of a legend to the right of a chart, in inches; 0 if it is inside."""
+    """The width of a legend to the right of a chart, in inches; 0 if it is inside, where it would cover bars."""
     names = {series.name for series in chart.series if series.points and not series.is_thin}
-    return LEGEND_WIDTH if len(names) > MOST_NAMES_INSIDE else 0.0
+    return LEGEND_WIDTH if len(names) > MOST_NAMES_INSIDE or chart.form == "bars" else 0.0
 
 
 def _save(figure: Any, path: Path) -> list[Path]:

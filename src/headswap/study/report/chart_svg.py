@@ -18,7 +18,7 @@ SQUARE = MARKERS.index("square")
 BAR_SHARE = 0.8  # of the width of a group of bars
 MOST_LEVEL_NAMES = 4  # more names of bars are slanted
 SLANT = 35  # degrees
-NAME_ROOM, LONGEST_NAME = 54, 15  # for slanted names: height, and characters
+NAME_HEIGHT, LONGEST_NAME = 4, 15  # of slanted names: height per character, and characters
 
 
 def svg(chart: Chart) -> str:
@@ -39,7 +39,8 @@ class _Frame:
         self.chart = chart
         self.x0, self.x1, self.y0, self.y1 = chart.limits()
         self.is_slanted = len(chart.names) > MOST_LEVEL_NAMES
-        self.height = HEIGHT + (NAME_ROOM if self.is_slanted else 0)
+        longest = max((len(shortened(name)) for name in chart.names), default=0)
+        self.height = HEIGHT + (NAME_HEIGHT * longest if self.is_slanted else 0)
         self.inset = 0 if chart.form == "bars" else 22
 
     def x(self, value: float) -> float:
