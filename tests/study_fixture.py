@@ -19,6 +19,8 @@ from headswap.study.setup.folder import PLAN, RECIPE
 from headswap.study.setup.prepare import Prepared, prepare
 from headswap.study.statistics.design import default_primary
 from headswap.study.statistics.runs import PretrainedBase, ScoredRun, StudyRuns
+from headswap.tasks.choose import named_task
+from task_data import ROWS, write_rows
 from tiny import ONE_LAYER, sentences, write_labelled
 
 SHAPE = ONE_LAYER
@@ -74,6 +76,25 @@ def done_here(out: Path, sections: dict[str, Any]) -> Plan:
         content = {"arm": job.arm, "sections": sections, "keep": "bundles", "trials": job.trials}
         JOBS[job.kind](Path(job.folder), content)
     return plan
+
+
+def task_sections(folder: Path, task: str, **study: Any) -> dict[str, Any]:
+    """The sections of a small study of a task other than classification; no text is in two sets."""
+    sections = write_data(folder)
+    for role, count, seed in (("train", 240, 1), ("test", 40, 2)):
+        rows = [_marked(row, f"mark {seed} {number}") for number, row in enumerate(ROWS[task](count, seed=seed))]
+        write_rows(folder / f"{role}.jsonl", rows)
+    sections["data"]["task"] = task
+    sections["study"] |= {"metric": named_task(task).study_metrics[0], "corpus": ()} | study
+    return sections
+
+
+def _marked(row: dict[str, Any], mark: str) -> dict[str, Any]:
+    """A row whose text no other row has."""
+    if "tokens" in row:
+        return {"tokens": [*row["tokens"], *mark.split()], "tags": [*row["tags"], *["O"] * len(mark.split())]}
+    name = "context" if "context" in row else "text"
+    return row | {name: f"{row[name]} {mark}"}
 
 
 def sections_of(tmp_path: Path, **study: Any) -> dict[str, Any]:

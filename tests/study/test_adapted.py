@@ -5,8 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from boxed import Box, tiny_base
+from headswap.batches.batch import flat_batch
+from headswap.bundle.bundle import Bundle
+from headswap.cli.exit_codes import run
 from headswap.core.errors import InputError, SettingError
 from headswap.core.settings import load_recipe
 from headswap.defaults import pretraining as fitted
@@ -19,7 +23,7 @@ from headswap.study.setup.arms import read_arms, saved_name
 from headswap.study.setup.config import StudyRecipe
 from headswap.study.statistics.runs import read_study
 from headswap.tokens.tokenizer import Tokenizer
-from study_fixture import done_here, planned, sections_of
+from study_fixture import done_here, planned, sections_of, task_sections
 
 ONE = {"budgets": ("40",), "seeds": 1}
 
@@ -157,6 +161,48 @@ def test_a_damaged_adaptation_is_run_again_and_the_report_states_what_was_read(t
     run_job(content)
     assert planned(out, given)[2].jobs[adapted.id].is_done
     assert planned(out, given)[2].jobs[tuned.id].is_done, "the same seed gives the same weights"
+
+
+@pytest.mark.parametrize("task", ["multilabel", "regress", "span", "tag"])
+@pytest.mark.usefixtures("base", "no_figures")
+def test_studies_of_other_tasks_finish_with_both_kinds_of_bases(tmp_path: Path, task: str) -> None:
+    given = task_sections(tmp_path / "files", task, arms=("pretrained", "adapted"), **ONE)
+    given["study"]["corpus"] = (str(tmp_path / "files" / "corpus.jsonl"),)
+    given["adapt"] = {"max_steps": 2} | ({"objective": "masked"} if task == "tag" else {})
+    plan = done_here(tmp_path / "out", given)
+    assert all(job.is_done for job in plan.jobs.values())
+    (adapted,) = adaptations(plan)
+    base = Bundle.load(Path(adapted.folder) / "bundle")
+    expected = ("bidirectional", "masked") if task == "tag" else ("causal", "causal")
+    assert (base.model.shape.direction, base.objective) == expected
+    own = "bidirectional" if task in ("tag", "span") else "causal"
+    for entry in plan.entries:
+        tuned = Bundle.load(Path(plan.jobs[entry.job].folder) / "bundle")
+        assert (tuned.task.task, tuned.model.shape.direction) == (task, own), entry.arm
+    results = write_report(read_study(tmp_path / "out"), tmp_path / "out").results
+    assert {cell.arm for cell in results.cells} == {"pretrained", "adapted"}
+    assert not results.missing
+    assert {base.name: base.objective for base in results.bases}["adapted-reviews-en-seed1"] == base.objective
+
+
+def test_the_objective_of_an_adaptation_is_a_flag_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["study", "--help-all"]) == 0
+    assert "--adapt.objective CHOICE" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("base")
+def test_a_base_that_was_adapted_with_masks_reads_the_words_behind_a_word(tmp_path: Path) -> None:
+    given = sections(tmp_path, arms=("adapted",), **ONE)
+    given["adapt"]["objective"] = "masked"
+    (job,) = adaptations(done_here(tmp_path / "out", given))
+    bundle = Bundle.load(Path(job.folder) / "bundle")
+    first, second = (
+        flat_batch([bundle.tokenizer.frame.around(bundle.tokenizer.encode(text))])
+        for text in ("film fine", "film dull")
+    )
+    with torch.no_grad():
+        changed = [bundle.model.hidden(batch)[1] for batch in (first, second)]
+    assert not torch.allclose(*changed), "the vector of the first word depends on the second one"
 
 
 @pytest.mark.usefixtures("base")

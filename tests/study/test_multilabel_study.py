@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from headswap.cli.exit_codes import run
 from headswap.core.errors import SettingError
 from headswap.core.settings import load_recipe
 from headswap.finetuning.config import FinetuneRecipe
@@ -96,6 +97,17 @@ def test_runs_are_compared_with_the_baselines_of_the_task(done: Path) -> None:
     (again,) = [run.predictions for run in study.runs if (run.arm, run.seed) == ("tfidf", 1)]
     assert isinstance(again, LabelSetPredictions)
     assert (again.predicted == made.predicted).all()
+
+
+def test_the_command_compares_runs_by_either_metric_of_the_task(done: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folders = [str(path) for path in runs_of(done, "scratch-220-seed1", "scratch-220-seed2")]
+    kept = load_predictions(Path(folders[0])).scores()
+    for flags, metric in (([], "micro_f1"), (["--metric", "macro-f1"], "macro_f1")):
+        assert run(["compare", *folders, *flags, "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert (found["metric"], found["arms"]) == (metric, ["majority", "tfidf", "scratch"])
+        scores = {cell["arm"]: cell["values"]["1"] for cell in found["cells"]}
+        assert scores["scratch"] == pytest.approx(kept[metric])
 
 
 def test_subsets_are_nested_and_keep_the_labels_of_the_whole_set(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from answers import answers_of, asked, write_csv
+from headswap.cli.exit_codes import run
 from headswap.core.errors import SettingError
 from headswap.core.settings import load_recipe
 from headswap.finetuning.prediction_file import Predictions, ValuePredictions, load_predictions, text_ids
@@ -91,6 +93,50 @@ def test_runs_of_pairs_are_compared_with_the_same_baselines(done: Path) -> None:
         assert isinstance(made, ValuePredictions)
         assert isinstance(again, ValuePredictions)
         assert again.values == pytest.approx(made.values)
+
+
+def test_the_command_compares_runs_by_the_metric_that_they_were_trained_by(
+    done: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folders = [str(path) for path in runs_of(done, "scratch-220-seed1", "scratch-220-seed2")]
+    assert run(["compare", *folders, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    metric = "accuracy" if done.parent.name.startswith("classify") else "pearson"
+    assert (found["metric"], found["unit"]) == (metric, "pair")
+    assert found["arms"][1:] == ["tfidf", "pairs", "scratch"]
+    kept = load_predictions(Path(folders[0])).scores()[metric]
+    assert next(cell["values"]["1"] for cell in found["cells"] if cell["arm"] == "scratch") == pytest.approx(kept)
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_the_command_reads_answers_to_pairs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sections = pair_sections(tmp_path / "files", arms=("majority", "scratch"), seeds=2, corpus=())
+    done_here(tmp_path / "out", sections)
+    test = asked(tmp_path / "out", sections)
+    write_csv(tmp_path / "a.csv", answers_of(test, num_wrong=5))
+    numbers = [
+        {"row": number, "text": row["text"], "text_pair": row["text_pair"], "prediction": "pos"}
+        for number, row in enumerate(test, start=1)
+    ]
+    write_csv(tmp_path / "b.csv", numbers)
+    files = [f"{name}={tmp_path / f'{name}.csv'}" for name in "ab"]
+    columns = ["--text-column", "first", "--text-pair-column", "second"]
+    of_test = ["--test", str(tmp_path / "files" / "test.jsonl"), *columns]
+    written = ["--metric", "macro-f1", "--out", str(tmp_path / "compared"), "--json"]
+    assert run(["compare", *files, *of_test, *written]) == 0
+    alone = json.loads(capsys.readouterr().out)
+    assert (alone["arms"], alone["unit"], alone["metric"]) == (["a", "b"], "pair", "macro_f1")
+    report = (tmp_path / "compared" / "report.md").read_text(encoding="utf-8")
+    assert "60 test pairs" in report
+    assert "--text-pair-column second" in report
+    assert "--metric macro-f1" in report
+    runs = [str(path) for path in runs_of(tmp_path / "out", "scratch-220-seed1", "scratch-220-seed2")]
+    assert run(["compare", *runs, files[0], *of_test, "--json"]) == 0
+    with_runs = json.loads(capsys.readouterr().out)
+    assert next(cell["mean"] for cell in with_runs["cells"] if cell["arm"] == "a") == pytest.approx(55 / 60)
+    write_csv(tmp_path / "b.csv", [row | {"text_pair": "another text"} for row in numbers])
+    assert run(["compare", *files, *of_test]) == 2
+    assert "the text is not that of row '1', '2', '3'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("arm", ["linear", "consistency:pretrained"])

@@ -1,12 +1,15 @@
 """A study of question answerers: long contexts in windows, unanswerable questions, several questions per context."""
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from headswap.bundle.bundle import Bundle
+from headswap.cli.exit_codes import run
 from headswap.core.errors import InputError
 from headswap.core.settings import load_recipe
 from headswap.finetuning.answer_predictions import AnswerPredictions
@@ -20,6 +23,7 @@ from headswap.study.setup.default_arms import with_default_arms
 from headswap.study.statistics.baseline_runs import add_baselines
 from headswap.study.statistics.groups import groups_of_test
 from headswap.study.statistics.runs import read_runs, read_study
+from headswap.tasks.span import ContextRow, SpanTask
 from study_fixture import done_here, planned, runs_of, write_data
 from task_data import questions, write_rows
 
@@ -83,6 +87,25 @@ def test_a_study_scores_every_arm_by_the_f1_of_answers(done: Path) -> None:
     assert int(groups.max()) + 1 == 30, "questions about one context are one unit of resampling"
 
 
+def test_long_contexts_are_read_in_windows_and_no_word_is_left_out(done: Path) -> None:
+    (folder,) = runs_of(done, "scratch-220-seed1")
+    bundle, task = Bundle.load(folder / "bundle"), SpanTask()
+    test = load_recipe(FinetuneRecipe, folder / "recipe.toml").data
+    assert test.test is not None
+    encoded = task.encode_inputs(task.read(test.test, test), bundle)
+    assert max(len(row.ids) for row in encoded.rows) <= 24
+    windows = Counter(row.example for row in encoded.rows)
+    assert min(windows.values()) > 1
+    read = [np.zeros(len(example.context), dtype=bool) for example in encoded.examples]
+    for row in encoded.rows:
+        assert isinstance(row, ContextRow)
+        for start, end in zip(row.starts, row.ends, strict=True):
+            read[row.example][max(start, 0) : max(end, 0)] = True
+    for example, seen in zip(encoded.examples, read, strict=True):
+        letters = np.array([not letter.isspace() for letter in example.context])
+        assert seen[letters].all(), example.context
+
+
 def test_the_report_speaks_of_questions_and_contexts(done: Path, tmp_path: Path) -> None:
     write_report(read_study(done), tmp_path)
     for name in ("report.md", "report.html"):
@@ -104,6 +127,18 @@ def test_runs_are_compared_with_the_nearest_sentence(done: Path) -> None:
     assert isinstance(again, AnswerPredictions)
     assert (again.f1 == made.f1).all()
     assert make_report(study).results.comparisons
+
+
+def test_the_command_compares_runs_by_exact_match(done: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folders = [str(path) for path in runs_of(done, "scratch-220-seed1", "scratch-220-seed2")]
+    assert run(["compare", *folders, "--metric", "exact-match", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["metric"], found["unit"]) == ("exact_match", "question")
+    assert found["arms"] == [NEAREST, "linear-answers", "scratch"]
+    kept = load_predictions(Path(folders[0]))
+    assert isinstance(kept, AnswerPredictions)
+    scores = {cell["arm"]: cell["values"]["1"] for cell in found["cells"]}
+    assert scores["scratch"] == pytest.approx(kept.exact_match.mean())
 
 
 def test_subsets_are_nested_and_keep_the_share_of_unanswerable_questions(tmp_path: Path) -> None:

@@ -1,12 +1,15 @@
 """A study of taggers: many short sentences, 72 tags, long sentences in windows, tags that only the test set has."""
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from headswap.bundle.bundle import Bundle
+from headswap.cli.exit_codes import run
 from headswap.core.errors import InputError, SettingError
 from headswap.core.settings import load_recipe
 from headswap.finetuning.config import FinetuneRecipe
@@ -21,6 +24,7 @@ from headswap.study.setup.config import StudyRecipe
 from headswap.study.setup.default_arms import with_default_arms
 from headswap.study.statistics.baseline_runs import add_baselines
 from headswap.study.statistics.runs import read_runs, read_study
+from headswap.tasks.tag import TagTask, WordRow
 from study_fixture import done_here, planned, runs_of, write_data
 from task_data import tagged, write_rows
 
@@ -67,7 +71,6 @@ def test_a_study_scores_every_arm_by_the_f1_of_entities(done: Path) -> None:
     assert len(results.labels) == 73
     kept = load_predictions(runs_of(done, "majority-220-seed2")[0])
     assert isinstance(kept, TagPredictions)
-    assert kept.lengths.max() == 60, "a long sentence is scored whole"
     expected = tagging_metrics(*kept.sentences())["f1"]
     assert cells["majority", 220].values[2] == pytest.approx(expected)
     assert cells["majority", 220].low is not None, "the most frequent tag of each word is no constant prediction"
@@ -78,6 +81,29 @@ def test_a_study_scores_every_arm_by_the_f1_of_entities(done: Path) -> None:
     }
     assert results.baselines[220] == max(scores, key=lambda arm: sum(scores[arm])), "the better one on train"
     assert results.unit == "sentence"
+
+
+def test_long_sentences_are_read_in_windows_and_no_word_is_left_out(done: Path) -> None:
+    (folder,) = runs_of(done, "scratch-220-seed1")
+    result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    assert result["test"]["num_unread_words"] == 0
+    bundle, task = Bundle.load(folder / "bundle"), TagTask()
+    test = load_recipe(FinetuneRecipe, folder / "recipe.toml").data
+    assert test.test is not None
+    encoded = task.encode_inputs(task.read(test.test, test), bundle)
+    assert max(len(row.ids) for row in encoded.rows) <= 24
+    words: dict[int, list[int]] = {}
+    windows = Counter(row.example for row in encoded.rows)
+    for row in encoded.rows:
+        assert isinstance(row, WordRow)
+        words.setdefault(row.example, []).extend(row.words.tolist())
+    long = [number for number, example in enumerate(encoded.examples) if len(example.tokens) == 60]
+    assert len(long) == 2
+    assert all(windows[number] > 2 for number in long)
+    assert all(words[number] == list(range(len(one.tokens))) for number, one in enumerate(encoded.examples))
+    kept = load_predictions(folder)
+    assert isinstance(kept, TagPredictions)
+    assert kept.lengths.tolist() == [len(example.tokens) for example in encoded.examples]
 
 
 def test_the_report_speaks_of_sentences_and_has_f1_per_type(done: Path, tmp_path: Path) -> None:
@@ -104,6 +130,19 @@ def test_runs_are_compared_with_the_baseline_of_the_task(done: Path) -> None:
     assert isinstance(again, TagPredictions)
     assert (again.predicted == made.predicted).all()
     assert make_report(study).results.comparisons
+
+
+def test_the_command_compares_runs_of_taggers(done: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folders = [str(path) for path in runs_of(done, "scratch-220-seed1", "pretrained-220-seed1")]
+    assert run(["compare", *folders, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["metric"], found["unit"]) == ("f1", "sentence")
+    assert found["arms"] == ["majority", "linear-tagger", "scratch", "pretrained"]
+    scores = {cell["arm"]: cell["values"]["1"] for cell in found["cells"]}
+    expected = [load_predictions(Path(folder)).scores()["f1"] for folder in folders]
+    assert [scores["scratch"], scores["pretrained"]] == pytest.approx(expected)
+    assert run(["compare", *folders, "--metric", "accuracy"]) == 2
+    assert "metric is 'accuracy', but runs of the task tag are compared by 'f1'." in capsys.readouterr().err
 
 
 def test_a_small_subset_has_the_tags_of_the_whole_training_set(tmp_path: Path) -> None:

@@ -60,8 +60,7 @@ COMMON: dict[str, tuple[str, ...]] = {
 
 HIDDEN: dict[str, tuple[str, ...]] = {
     "study": (
-        "num_train", "pretrain.seed", "adapt.seed", "adapt.objective", "finetune.seed",
-        "finetune.metric_for_best_model",
+        "num_train", "pretrain.seed", "adapt.seed", "finetune.seed", "finetune.metric_for_best_model",
     ),
     "pretrain": ("allow_download",),
     "finetune": ("tied_head", "lm_head_transform"),
@@ -83,9 +82,9 @@ ARGUMENTS = {"bundle": "MODEL"}
 GROUPS: dict[str, str] = {
     **dict.fromkeys(
         (
-            "corpus", "corpus_text_column", "documents", "file", "label_file", "label_column", "reference", "test",
-            "text_column", "text_pair",
-            "text_pair_column", "tokens_column", "question", "question_column", "context_column", "sentences",
+            "corpus", "corpus_text_column", "documents", "file", "label_file", "label_column", "metric", "reference",
+            "test", "text_column", "text_pair", "text_pair_column", "tokens_column", "question", "question_column",
+            "context_column", "sentences",
             "max_length",
         ),
         "Data",
@@ -126,5 +125,5 @@ VALUES: dict[str, str] = {
     **dict.fromkeys(("teachers", "average_with"), "MODEL..."),
 }  # fmt: skip
 """What the value of a flag is called, where its type says too little."""
-OWN_VALUES: dict[str, dict[str, str]] = {"compare": {"reference": "ARM"}}
+OWN_VALUES: dict[str, dict[str, str]] = {"compare": {"reference": "ARM", "metric": "METRIC"}}
 """The same for one command, where the flag means something else there."""

@@ -8,6 +8,7 @@ import pytest
 
 from headswap.core.settings import load_recipe
 from headswap.finetuning.config import FinetuneRecipe
+from headswap.finetuning.prediction_file import load_predictions
 from headswap.study.jobs import trials
 from headswap.study.jobs.job import JOBS
 from headswap.study.jobs.planned_jobs import Plan
@@ -16,7 +17,7 @@ from headswap.study.report.write import write_report
 from headswap.study.setup.config import MOST_TRIALS
 from headswap.study.statistics.runs import read_study
 from headswap.training.runner import StoppedError
-from study_fixture import done_here, planned, sections_of
+from study_fixture import done_here, planned, sections_of, task_sections
 
 
 def tuned(plan: Plan) -> dict[tuple[str, int], Any]:
@@ -54,19 +55,23 @@ def test_one_trial_makes_the_jobs_of_a_study_without_trials(tmp_path: Path) -> N
     assert large.isdisjoint(three.jobs)
 
 
-@pytest.mark.usefixtures("no_figures")
-def test_the_best_trial_on_validation_is_the_run_and_the_report_lists_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    scored: list[float] = []
+@pytest.fixture
+def scored(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The learning rates of the runs that are scored on test."""
+    found: list[float] = []
     from headswap.finetuning import finetune
 
     test = finetune._Finetuning._test
     monkeypatch.setattr(
         finetune._Finetuning,
         "_test",
-        lambda self, bundle: scored.append(self.recipe.training.learning_rate) or test(self, bundle),
+        lambda self, bundle: found.append(self.recipe.training.learning_rate) or test(self, bundle),
     )
+    return found
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_the_best_trial_on_validation_is_the_run_and_the_report_lists_all(tmp_path: Path, scored: list[float]) -> None:
     plan = done_here(tmp_path / "out", trial_study(tmp_path, arms=("tfidf", "scratch"), budgets=("220",)))
     job = tuned(plan)["scratch", 220]
     result, folder = result_of(job), Path(job.folder)
@@ -85,6 +90,29 @@ def test_the_best_trial_on_validation_is_the_run_and_the_report_lists_all(
     assert "the same 3 trials per run, its default learning rate times 1, 0.5, 2" in report
     assert f"scratch {chosen['factor']:g} in 1 of 1 runs" in report
     assert "C, selected by cross-validation on all labels of the budget: tfidf" in report
+
+
+@pytest.mark.parametrize("task", ["multilabel", "tag", "span"])
+@pytest.mark.usefixtures("no_figures")
+def test_trials_of_other_tasks_are_chosen_by_their_metric(tmp_path: Path, scored: list[float], task: str) -> None:
+    given = task_sections(tmp_path / "files", task, arms=("scratch",), budgets=("40", "220"), seeds=1, trials=2)
+    given["finetune"] = {"num_train_epochs": 4, "learning_rate": 0.004}
+    jobs = tuned(done_here(tmp_path / "out", given))
+    job, small = jobs["scratch", 220], jobs["scratch", 40]
+    assert (job.trials, small.trials) == ((1.0, 0.5), ())
+    result, metric = result_of(job), given["study"]["metric"]
+    assert [trial["learning_rate"] for trial in result["trials"]] == pytest.approx([0.004, 0.002])
+    best = max(result["trials"], key=lambda trial: trial["validation_score"])
+    assert [trial["is_chosen"] for trial in result["trials"]] == [trial is best for trial in result["trials"]]
+    assert scored == [0.004, best["learning_rate"]], "40 labels have one run, and 220 labels score one of two"
+    lines = [json.loads(line) for line in (Path(job.folder) / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert best["validation_score"][0] == max(line.get(f"eval_{metric}", 0) for line in lines)
+    assert load_predictions(Path(job.folder)).scores()[metric] == pytest.approx(result["test"][metric])
+    assert job.is_done
+    write_report(read_study(tmp_path / "out"), tmp_path / "out")
+    report = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+    assert "the same 2 trials per run, its default learning rate times 1, 0.5" in report
+    assert f"scratch {best['factor']:g} in 1 of 1 runs" in report
 
 
 def test_a_job_that_was_stopped_in_a_trial_ends_like_one_that_was_not(

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from headswap.study.report.chart_files import spark_line
+from headswap.study.report.chart_files import draw_figures, spark_line
+from headswap.study.report.charts import Chart, Point, Series
 from headswap.study.report.write import write_report
 from headswap.study.statistics.runs import read_study
 
@@ -17,3 +18,13 @@ def test_every_figure_is_written_as_svg_and_png(study_copy: Path) -> None:
     assert names == {file.stem for file in (study_copy / "figures").glob("*.png")}
     assert {"summary", "efficiency", "gain", "calibration", "pretraining-loss", "epochs-220-accuracy"} <= names
     assert all(file.stat().st_size > 3_000 for file in (study_copy / "figures").glob("*.png"))
+
+
+def test_bars_and_points_are_drawn_without_a_summary(tmp_path: Path) -> None:
+    points = [Point(0, 0.5, 0.4, 0.6), Point(1, 0.75)]
+    bars = Chart("parts", "F1", "label", "F1", [Series("a", points, 1)], form="bars", names=("one", "two"))
+    values = Chart("values", "V", "true", "predicted", [Series("a", points, 1)], form="points", line="identity")
+    written = draw_figures([bars, values], tmp_path, title="title")
+    assert {file.stem for file in written} == {"parts", "values"}
+    drawn = (tmp_path / "parts.svg").read_text(encoding="utf-8")
+    assert "two" in drawn

@@ -1,11 +1,15 @@
 """Charts as data: colours and markers."""
 
+from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from headswap.study.report.chart_files import COLOURS
 from headswap.study.report.chart_svg import legend
-from headswap.study.report.charts import NUM_COLOURS, make_charts
+from headswap.study.report.charts import METRIC_NAMES, NUM_COLOURS, make_charts, summary_charts
 from headswap.study.statistics.analysis import analyse
+from headswap.study.statistics.results import EPOCH_SCORES
 from headswap.study.statistics.runs import read_study
 from study_fixture import (
     synthetic_study,
@@ -35,3 +39,29 @@ def test_training_and_validation_curves_of_one_budget_are_two_charts() -> None:
     titles = {chart.id: chart.y_title for chart in make_charts(analyse(study))}
     assert titles["epochs-400-accuracy"] == "validation accuracy"
     assert titles["epochs-400-accuracy-training"] == "training accuracy"
+
+
+@pytest.mark.parametrize("metric", EPOCH_SCORES)
+def test_the_summary_has_the_epochs_of_the_metric_at_the_largest_budget(metric: str) -> None:
+    study = synthetic_study({("scratch", labels): [0.7, 0.7] for labels in (100, 400)})
+    for run in study.runs:
+        run.history[:] = [{"epoch": 0, f"eval_{metric}": 0.5, "eval_loss": 0.7}, {"epoch": 1, f"eval_{metric}": 0.6}]
+    results = replace(analyse(study), metric=metric)
+    charts = [chart.id for chart in summary_charts(make_charts(results), metric)]
+    assert charts == ["efficiency", f"epochs-400-{METRIC_NAMES[metric].split()[0]}"]
+
+
+def test_the_summary_has_the_epochs_of_accuracy_if_no_run_logged_the_metric() -> None:
+    study = synthetic_study({("scratch", 400): [0.7, 0.7]}, metric="macro_f1")
+    assert [chart.id for chart in summary_charts(make_charts(analyse(study)), "macro_f1")] == [
+        "efficiency", "epochs-400-accuracy",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("unit", "counted"), [("sentence", "labelled sentences"), ("question", "labelled questions")])
+def test_the_axis_of_labels_names_what_a_budget_counts(unit: str, counted: str) -> None:
+    cells = {(arm, labels): [0.7, 0.7] for arm in ("scratch", "box") for labels in (100, 400)}
+    for chart in make_charts(analyse(synthetic_study(cells, unit=unit)))[:2]:
+        assert chart.x_title == f"{counted} (log scale)"
+    assert make_charts(analyse(synthetic_study(cells)))[0].x_title == "labels (log scale)"
+    assert make_charts(analyse(synthetic_study(cells, unit=unit)))[0].title == f"Test accuracy by number of {counted}"

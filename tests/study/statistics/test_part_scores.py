@@ -7,7 +7,7 @@ import pytest
 
 from headswap.finetuning.label_set_predictions import LabelSetPredictions
 from headswap.finetuning.prediction_file import ValuePredictions, text_ids
-from headswap.study.statistics.part_scores import MOST_PARTS, analyse_parts, value_ranges
+from headswap.study.statistics.part_scores import MOST_VALUES, analyse_parts, value_ranges
 from headswap.study.statistics.runs import ScoredRun, StudyRuns
 
 NUM = 90
@@ -52,10 +52,12 @@ def test_every_label_and_length_has_a_score_of_the_primary_arm(groups: bool) -> 
     assert sum(part.num_texts for part in found.slices if part.by == "words") == NUM
 
 
-def test_only_the_most_frequent_labels_are_listed() -> None:
-    found = analyse_parts(study_of(MOST_PARTS + 5), {})
+def test_all_labels_are_listed_the_most_frequent_ones_first() -> None:
+    found = analyse_parts(study_of(35), {})
     assert found is not None
-    assert sum(part.by == "label" for part in found.slices) == MOST_PARTS
+    counts = [part.num_texts for part in found.slices if part.by == "label"]
+    assert len(counts) == 35
+    assert counts == sorted(counts, reverse=True)
 
 
 def test_a_regression_has_the_mean_absolute_error_per_range_of_values_and_per_length() -> None:
@@ -73,6 +75,24 @@ def test_a_regression_has_the_mean_absolute_error_per_range_of_values_and_per_le
     words = [part for part in found.slices if part.by == "words"]
     assert sum(part.num_texts for part in words) == NUM
     assert all(part.scores[0].high is not None and part.scores[0].high > 1 for part in words), "an error has no limit"
+
+
+def test_a_regression_keeps_the_values_of_one_run_at_rows_of_equal_distance() -> None:
+    study, size = study_of(2), 4 * MOST_VALUES
+    values, ids = np.arange(size, dtype=float), text_ids([str(number) for number in range(size)])
+    study.texts = None
+    study.runs = [
+        ScoredRun("scratch", "50", 50, seed, Path(f"{seed}"), ValuePredictions(values + seed, values, ids), {}, [], "")
+        for seed in (2, 3)
+    ]
+    study.metric, study.task, study.primary = "r2", "regress", None
+    found = analyse_parts(study, {})
+    assert found is not None
+    assert found.predicted is not None
+    kept = found.predicted
+    assert (kept.seed, len(kept.rows), kept.rows[0], kept.rows[-1]) == (2, MOST_VALUES, 0, size - 1)
+    assert list(kept.targets) == list(kept.rows)
+    assert list(kept.values) == [row + 2.0 for row in kept.rows]
 
 
 def test_equal_values_are_one_range() -> None:

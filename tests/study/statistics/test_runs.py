@@ -9,7 +9,8 @@ import pytest
 from headswap.core.errors import InputError, SettingError
 from headswap.finetuning.prediction_file import Predictions
 from headswap.study.report.write import make_report
-from headswap.study.statistics.runs import arm_names, read_runs, read_study
+from headswap.study.statistics.runs import arm_names, compared_metric, read_runs, read_study
+from headswap.tasks.choose import named_task
 from study_fixture import (
     runs_of,
 )
@@ -18,6 +19,15 @@ from study_fixture import (
 def test_a_folder_without_a_study_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds no study"):
         read_study(tmp_path)
+
+
+def test_the_metric_of_a_comparison_is_the_one_that_all_runs_were_trained_by() -> None:
+    regress = named_task("regress")
+    assert compared_metric(None, regress, ["pearson", "pearson"]) == "pearson"
+    assert compared_metric(None, regress, ["pearson", "r2"]) == "r2"
+    assert compared_metric(None, regress, ["mse", "mse"]) == "r2", "differences of errors have no validated test"
+    assert compared_metric(None, regress, [None]) == "r2", "runs of an earlier version"
+    assert compared_metric("Pearson", regress, ["r2"]) == "pearson"
 
 
 def test_different_test_sets_are_refused(finished_study: Path, tmp_path: Path) -> None:

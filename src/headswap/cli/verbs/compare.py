@@ -6,15 +6,21 @@ from typing import TYPE_CHECKING, Annotated
 from headswap.cli.flags import Output, OutputFlags, switch
 
 if TYPE_CHECKING:
+    from headswap.data.config import ColumnSettings
     from headswap.study.statistics.runs import StudyRuns
+
+
+TEST_COLUMNS = ("text_column", "text_pair_column", "label_column")
 
 
 def compare(
     *runs: str,
     out: Path | None = None,
     reference: str | None = None,
+    metric: str | None = None,
     test: str | None = None,
     text_column: str = "text",
+    text_pair_column: str | None = None,
     label_column: str = "label",
     no_texts: Annotated[bool, switch("Show no texts of the data in the report.")] = False,
     flags: Annotated[OutputFlags, Output] = OutputFlags(),
@@ -42,22 +48,30 @@ def compare(
     reference
         Arm with which every other arm is compared, by its name in the printed table. Default: scratch and the best
         baseline of each number of labels; if there is neither, the first arm.
+    metric
+        Metric by which the arms are compared, and by which the baselines are tuned: accuracy or macro-f1 (classify),
+        micro-f1 or macro-f1 (multilabel), r2 or pearson (regress), f1 (tag), f1 or exact-match (span). Default: the one
+        that all runs were trained by (--metric of headswap finetune), otherwise the first one of the task.
     test
         Labelled test set that the answers are for. Required if no run folder is given.
     text_column
         Name of the column with the texts in the test set.
+    text_pair_column
+        Name of the column with the second texts in the test set, if each of its examples is a pair of texts.
     label_column
         Name of the column with the labels in the test set.
     """
     from headswap.cli.display import print_json, start_messages
     from headswap.cli.study_display import print_results
     from headswap.core.errors import SettingError
+    from headswap.data.config import ColumnSettings
     from headswap.study.report.write import make_report, write_report
 
     start_messages(quiet=flags.quiet)
     if len(runs) < 2:
         raise SettingError("compare needs at least two run folders or files of answers (NAME=FILE).")
-    compared = _read(runs, reference, test, text_column, label_column)
+    columns = ColumnSettings(text_column=text_column, text_pair_column=text_pair_column, label_column=label_column)
+    compared = _read(runs, reference, metric, test, columns)
     with_texts = not no_texts
     report = write_report(compared, out, with_texts=with_texts) if out else make_report(compared, with_texts=with_texts)
     results = report.as_json()
@@ -68,7 +82,7 @@ def compare(
 
 
 def _read(
-    runs: tuple[str, ...], reference: str | None, test: str | None, text_column: str, label_column: str
+    runs: tuple[str, ...], reference: str | None, metric: str | None, test: str | None, columns: "ColumnSettings"
 ) -> "StudyRuns":
     """The runs and the answers that are compared."""
     from headswap.core.errors import SettingError
@@ -77,23 +91,29 @@ def _read(
     from headswap.study.statistics.runs import read_runs
 
     folders, files = compare_answers.split_arguments(runs)
+    if test is None and (unread := columns.not_default(TEST_COLUMNS)):
+        raise SettingError(
+            f"{', '.join(unread)}: columns are read from the test set. Pass --test FILE, or leave it out."
+        )
     if not folders and test is None:
         raise SettingError("Only answers are compared, so the test set is needed. Pass --test FILE.")
     examples = rows = None
     if test is not None:
-        columns = {"text_column": text_column, "label_column": label_column}
-        examples, rows = compare_answers.read_test(test, **columns, files=files)
+        examples, rows = compare_answers.read_test(test, columns, files=files)
     if folders:
-        found = add_baselines(read_runs(folders))
+        found = add_baselines(read_runs(folders, metric=metric))
         if examples is not None and test is not None:
             compare_answers.check_same_texts(found, examples, test)
         found = compare_answers.add_answers(found, files, compare_answers.rows_of_runs(found)) if files else found
     else:
         assert examples is not None
         assert rows is not None
-        found = compare_answers.of_answers(files, examples, rows)
-    if files:
-        found.arguments = (*runs, *(("--test", test) if test is not None and not folders else ()))
-    if reference is not None:
-        found.arguments = (*(found.arguments or runs), "--reference", reference)
+        found = compare_answers.of_answers(files, examples, rows, metric=metric)
+    given = {"--reference": reference, "--metric": metric}
+    if test is not None and not folders:
+        given |= {"--test": test}
+        given |= {f"--{name.replace('_', '-')}": getattr(columns, name) for name in columns.not_default(TEST_COLUMNS)}
+    options = [part for name, value in given.items() if value is not None for part in (name, value)]
+    if files or options:
+        found.arguments = (*runs, *options)
     return compare_answers.with_reference(found, reference)

@@ -10,7 +10,9 @@ from textwrap import fill
 from typing import Any
 
 from headswap.core.files import atomic_file
-from headswap.study.report.charts import Chart
+from headswap.study.report.chart_svg import BAR_SHARE, MOST_LEVEL_NAMES, SLANT, shortened
+from headswap.study.report.charts import Chart, Series, summary_charts
+from headswap.study.statistics.results import EPOCH_SCORES
 
 BARS = "▁▂▃▄▅▆▇█"
 COLOURS = (
@@ -32,7 +34,7 @@ def spark_line(values: Sequence[float], low: float, high: float) -> str:
     return "".join(BARS[min(len(BARS) - 1, int((value - low) / span * len(BARS)))] for value in values)
 
 
-def draw_figures(charts: Sequence[Chart], folder: Path, *, title: str) -> list[Path]:
+def draw_figures(charts: Sequence[Chart], folder: Path, *, title: str, metric: str = EPOCH_SCORES[0]) -> list[Path]:
     """Write every chart as SVG and PNG, and `summary`: scores by labels, and the epochs of the largest budget."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
@@ -46,10 +48,8 @@ def draw_figures(charts: Sequence[Chart], folder: Path, *, title: str) -> list[P
             _draw(axes, chart)
             axes.set_title(chart.title, fontsize=11, loc="left")
             written += _save(figure, folder / chart.id)
-        chosen = [chart for chart in charts if chart.id == "efficiency"]
-        chosen += [
-            chart for chart in charts if chart.id.startswith("epochs-") and chart.id.endswith(("-accuracy", "-R2"))
-        ][-1:]
+        if not (chosen := summary_charts(charts, metric)):  # systems whose numbers of labels are not given
+            return written
         figure = Figure(figsize=(sum(5.2 + _legend_width(chart) for chart in chosen), 4.0), layout="constrained")
         for axes, chart in zip(figure.subplots(1, len(chosen), squeeze=False)[0], chosen, strict=True):
             _draw(axes, chart)
@@ -63,20 +63,26 @@ def _draw(axes: Any, chart: Chart) -> None:
     for series in chart.series:
         if not series.points:
             continue
+        if chart.form != "lines":
+            _draw_form(axes, chart, series)
+            continue
         colour, marker = COLOURS[series.colour % len(COLOURS)], MARKERS[series.colour % len(MARKERS)]
         offset = 1 + 0.025 * chart.offset_of(series) if chart.is_log_x else 1.0
         xs, ys = [point.x * offset for point in series.points], [point.y for point in series.points]
         if series.is_thin:
             axes.plot(xs, ys, color=colour, alpha=0.3, linewidth=0.9)
             continue
-        spread = [
-            [max(0.0, point.y - (point.y if point.low is None else point.low)) for point in series.points],
-            [max(0.0, (point.y if point.high is None else point.high) - point.y) for point in series.points],
-        ]
         axes.errorbar(
-            xs, ys, yerr=spread, color=colour, marker=marker, markersize=5, linewidth=1.8, elinewidth=1, capsize=3,
-            label=_in_legend(series.name),
+            xs, ys, yerr=_spread(series), color=colour, marker=marker, markersize=5, linewidth=1.8, elinewidth=1,
+            capsize=3, label=_in_legend(series.name),
         )  # fmt: skip
+    if chart.names:
+        is_slanted = len(chart.names) > MOST_LEVEL_NAMES
+        turn = {"rotation": SLANT, "ha": "right", "rotation_mode": "anchor"} if is_slanted else {}
+        axes.set_xticks(range(len(chart.names)), [shortened(name) for name in chart.names], **turn)
+    if chart.form != "lines":
+        x0, x1, y0, y1 = chart.limits()
+        axes.set(xlim=(x0, x1), ylim=(y0, y1))
     if chart.is_log_x:
         axes.set_xscale("log")
         values = sorted({point.x for series in chart.series for point in series.points})
@@ -90,7 +96,7 @@ def _draw(axes: Any, chart: Chart) -> None:
         axes.yaxis.set_minor_formatter(LogFormatter())
     if chart.line == "zero":
         axes.axhline(0, color="#888888", linewidth=1)
-    if chart.line == "diagonal":
+    if chart.line in ("diagonal", "identity"):
         low, high = axes.get_xlim()
         axes.plot([low, high], [low, high], color="#888888", linewidth=1, linestyle="--")
     axes.set_xlabel(chart.x_title)
@@ -101,6 +107,26 @@ def _draw(axes: Any, chart: Chart) -> None:
     axes.legend(frameon=False, fontsize=9, **place)
 
 
+def _draw_form(axes: Any, chart: Chart, series: Series) -> None:
+    """Bars with their intervals, or points without a line."""
+    colour, label = COLOURS[series.colour % len(COLOURS)], _in_legend(series.name)
+    xs, ys = [point.x for point in series.points], [point.y for point in series.points]
+    if chart.form == "points":
+        axes.plot(xs, ys, color=colour, marker="o", markersize=3.5, alpha=0.5, linestyle="none", label=label)
+        return
+    width = BAR_SHARE / len(chart.series)
+    left = (chart.series.index(series) - (len(chart.series) - 1) / 2) * width
+    axes.bar([x + left for x in xs], ys, width, color=colour, yerr=_spread(series), ecolor="#444444", label=label)
+
+
+def _spread(series: Series) -> list[list[float]]:
+    """The distances from the points to the ends of their intervals."""
+    return [
+        [max(0.0, point.y - (point.y if point.low is None else point.low)) for point in series.points],
+        [max(0.0, (point.y if point.high is None else point.high) - point.y) for point in series.points],
+    ]
+
+
 def _in_legend(name: str) -> str:
     """A name for the legend: wrapped, and with a space before `_`, which matplotlib would hide."""
     lines = fill(name, NAME_WIDTH)
@@ -108,9 +134,9 @@ def _in_legend(name: str) -> str:
 
 
 def _legend_width(chart: Chart) -> float:
-    """The width of a legend to the right of a chart, in inches; 0 if it is inside."""
+    """The width of a legend to the right of a chart, in inches; 0 if it is inside, where it would cover bars."""
     names = {series.name for series in chart.series if series.points and not series.is_thin}
-    return LEGEND_WIDTH if len(names) > MOST_NAMES_INSIDE else 0.0
+    return LEGEND_WIDTH if len(names) > MOST_NAMES_INSIDE or chart.form == "bars" else 0.0
 
 
 def _save(figure: Any, path: Path) -> list[Path]:

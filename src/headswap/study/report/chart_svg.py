@@ -14,18 +14,23 @@ WIDTH, HEIGHT = 480, 300
 LEFT, RIGHT, TOP, BOTTOM = 76, 10, 12, 46
 OFFSET = 6  # between the error bars of one budget
 MARKERS = ("circle", "square", "triangle", "diamond", "cross")
+SQUARE = MARKERS.index("square")
+BAR_SHARE = 0.8  # of the width of a group of bars
+MOST_LEVEL_NAMES = 4  # more names of bars are slanted
+SLANT = 35  # degrees
+NAME_HEIGHT, LONGEST_NAME = 4, 15  # of slanted names: height per character, and characters
 
 
 def svg(chart: Chart) -> str:
     """A chart as inline SVG."""
     frame = _Frame(chart)
     parts = [
-        f'<svg class="chart" id="chart-{chart.id}" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
+        f'<svg class="chart" id="chart-{chart.id}" viewBox="0 0 {WIDTH} {frame.height}" role="img" '
         f'aria-label="{escape(chart.title)}">',
         *frame.axes(),
     ]
     for series in sorted(chart.series, key=lambda item: not item.is_thin):
-        parts += frame.series(series)
+        parts += DRAWN[chart.form](frame, series)
     return "\n".join([*parts, "</svg>"])
 
 
@@ -33,6 +38,10 @@ class _Frame:
     def __init__(self, chart: Chart) -> None:
         self.chart = chart
         self.x0, self.x1, self.y0, self.y1 = chart.limits()
+        self.is_slanted = len(chart.names) > MOST_LEVEL_NAMES
+        longest = max((len(shortened(name)) for name in chart.names), default=0)
+        self.height = HEIGHT + (NAME_HEIGHT * longest if self.is_slanted else 0)
+        self.inset = 0 if chart.form == "bars" else 22
 
     def x(self, value: float) -> float:
         if self.x1 == self.x0:
@@ -42,8 +51,7 @@ class _Frame:
             if self.chart.is_log_x
             else (value - self.x0) / (self.x1 - self.x0)
         )
-        inset = 22
-        return LEFT + inset + share * (WIDTH - LEFT - RIGHT - 2 * inset)
+        return LEFT + self.inset + share * (WIDTH - LEFT - RIGHT - 2 * self.inset)
 
     def y(self, value: float) -> float:
         scale = math.log if self.chart.is_log_y else float
@@ -58,25 +66,17 @@ class _Frame:
             y = self.y(value)
             parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
             parts.append(f'<text class="tick" x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{name}</text>')
-        values = (
-            sorted({point.x for series in chart.series for point in series.points})
-            if chart.is_log_x
-            else [value for value in ticks(self.x0, self.x1) if self.x0 <= value <= self.x1]
-        )
-        for value, name in zip(values, tick_names(values), strict=True):
-            x = self.x(value)
-            parts.append(f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{bottom}" y2="{bottom + 5}"/>')
-            parts.append(f'<text class="tick" x="{x:.1f}" y="{bottom + 19}" text-anchor="middle">{name}</text>')
+        parts += self.names() if chart.names else self.x_ticks()
         if chart.line == "zero":
             y = self.y(0)
             parts.append(f'<line class="rule" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        if chart.line == "diagonal":
+        if chart.line in ("diagonal", "identity"):
             low, high = max(self.x0, self.y0), min(self.x1, self.y1)
             ends = f'x1="{self.x(low):.1f}" y1="{self.y(low):.1f}" x2="{self.x(high):.1f}" y2="{self.y(high):.1f}"'
             parts.append(f'<line class="rule" {ends}/>')
         middle = (LEFT + WIDTH - RIGHT) / 2
         parts.append(
-            f'<text class="axis" x="{middle}" y="{HEIGHT - 8}" text-anchor="middle">{escape(chart.x_title)}</text>'
+            f'<text class="axis" x="{middle}" y="{self.height - 8}" text-anchor="middle">{escape(chart.x_title)}</text>'
         )
         centre = (TOP + bottom) / 2
         parts.append(
@@ -85,7 +85,59 @@ class _Frame:
         )
         return parts
 
-    def series(self, series: Series) -> list[str]:
+    def x_ticks(self) -> list[str]:
+        values = (
+            sorted({point.x for series in self.chart.series for point in series.points})
+            if self.chart.is_log_x
+            else [value for value in ticks(self.x0, self.x1) if self.x0 <= value <= self.x1]
+        )
+        parts, bottom = [], HEIGHT - BOTTOM
+        for value, name in zip(values, tick_names(values), strict=True):
+            x = self.x(value)
+            parts.append(f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{bottom}" y2="{bottom + 5}"/>')
+            parts.append(f'<text class="tick" x="{x:.1f}" y="{bottom + 19}" text-anchor="middle">{name}</text>')
+        return parts
+
+    def names(self) -> list[str]:
+        """The names of the groups of bars; many are slanted and cut off, and a tooltip has the whole name."""
+        parts, y = [], HEIGHT - BOTTOM + 19
+        for place, name in enumerate(self.chart.names):
+            x = self.x(place)
+            if self.is_slanted:
+                turn = f'text-anchor="end" transform="rotate(-{SLANT} {x + 4:.1f} {y - 4})"'
+                parts.append(f'<text class="tick" x="{x + 4:.1f}" y="{y - 4}" {turn}>{escape(shortened(name))}</text>')
+            else:
+                parts.append(f'<text class="tick" x="{x:.1f}" y="{y}" text-anchor="middle">{escape(name)}</text>')
+        return parts
+
+    def bars(self, series: Series) -> list[str]:
+        """One bar per group, with its interval."""
+        width = BAR_SHARE * (self.x(1) - self.x(0)) / len(self.chart.series)
+        place = self.chart.series.index(series) - len(self.chart.series) / 2
+        parts = []
+        for point in series.points:
+            left, top = self.x(point.x) + place * width, self.y(point.y)
+            tip = escape(point.tip)
+            parts.append(
+                f'<g class="point c{series.colour}" tabindex="0" data-tip="{tip}"><title>{tip}</title>'
+                f'<rect class="mark" x="{left:.1f}" y="{top:.1f}" width="{width:.1f}" '
+                f'height="{self.y(0) - top:.1f}"/></g>'
+            )
+            if point.low is not None and point.high is not None:
+                low, high = self.y(point.low), self.y(point.high)
+                parts.append(f'<path class="bar-whisker" d="M{left + width / 2:.1f} {low:.1f}V{high:.1f}"/>')
+        return parts
+
+    def points(self, series: Series) -> list[str]:
+        """Small points without a line; there are too many for the keyboard."""
+        return [
+            f'<circle class="dot c{series.colour}" cx="{self.x(point.x):.1f}" cy="{self.y(point.y):.1f}" r="2.8">'
+            f"<title>{escape(point.tip)}</title></circle>"
+            for point in series.points
+        ]
+
+    def lines(self, series: Series) -> list[str]:
+        """Points, their intervals and the line between them; of a single seed only the line."""
         offset = OFFSET * self.chart.offset_of(series)
         places = [(self.x(point.x) + offset, self.y(point.y)) for point in series.points]
         path = " ".join(f"{'M' if not index else 'L'}{x:.1f} {y:.1f}" for index, (x, y) in enumerate(places))
@@ -106,9 +158,12 @@ class _Frame:
         return parts
 
 
-def _marker(colour: int, x: float, y: float, size: float = 4.5) -> str:
+DRAWN = {"lines": _Frame.lines, "points": _Frame.points, "bars": _Frame.bars}
+
+
+def _marker(colour: int, x: float, y: float, size: float = 4.5, *, shape: int | None = None) -> str:
     """The marker of a colour; shapes help readers who cannot distinguish colours, and on paper."""
-    kind = MARKERS[colour % len(MARKERS)]
+    kind = MARKERS[(colour if shape is None else shape) % len(MARKERS)]
     if kind == "square":
         return f'<rect class="mark" x="{x - size:.1f}" y="{y - size:.1f}" width="{2 * size}" height="{2 * size}"/>'
     if kind == "triangle":
@@ -126,10 +181,16 @@ def _marker(colour: int, x: float, y: float, size: float = 4.5) -> str:
 def legend(chart: Chart) -> list[tuple[str, str]]:
     """(name, marker as SVG) of every series that is not thin."""
     entries = {series.name: series.colour for series in chart.series if not series.is_thin and series.points}
+    shape = {"lines": None, "points": 0, "bars": SQUARE}[chart.form]
     return [
-        (name, f'<svg class="key c{colour}" viewBox="0 0 16 16">{_marker(colour, 8, 8)}</svg>')
+        (name, f'<svg class="key c{colour}" viewBox="0 0 16 16">{_marker(colour, 8, 8, shape=shape)}</svg>')
         for name, colour in entries.items()
     ]
+
+
+def shortened(name: str) -> str:
+    """The name of a group of bars on its axis."""
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
 
 
 def ticks(low: float, high: float, *, most: int = 6) -> list[float]:

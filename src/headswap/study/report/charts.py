@@ -3,8 +3,10 @@
 A `Chart` is drawn into the page by chart_svg.py and into files by chart_files.py.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from headswap.core.errors import counted
 from headswap.study.setup.answer_file import SINGLE
@@ -25,7 +27,8 @@ EPOCH_TITLES = {
     for part, words in (("eval", "validation"), ("train", "training"))
 } | {"eval_loss": ("validation loss", "loss")}
 """Title and short name, per metric of a `Curve`."""
-LABEL_AXIS = "labels (log scale)"
+LABELS = {"sentence": "labelled sentences", "question": "labelled questions"}
+"""What a budget counts, where it is not the labels of texts."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,12 @@ class Chart:
     is_log_x: bool = False
     is_log_y: bool = False
     line: str | None = None
-    """A reference line: `zero` is y = 0, `diagonal` is y = x."""
+    """A reference line: `zero` is y = 0, `diagonal` is y = x up to 1, `identity` is y = x with the same range on both
+    axes."""
+    form: Literal["lines", "points", "bars"] = "lines"
+    """`points` are not connected; `bars` start at 0, and the x of a point is the number of its group."""
+    names: Sequence[str] = ()
+    """Of the groups of bars."""
 
     def offset_of(self, series: Series) -> float:
         """Horizontal offset of a series with intervals, in steps, so that error bars do not cover each other."""
@@ -73,6 +81,12 @@ class Chart:
         points = [point for series in self.series for point in series.points]
         xs = [point.x for point in points]
         ys = [y for point in points for y in (point.y, point.low, point.high) if y is not None]
+        if self.form == "bars":
+            return -0.5, len(self.names) - 0.5, 0.0, max(*ys, 0.1) * 1.04
+        if self.line == "identity":
+            low, high = min(*xs, *ys), max(*xs, *ys)
+            margin = (high - low or 1.0) * 0.04
+            return low - margin, high + margin, low - margin, high + margin
         if self.line == "zero":
             ys.append(0.0)
         if self.line == "diagonal":
@@ -98,6 +112,16 @@ def make_charts(results: StudyResults) -> list[Chart]:
     return [chart for chart in every if any(series.points for series in chart.series)]
 
 
+def summary_charts(charts: Sequence[Chart], metric: str) -> list[Chart]:
+    """Scores by labels, and the epochs of the metric at the largest budget; of another one if no run logged it."""
+    found = [chart for chart in charts if chart.id == "efficiency"]
+    for name in (metric, "accuracy", "r2"):
+        pattern = re.compile(rf"epochs-\d+-{re.escape(EPOCH_TITLES[f'eval_{name}'][1])}")
+        if epochs := [chart for chart in charts if pattern.fullmatch(chart.id)]:
+            return [*found, epochs[-1]]
+    return found
+
+
 def _efficiency(results: StudyResults) -> Chart:
     colours, metric = colour_of(results.arms), METRIC_NAMES[results.metric]
     series = [
@@ -105,8 +129,17 @@ def _efficiency(results: StudyResults) -> Chart:
         for arm in results.arms
     ]
     series = [] if any(budget.labels == NO_BUDGET for budget in results.budgets) else series
-    title = f"Test {metric} by number of labels"
-    return Chart("efficiency", title, LABEL_AXIS, f"test {metric}", series, is_log_x=True)
+    title = f"Test {metric} by number of {counted_labels(results)}"
+    return Chart("efficiency", title, _label_axis(results), f"test {metric}", series, is_log_x=True)
+
+
+def counted_labels(results: StudyResults) -> str:
+    """What the numbers of labels count: labels, labelled sentences or labelled questions."""
+    return LABELS.get(results.unit, "labels")
+
+
+def _label_axis(results: StudyResults) -> str:
+    return f"{counted_labels(results)} (log scale)"
 
 
 def _cell_point(cell: Cell) -> Point:
@@ -124,7 +157,7 @@ def _gain(results: StudyResults) -> Chart:
         if rows:
             series.append(Series(f"{arm} - scratch", [_gain_point(row) for row in rows], colours[arm]))
     title = f"Gain over scratch, paired by seed and {results.unit}"
-    return Chart("gain", title, LABEL_AXIS, f"test {metric}, points", series, is_log_x=True, line="zero")
+    return Chart("gain", title, _label_axis(results), f"test {metric}, points", series, is_log_x=True, line="zero")
 
 
 def _gain_point(row: Comparison) -> Point:

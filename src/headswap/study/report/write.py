@@ -19,8 +19,9 @@ from headswap.study.report import findings
 from headswap.study.report.caveats import caveats, overlap_sentence
 from headswap.study.report.chart_files import draw_figures
 from headswap.study.report.chart_svg import legend, svg
-from headswap.study.report.charts import METRIC_NAMES, NUM_COLOURS, Chart, make_charts
+from headswap.study.report.charts import METRIC_NAMES, NUM_COLOURS, Chart, counted_labels, make_charts
 from headswap.study.report.methods import commands, methods, versions
+from headswap.study.report.part_charts import PART_CHARTS, part_charts, shown_parts
 from headswap.study.report.what_next import what_next
 from headswap.study.setup.answer_file import SINGLE
 from headswap.study.setup.arms import is_from_box
@@ -61,14 +62,14 @@ def make_report(study: StudyRuns, *, with_texts: bool = True) -> StudyReport:
 def write_report(study: StudyRuns, out: Path, *, with_texts: bool = True) -> StudyReport:
     """Write report.html, report.md, results.csv, results.json and figures/ into a folder."""
     report = make_report(study, with_texts=with_texts)
-    charts = make_charts(report.results)
+    charts = [*make_charts(report.results), *part_charts(report.results)]
     context = _context(study, report, charts)
     out.mkdir(parents=True, exist_ok=True)
     write_json(out / "results.json", report.as_json())
     _write(out / "results.csv", _csv(report.results))
     _write(out / "report.md", _render("report.md.j2", context))
     _write(out / "report.html", _render("report.html.j2", context))
-    draw_figures(charts, out / "figures", title=context["title"])
+    draw_figures(charts, out / "figures", title=context["title"], metric=report.results.metric)
     return report
 
 
@@ -127,10 +128,14 @@ def _context(study: StudyRuns, report: StudyReport, charts: list[Chart]) -> dict
             "epochs": [chart for chart in charts if chart.id.startswith("epochs-")],
             "base": [chart for chart in charts if chart.id.startswith("pretraining-")],
             "calibration": [chart for chart in charts if chart.id == "calibration"],
+            "parts": [chart for chart in charts if chart.id in PART_CHARTS],
         },
         "limits": LIMITS,
         "unit": results.unit,
         "groups": counted_groups(study),
+        "parts": shown_parts(results),
+        "parts_left_out": len(results.errors.slices) - len(shown_parts(results)) if results.errors else 0,
+        "counted_labels": counted_labels(results),
         "parts_metric": _upper(METRIC_NAMES[results.errors.metric]) if results.errors else "",
         "measures": [METRIC_NAMES[name] for name in results.cells[0].measures],
         "without_scores": _without_scores(results),

@@ -19,9 +19,13 @@ from headswap.core.files import sha256_of_file
 from headswap.data.columns import COLUMN_EXTENSIONS, Problems, column_names, label_of, read_rows
 from headswap.data.labelled import one_file
 from headswap.data.open_text import extension_of
+from headswap.data.records import PAIR_SEPARATOR
 from headswap.finetuning.prediction_file import Predictions, row_ids, text_ids
+from headswap.tasks.text_task import PAIR
 
 ROW, PREDICTION, BUDGET, SEED, TEXT, SCORE = "row", "prediction", "budget", "seed", "text", "score:"
+TEXTS = (TEXT, PAIR)
+"""The columns with the text of a row, and with the second text of a pair."""
 SINGLE = 0
 """The seed of answers without a column `seed`: the system gave one answer per text."""
 VERB = "answers"
@@ -101,6 +105,12 @@ class _AllProblems(Problems):
         pass
 
 
+def _ids_of_texts(values: Mapping[str, Any]) -> np.ndarray:
+    """The id of the text of a row, and that of the pair if it has two texts; none for values that are no texts."""
+    texts = [values[name] for name in TEXTS if isinstance(values.get(name), str)]
+    return text_ids(texts[:1] if len(texts) < 2 else [texts[0], PAIR_SEPARATOR.join(texts)])
+
+
 class _Reading:
     def __init__(
         self, path: Path, rows: TargetRows, budgets: Mapping[str, str] | None, seeds: Collection[int] | None
@@ -118,7 +128,7 @@ class _Reading:
             raise InputError(f"{self.path} is empty: it contains no answer.")
         raise_problems(self._column_problems(columns))
         self.has_scores = any(name.startswith(SCORE) for name in columns)
-        wanted = [ROW, PREDICTION, *(name for name in (BUDGET, SEED, TEXT) if name in columns)]
+        wanted = [ROW, PREDICTION, *(name for name in (BUDGET, SEED, *TEXTS) if name in columns)]
         wanted += [f"{SCORE}{label}" for label in self.rows.labels] if self.has_scores else []
         problems = _AllProblems()
         for line, values in read_rows(self.path, {name: name for name in wanted}, problems):
@@ -185,7 +195,7 @@ class _Reading:
             self._note("number", line, given)
         elif not 0 <= place < len(self.places):
             self._note("row", line, given)
-        elif not isinstance(values[TEXT], str) or text_ids([values[TEXT]])[0] != self.rows.text_ids[place]:
+        elif self.rows.text_ids[place] not in _ids_of_texts(values):
             self._note("text", line, given)
         else:
             return place
@@ -235,7 +245,8 @@ class _Reading:
         what = {
             "row": "the row {values} is not a row of this test set, so the answers belong to other texts",
             "number": "the row {values} is a number without a hash of its text, so it cannot be checked that the "
-            "answers belong to these texts. Use the ids of headswap study --prepare-only, or add a column 'text'",
+            f"answers belong to these texts. Use the ids of headswap study --prepare-only, or add a column '{TEXT}' "
+            f"(for pairs also '{PAIR}')",
             "text": "the text is not that of row {values} of the test set (rows are counted from 1)",
             "doubled": "the row {values} was answered before at the same budget and seed",
             "budget": f"the budget {{values}} is unknown; it must be {budgets}",

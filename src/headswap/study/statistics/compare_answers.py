@@ -9,15 +9,17 @@ from pathlib import Path
 
 from headswap.core.errors import Collected, InputError, SettingError, did_you_mean, listed
 from headswap.data.columns import COLUMN_EXTENSIONS, column_names
+from headswap.data.config import ColumnSettings
 from headswap.data.labelled import one_file, read_labelled
 from headswap.data.open_text import extension_of
-from headswap.data.records import Example
+from headswap.data.records import Example, unit_of, whole_text
 from headswap.finetuning.prediction_file import Predictions, text_ids
 from headswap.study.jobs.answer_runs import result_of, target_rows
 from headswap.study.setup.answer_file import SCORE, Answers, TargetRows, read_answers
 from headswap.study.statistics.design import default_primary
 from headswap.study.statistics.results import NO_BUDGET, Budget
-from headswap.study.statistics.runs import ScoredRun, StudyRuns
+from headswap.study.statistics.runs import SEPARATOR, ScoredRun, StudyRuns, compared_metric
+from headswap.tasks.choose import DEFAULT_TASK, named_task
 
 
 def split_arguments(given: Sequence[str]) -> tuple[list[Path], dict[str, str]]:
@@ -36,11 +38,14 @@ def split_arguments(given: Sequence[str]) -> tuple[list[Path], dict[str, str]]:
     return folders, files
 
 
-def read_test(
-    test: str, *, text_column: str, label_column: str, files: Mapping[str, str]
-) -> tuple[list[Example], TargetRows]:
+def read_test(test: str, columns: ColumnSettings, *, files: Mapping[str, str]) -> tuple[list[Example], TargetRows]:
     """A test set and its rows; its labels are those that it has and those that a file of answers has scores of."""
-    examples = read_labelled(test, text_column=text_column, label_column=label_column)
+    examples = read_labelled(
+        test,
+        text_column=columns.text_column,
+        label_column=columns.label_column,
+        text_pair_column=columns.text_pair_column,
+    )
     paths = [path for path in map(one_file, files.values()) if extension_of(path) in COLUMN_EXTENSIONS]
     scored = {name.removeprefix(SCORE) for path in paths for name in column_names(path) if name.startswith(SCORE)}
     return examples, target_rows(examples, sorted({example.label for example in examples} | scored))
@@ -86,10 +91,13 @@ def add_answers(study: StudyRuns, files: Mapping[str, str], rows: TargetRows) ->
     return study
 
 
-def of_answers(files: Mapping[str, str], examples: Sequence[Example], rows: TargetRows) -> StudyRuns:
+def of_answers(
+    files: Mapping[str, str], examples: Sequence[Example], rows: TargetRows, *, metric: str | None = None
+) -> StudyRuns:
     """A comparison of files of answers alone."""
-    study = add_answers(StudyRuns(None, [], []), files, rows)
-    study.texts = [example.text for example in examples]
+    by = compared_metric(metric, named_task(DEFAULT_TASK))
+    study = add_answers(StudyRuns(None, [], [], metric=by, unit=unit_of(examples)), files, rows)
+    study.texts = [whole_text(example, separator=SEPARATOR) for example in examples]
     return study
 
 
@@ -106,7 +114,7 @@ def with_reference(study: StudyRuns, reference: str | None) -> StudyRuns:
 
 def check_same_texts(study: StudyRuns, examples: Sequence[Example], test: str) -> None:
     """Refuse a test file that is not the one that the runs were scored on."""
-    ids = text_ids([example.text for example in examples])
+    ids = text_ids([whole_text(example) for example in examples])
     known = study.runs[0].predictions.text_ids
     if ids.shape != known.shape or (ids != known).any():
         raise InputError(

@@ -57,6 +57,17 @@ class ConfidentError:
 
 
 @dataclass(frozen=True)
+class PredictedValues:
+    """Predicted and true values of one run of a regression, of at most `MOST_VALUES` test rows."""
+
+    seed: int
+    rows: Sequence[int]
+    """Rows of the test set, counted from 0."""
+    targets: Sequence[float]
+    values: Sequence[float]
+
+
+@dataclass(frozen=True)
 class ErrorAnalysis:
     """Where one arm is wrong at one budget."""
 
@@ -72,3 +83,5 @@ class ErrorAnalysis:
     """Of the parts of the test set."""
     is_above_majority: bool = True
     """Whether the arm is clearly better than the most frequent label; otherwise no label errors are searched."""
+    predicted: PredictedValues | None = None
+    """Of a regression."""

@@ -3,6 +3,7 @@
 They are shown next to the errors of a study (error_analysis.py has those of classifiers). The arm is the primary one at
 the fullest budget, next to the best baseline there. The score on a part has a 95 % interval like those of the table.
 Parts of a regression have the mean absolute error: R2 and correlations depend on the spread of the values in a part.
+Parts of questions have F1. A regression also has the values of one run, for a chart.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,15 +14,15 @@ import numpy as np
 from headswap.data.checks import WORD
 from headswap.study.setup.arms import is_constant
 from headswap.study.statistics.error_analysis import length_ranges
-from headswap.study.statistics.error_results import ErrorAnalysis, SliceScore, TestSlice
+from headswap.study.statistics.error_results import ErrorAnalysis, PredictedValues, SliceScore, TestSlice
 from headswap.study.statistics.groups import groups_of_test
 from headswap.study.statistics.runs import StudyRuns
 from headswap.study.statistics.significance import crossed_mean, texts_only
 from headswap.study.statistics.unit_scores import grouped_values, micro_f1_values, unit_scores
 
 NUM_RANGES = 4
-MOST_PARTS = 30
-"""Labels or types that are shown, the most frequent ones."""
+MOST_VALUES = 500
+"""Values of a chart; of a larger test set rows at equal distances are taken."""
 
 
 class Part(NamedTuple):
@@ -61,8 +62,19 @@ def analyse_parts(study: StudyRuns, baselines: dict[int, str]) -> ErrorAnalysis 
         confusions=[],
         errors=[],
         possible_label_errors=[],
-        metric=OWN_METRIC.get(first.kind, study.metric),
+        metric=OWN_METRIC[first.kind],
+        predicted=_predicted(study, arm, labels) if first.kind == "values" else None,
     )
+
+
+def _predicted(study: StudyRuns, arm: str, labels: int) -> PredictedValues:
+    """The values of the run with the first seed."""
+    runs = study.by_seed(arm, labels)
+    seed = min(runs)
+    found: Any = runs[seed].predictions
+    size = len(found.targets)
+    rows = np.unique(np.linspace(0, size - 1, min(size, MOST_VALUES)).round().astype(int))
+    return PredictedValues(seed, rows.tolist(), found.targets[rows].tolist(), found.values[rows].tolist())
 
 
 def _score(study: StudyRuns, arm: str, labels: int, part: Part) -> SliceScore:
@@ -97,16 +109,17 @@ def _on_rows(kind: str, metric: str, inside: np.ndarray) -> Callable[[Any], np.n
         return lambda predictions: np.abs(predictions.values - predictions.targets)[inside]
     if kind == "tags":  # whether tags are entities is a property of the whole test set
         return lambda predictions: micro_f1_values(predictions.counts[inside])
+    if kind == "answers":
+        return lambda predictions: predictions.f1[inside]
     return lambda predictions: unit_scores(predictions.take(inside), metric)
 
 
 def _classes(first: Any) -> Iterator[Part]:
-    """The F1 of every label or type alone, for the most frequent ones."""
+    """The F1 of every label or type alone, the most frequent ones first."""
     counts = first.counts
     has_class = counts[:, :, 2] > 0
     every = np.ones(len(counts), dtype=bool)
-    most = np.argsort(-has_class.sum(axis=0), kind="stable")[:MOST_PARTS]
-    for number in most.tolist():
+    for number in np.argsort(-has_class.sum(axis=0), kind="stable").tolist():
         if has_class[:, number].any():
             yield Part(first.part_noun, first.classes[number], has_class[:, number], every, _of_class(number))
 
@@ -147,5 +160,5 @@ PARTS: dict[str, Callable[[Any], Iterator[Part]]] = {
     "values": _values,
 }
 """Per kind of predictions: its parts, from the predictions of one run."""
-OWN_METRIC = {"label sets": "f1", "tags": "f1", "values": "mae"}
+OWN_METRIC = {"label sets": "f1", "tags": "f1", "answers": "f1", "values": "mae"}
 """The metric of the parts of a kind, whatever the metric of the study."""

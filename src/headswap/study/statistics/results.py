@@ -281,6 +281,8 @@ class StudyResults:
             values[name] = [_without_none(row) for row in values[name]]
         if self.errors is not None:
             values["errors"]["errors"] = [_without_none(row) for row in values["errors"]["errors"]]
+            if self.errors.predicted is None:
+                del values["errors"]["predicted"]
         return values
 
 

@@ -8,14 +8,14 @@ sets.
 import json
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from headswap.core.errors import HeadswapError, InputError, SettingError, absent
+from headswap.core.errors import HeadswapError, InputError, SettingError, absent, did_you_mean, listed
 from headswap.core.files import read_json
 from headswap.core.installed_bases import is_boxed
 from headswap.core.local_paths import shared_name
@@ -34,6 +34,7 @@ from headswap.study.statistics.design import Design, default_primary, read_desig
 from headswap.study.statistics.results import EPOCH_METRICS, Budget, MissingRun
 from headswap.study.statistics.study_files import CELL, read_plan, read_prepared
 from headswap.tasks.choose import DEFAULT_TASK, named_task
+from headswap.tasks.task import Task
 from headswap.tasks.text_task import PAIR
 from headswap.training.run_folder import METRICS, RunFolder, read_metrics
 
@@ -205,8 +206,24 @@ def _most_common_test(runs: Sequence[ScoredRun]) -> Any:
     return max(counts, key=counts.__getitem__, default=None)
 
 
-def read_runs(paths: Sequence[Path]) -> StudyRuns:
-    """Read fine-tuning runs that were started one by one; runs with other settings are other arms."""
+def compared_metric(given: str | None, task: Task, trained_by: Collection[str | None] = ()) -> str:
+    """The metric of a comparison: the given one, otherwise the one that all runs were trained by, if it has a test."""
+    if given is not None and (name := given.replace("-", "_").lower()) in task.study_metrics:
+        return name
+    if given is not None:
+        raise SettingError(
+            f"metric is '{given}', but runs of the task {task.name} are compared by {listed(task.study_metrics)}."
+            f"{did_you_mean(given, task.study_metrics)}"
+        )
+    common = next(iter(trained_by)) if len(set(trained_by)) == 1 else None
+    return common if common in task.study_metrics else task.study_metrics[0]
+
+
+def read_runs(paths: Sequence[Path], *, metric: str | None = None) -> StudyRuns:
+    """Read fine-tuning runs that were started one by one; runs with other settings are other arms.
+
+    They are compared by `metric`; None is the one that they were trained by, see `compared_metric`.
+    """
     recipes = {path: _finetune_recipe(path) for path in paths}
     results = {path: RunFolder(path).result for path in paths}
     sizes = {path: result["num_train"] + result["num_validation"] for path, result in results.items()}
@@ -230,10 +247,8 @@ def read_runs(paths: Sequence[Path]) -> StudyRuns:
     arms = list(dict.fromkeys(run.arm for run in runs))
     data = recipes[paths[0]].data
     task = named_task(data.task)
-    study = StudyRuns(
-        None, runs, arms, metric=task.study_metrics[0], task=task.name, unit=task.unit(data),
-        primary=default_primary(arms),
-    )  # fmt: skip
+    by = compared_metric(metric, task, [result.get("metric") for result in results.values()])
+    study = StudyRuns(None, runs, arms, metric=by, task=task.name, unit=task.unit(data), primary=default_primary(arms))
     if data.test and Path(data.test).is_file():
         study.texts = _texts(Path(data.test), runs, data)
     return study
