@@ -54,6 +54,8 @@ class ScoredRun:
     """Checksum of its training set."""
     base: str | None = None
     """Id of the job that pre-trained its base in this study."""
+    labelled: str | None = None
+    """Checksum of its training and validation set together; only in a comparison that has baselines."""
 
     @property
     def classes(self) -> Predictions:

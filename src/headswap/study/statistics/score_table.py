@@ -140,18 +140,20 @@ class ScoreTable:
         ours, theirs = self.study.by_seed(arm, labels), self.study.by_seed(other, labels)
         if SINGLE in ours or SINGLE in theirs:  # one answer per text is paired with every seed
             return _common_seeds([set(ours), set(theirs)])
-        # The plan of a study gives all arms the same labels at one seed; arms may hold out different parts of them.
         # The rows that another system was trained on are not known.
-        # TF-IDF is also trained on the labels that others select on, so only Transformers are compared by checksum.
         return sorted(
             seed
             for seed in ours.keys() & theirs.keys()
-            if self.study.recipe is not None
-            or {arm, other} & set(BASELINES)
-            or ours[seed].is_external
-            or theirs[seed].is_external
-            or ours[seed].rows == theirs[seed].rows
+            if ours[seed].is_external or theirs[seed].is_external or self._have_same_labels(ours[seed], theirs[seed])
         )
+
+    def _have_same_labels(self, ours: ScoredRun, theirs: ScoredRun) -> bool:
+        """Whether two runs of one seed may use the same labels; arms may hold out different parts of them."""
+        if self.study.recipe is not None:  # the plan of a study gives all arms the same labels at one seed
+            return True
+        if {ours.arm, theirs.arm} & set(BASELINES):  # also trained on the labels that others select on
+            return ours.labelled == theirs.labelled
+        return ours.rows == theirs.rows or (ours.labelled is not None and ours.labelled == theirs.labelled)
 
     def _matrix(
         self, arm: str, labels: int, seeds: Sequence[int], *, rows_of: tuple[str, int] | None = None
