@@ -17,10 +17,11 @@ from headswap.core.current_folder import new_python
 from headswap.kernels import policy
 from headswap.study.executors import local
 from headswap.study.executors.backend import Request
-from headswap.study.executors.choose import default_jobs
+from headswap.study.executors.choose import default_jobs, make_backend
 from headswap.study.executors.clean_state import CleanState
 from headswap.study.executors.job_queue import Executor
 from headswap.study.executors.local import LocalWorkers, thread_limits, visible_gpus
+from headswap.study.executors.worker import missing_gpu
 from headswap.study.jobs.estimate import Estimator
 from headswap.study.jobs.planned_jobs import Job
 from study_fixture import RecordingWatcher, planned, sections_of
@@ -254,12 +255,43 @@ def test_the_gpus_are_those_that_are_visible(
     monkeypatch: pytest.MonkeyPatch, device: str, given: str, expected: list[str]
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", given)
-    assert visible_gpus(device) == expected
     monkeypatch.setattr(torch.cuda, "device_count", lambda: len(expected))
+    assert visible_gpus(device) == expected
     assert default_jobs("local", device) == max(1, len(expected)), "every GPU is used"
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     assert default_jobs("local", device) == 1, "the variable names GPUs that this machine does not have"
     assert default_jobs("slurm", device) == 1
+
+
+def test_workers_are_given_only_gpus_that_exist(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2")
+    for count, expected in ((0, []), (1, ["0"]), (2, ["0", "1"])):
+        monkeypatch.setattr(torch.cuda, "device_count", lambda count=count: count)
+        backend = make_backend("local", parallel=2, cores=2)
+        assert isinstance(backend, LocalWorkers)
+        assert backend.gpus == expected
+
+
+@pytest.mark.slow
+def test_a_worker_that_was_given_a_gpu_and_finds_none_fails_with_a_sentence(tmp_path: Path) -> None:
+    pool = LocalWorkers(2, gpus=["98", "99"])
+    job = pool.start(Request(tmp_path / "job.json", tmp_path / "job.log", 1, "{}"))
+    while (code := job.exit_code()) is None:
+        pool.wait(60)
+    pool.close()
+    assert code == 1
+    assert (tmp_path / "job.log").read_text().splitlines()[-1] == (
+        "The job was given the GPU 98 (CUDA_VISIBLE_DEVICES), but its process finds no GPU, so it was not started. "
+        "Check the GPU with nvidia-smi, or pass --device cpu."
+    )
+
+
+def test_only_a_job_that_trains_needs_the_gpu_of_its_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert missing_gpu(None) is None
+    assert "given the GPU 1" in str(missing_gpu("1"))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert missing_gpu("1") is None
 
 
 def test_the_state_of_the_process_is_restored(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
