@@ -20,6 +20,21 @@ def test_a_folder_without_a_study_is_refused(tmp_path: Path) -> None:
         read_study(tmp_path)
 
 
+def test_with_drawn_test_rows_the_report_says_which_file_a_row_number_refers_to(
+    study_copy: Path, tmp_path: Path
+) -> None:
+    (expected,) = [
+        "--num-test 60: the numbers of test rows in the error analysis and the disagreements count the rows of "
+        "data/test.jsonl, which has the drawn ones; those in the overlap check count all rows of the test set."
+    ]
+    assert not any("--num-test" in sentence for sentence in make_report(read_study(study_copy)).caveats)
+    recipe = study_copy / "study.toml"
+    before = recipe.read_text()
+    recipe.write_text(before.replace("[study]\n", "[study]\nnum_test = 60\n"))
+    assert recipe.read_text() != before
+    assert expected in make_report(read_study(study_copy)).caveats
+
+
 def test_different_test_sets_are_refused(finished_study: Path, tmp_path: Path) -> None:
     first, second = runs_of(finished_study, "scratch-220-seed1-", "pretrained-220-seed1-")
     changed = tmp_path / "changed"

@@ -165,12 +165,24 @@ def read_study(out: Path) -> StudyRuns:
         for id in intact
         if id not in damaged and (file := record_file(folders[id])).exists()
     ]
-    study.prepared["notes"] = [*study.prepared.get("notes", []), *notes]
+    study.prepared["notes"] = [*study.prepared.get("notes", []), *notes, *_row_numbers(study)]
     check_same_test(study.runs)
     is_pair = recipe.data.text_pair_column is not None
     rows = LabelledSettings(task=recipe.data.task, text_pair_column=PAIR if is_pair else None)
     study.texts = _texts(out / "data" / "test.jsonl", study.runs, rows)
     return study
+
+
+def _row_numbers(study: StudyRuns) -> list[str]:
+    """Where row numbers count the rows of different files: test texts were drawn after the overlap check."""
+    assert study.recipe is not None
+    if study.recipe.study.num_test is None:
+        return []
+    return [
+        f"--num-test {study.recipe.study.num_test}: the numbers of test rows in the error analysis and the "
+        "disagreements count the rows of data/test.jsonl, which has the drawn ones; those in the overlap check count all rows of the "
+        "test set."
+    ]
 
 
 def _add_run(study: StudyRuns, entry: dict[str, Any], run: ScoredRun | None, damage: str | None) -> None:
