@@ -180,8 +180,8 @@ def _row_numbers(study: StudyRuns) -> list[str]:
         return []
     return [
         f"--num-test {study.recipe.study.num_test}: the numbers of test rows in the error analysis and the "
-        "disagreements count the rows of data/test.jsonl, which has the drawn ones; those in the overlap check count all rows of the "
-        "test set."
+        "disagreements count the rows of data/test.jsonl, which has the drawn ones; those in the overlap check "
+        "count all rows of the test set."
     ]
 
 
