@@ -10,6 +10,7 @@ from headswap.core.local_paths import (
     local_command,
     local_path,
     shared_name,
+    shared_names,
     shown_addresses,
 )
 
@@ -38,6 +39,14 @@ def test_a_checkpoint_in_a_folder_cannot_be_taken_for_a_name_of_the_hub(
     assert shared_name("hf:models/mini") == "hf:mini"
     assert shared_name("hf:owner/mini") == "hf:owner/mini"
     assert shared_name(f"hf:{tmp_path / 'models' / 'mini'}") == shared_name("hf:/other/mini") == "hf:mini"
+
+
+def test_names_of_several_paths_are_told_apart_by_as_few_folders_as_needed() -> None:
+    given = ["/x/a/one", "/x/b/one/bundle", "/y/b/one", "/z/two", "own/two", "box:two", "hf:/x/three", "hf:/y/three"]
+    names = ["a/one", "x/b/one", "y/b/one", "two", "own/two", "box:two", "hf:x/three", "hf:y/three"]
+    assert shared_names(given) == dict(zip(given, names, strict=True))
+    assert shared_names(["/one", "/x/one"]) == {"/one": "one", "/x/one": "x/one"}
+    assert shared_names(["/x/one", "/x/one/bundle"]) == {"/x/one": "one", "/x/one/bundle": "one"}
 
 
 @pytest.fixture

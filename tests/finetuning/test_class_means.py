@@ -7,6 +7,7 @@ import torch
 
 import headswap as hs
 from headswap.core.errors import SettingError
+from headswap.core.settings import read_toml
 from headswap.finetuning.class_means import nearest_mean, of_length_one
 from tiny import ONE_THREAD, SCRATCH, sentences
 
@@ -55,6 +56,20 @@ def test_class_means_without_classes_or_with_a_hidden_layer_are_an_error(tiny_ru
         hs.finetune(base, train=numbers, task="regress", head_init="class-means", out=tmp_path / "b", **ONE_THREAD)
     with pytest.raises(SettingError, match="head_init cannot be used with --base scratch"):
         hs.finetune(train=rows, head_init="class-means", out=tmp_path / "c", **SCRATCH)
+
+
+def test_a_head_without_a_bias_is_refused_class_means_and_has_random_weights_by_default(
+    tiny_runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headswap.defaults.finetuning.LEAST_TOKENS_PER_PARAMETER", 0.1)
+    rows = [(f"{text} {number % 10}", f"label {number % 10}") for number, (text, _) in enumerate(sentences(40))]
+    settings = {"base": tiny_runs / "base", "train": rows, "max_steps": 1, "head_bias": False, **ONE_THREAD}
+    with pytest.raises(SettingError, match="with head_bias = false the class layer has no bias, which the distances"):
+        hs.finetune(**settings, head_init="class-means", out=tmp_path / "a")
+    found = hs.finetune(**settings, out=tmp_path / "b")
+    assert read_toml(found.path / "recipe.toml")["adaptation"]["head_init"] == "random"
+    biased = hs.finetune(**settings | {"head_bias": True}, out=tmp_path / "c")
+    assert read_toml(biased.path / "recipe.toml")["adaptation"]["head_init"] == "class-means"
 
 
 def test_weights_of_length_one_give_the_same_label_and_weights_of_zero_are_replaced() -> None:

@@ -6,7 +6,7 @@ inputs from every folder, so it has paths as given, with `~/` for the home folde
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,34 @@ def shared_name(given: str) -> str:
         return given
     place = Path(os.path.abspath(os.path.expanduser(given)))
     return place.parent.name if place.name == "bundle" else place.name
+
+
+def shared_names(given: Iterable[str]) -> dict[str, str]:
+    """The name of each of several bundles or files for others; two that differ have different names.
+
+    Of paths that end alike, the name also has as many of the folders above as tell them apart.
+    """
+    ends = {one: _ends(one) for one in given}
+    names: dict[str, str] = {}
+    for one, own in ends.items():
+        others = [other for other in ends.values() if other != own]
+        names[one] = next((end for end in own if not any(end in other for other in others)), own[-1])
+    for name in set(names.values()):  # web addresses that differ in their query, which is not shown
+        alike = [one for one in names if names[one] == name and one.lower().startswith(WEB)]
+        for number, one in enumerate(alike[1:], 2):
+            names[one] = f"{name} ({number})"
+    return names
+
+
+def _ends(given: str) -> list[str]:
+    """`shared_name`, and for a path that it shortens the same with more and more of the folders above."""
+    name = shared_name(given)
+    if name == given or given.lower().startswith(WEB):
+        return [name]
+    prefix = CHECKPOINT if given.startswith(CHECKPOINT) else ""
+    place = Path(os.path.abspath(os.path.expanduser(given.removeprefix(prefix))))
+    parts = (place.parent if place.name == "bundle" else place).parts[1:]
+    return [name, *(prefix + "/".join(parts[-count:]) for count in range(2, len(parts) + 1))]
 
 
 def local_path(given: str) -> str:

@@ -137,7 +137,8 @@ def resolve_finetuning(recipe: "FinetuneRecipe", facts: FinetuningFacts) -> "tup
     default = "gradual" if is_gradual else "at-once"
     adaptation = recipe.adaptation.changed(
         unfreeze=recipe.adaptation.unfreeze or default,
-        head_init=recipe.adaptation.head_init or head_init(facts.num_classes, tokens_per_parameter=per_parameter),
+        head_init=recipe.adaptation.head_init
+        or head_init(facts.num_classes, tokens_per_parameter=per_parameter, has_bias=recipe.head.head_bias),
     )
     head = recipe.head.changed(head_similarity=facts.head_similarity)
     head = head if facts.pooling is None else head.changed(pooling=facts.pooling)
@@ -187,9 +188,12 @@ def finetuning_epochs(num_examples: int, batch_size: int) -> float:
     return float(min(most, max(fewest, round(FINETUNE_STEPS * batch_size / num_examples))))
 
 
-def head_init(num_classes: int | None, *, tokens_per_parameter: float | None) -> "HeadInit":
-    """The first weights of a new head: class means for many classes, if the base is sufficiently trained."""
-    has_many = num_classes is not None and num_classes >= CLASS_MEANS_FROM
+def head_init(num_classes: int | None, *, tokens_per_parameter: float | None, has_bias: bool = True) -> "HeadInit":
+    """The first weights of a new head: class means for many classes, if the base is sufficiently trained.
+
+    A head without a bias cannot have them.
+    """
+    has_many = num_classes is not None and num_classes >= CLASS_MEANS_FROM and has_bias
     return "class-means" if has_many and is_well_trained(tokens_per_parameter) else "random"
 
 

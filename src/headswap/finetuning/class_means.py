@@ -19,6 +19,7 @@ from torch import Tensor
 
 from headswap.batches.labelled_rows import Row, batch_of
 from headswap.core.errors import SettingError
+from headswap.finetuning.config import HeadSettings
 from headswap.inference.outputs import TOKENS_PER_BATCH, token_batches
 from headswap.model.heads import ClassificationHead
 from headswap.model.pooling import pool
@@ -29,19 +30,24 @@ LEAST_SPREAD = 1e-3
 """The smallest standard deviation of a dimension, relative to the mean of all."""
 
 
-def can_have_class_means(task: Task, head_hidden: str) -> bool:
+def reads_text_vector(task: Task, head_hidden: str) -> bool:
     """Whether there are classes of texts and a class layer that reads the pooled vector."""
     return task.one_label_per_text and head_hidden == "none"
 
 
-def check_class_means(task: Task, head_hidden: str) -> None:
-    """Raise where there are no classes or no class layer that reads the pooled vector."""
+def check_class_means(task: Task, head: HeadSettings) -> None:
+    """Raise where there are no classes, or no class layer with a bias that reads the pooled vector."""
     if not task.one_label_per_text:
         raise SettingError(f"head_init is 'class-means', but the task {task.name} has no classes of texts. Remove it.")
-    if head_hidden != "none":
+    if head.head_hidden != "none":
         raise SettingError(
-            f"head_init is 'class-means', but with head_hidden = {head_hidden} the class layer does not read the "
+            f"head_init is 'class-means', but with head_hidden = {head.head_hidden} the class layer does not read the "
             "vector of a text. Remove one of the two settings."
+        )
+    if not head.head_bias:
+        raise SettingError(
+            "head_init is 'class-means', but with head_bias = false the class layer has no bias, which the distances "
+            "to the class means need. Remove head_bias, or use head_init = random."
         )
 
 
@@ -58,8 +64,7 @@ def set_class_means(model: TextModel, rows: Sequence[Row], *, autocast: Abstract
     if head.cosine_scale is not None:
         weight_CP, bias_C = of_length_one(weight_CP, bias_C, otherwise_CP=head.output.weight)
     head.output.weight.copy_(weight_CP)
-    if head.output.bias is not None:
-        head.output.bias.copy_(bias_C)
+    head.output.bias.copy_(bias_C)
 
 
 def nearest_mean(vectors_RP: Tensor, classes_R: Tensor, *, num_classes: int) -> tuple[Tensor, Tensor]:

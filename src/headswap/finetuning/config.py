@@ -70,8 +70,9 @@ class AdaptationSettings(Settings):
     otherwise 0."""
     head_init: HeadInit | None = None
     """Initial weights of the new head of a classifier: random, or class-means. With class-means the head scores the
-    labels by how close the vector of a text is to the mean vector of each label's training texts. Default: class-means
-    with 10 or more labels, if the base was pre-trained on at least 3 tokens per parameter; otherwise random."""
+    labels by how close the vector of a text is to the mean vector of each label's training texts. Needs head_bias.
+    Default: class-means with 10 or more labels and head_bias, if the base was pre-trained on at least 3 tokens per
+    parameter; otherwise random."""
 
     def model_post_init(self, _context: object) -> None:
         """Check `trainable`; top-N contains a number, so a Literal type cannot list its values."""

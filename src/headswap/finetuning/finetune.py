@@ -31,7 +31,7 @@ from headswap.defaults.finetuning import (
     with_scratch_settings,
 )
 from headswap.finetuning.calibration import calibration_sentence, check_can_calibrate
-from headswap.finetuning.class_means import can_have_class_means, set_class_means
+from headswap.finetuning.class_means import reads_text_vector, set_class_means
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.finetuning.consistency import CollapseCheck, read_unlabelled, texts_checksum
 from headswap.finetuning.distillation import distilled_rows, teachers_checksum
@@ -184,7 +184,7 @@ class _Finetuning:
 
     def _facts(self) -> FinetuningFacts:
         model, tokens = self.start.model, self.start.tokens_trained
-        has_class_layer = can_have_class_means(self.task, self.recipe.head.head_hidden)
+        has_class_layer = reads_text_vector(self.task, self.recipe.head.head_hidden)
         return FinetuningFacts(
             hidden_size=model.shape.base.hidden_size,
             num_layers=model.shape.base.num_hidden_layers,

@@ -8,7 +8,7 @@ from headswap.bundle.bundle import Bundle
 from headswap.core.errors import SettingError
 from headswap.data.records import Document
 from headswap.defaults.finetuning import head_shape
-from headswap.finetuning.class_means import can_have_class_means
+from headswap.finetuning.class_means import reads_text_vector
 from headswap.finetuning.config import FinetuneRecipe, StartSettings
 from headswap.finetuning.splits import LabelledSplits
 from headswap.model.parameter_count import num_parameters
@@ -127,7 +127,7 @@ class StartingPoint:
 
 def _num_classes(recipe: FinetuneRecipe, splits: LabelledSplits) -> int | None:
     """The number of classes whose scores are computed from the vector of a text; None for other heads."""
-    return len(splits.labels) if can_have_class_means(splits.task, recipe.head.head_hidden) else None
+    return len(splits.labels) if reads_text_vector(splits.task, recipe.head.head_hidden) else None
 
 
 def _direction(start: StartSettings, bundle: Bundle, *, per_token: bool) -> Direction:

@@ -27,7 +27,7 @@ def for_task(recipe: FinetuneRecipe, task: Task) -> FinetuneRecipe:
     _check_rdrop(recipe, task)
     check_teachers(recipe.consistency)
     if recipe.adaptation.head_init == "class-means":
-        check_class_means(task, recipe.head.head_hidden)
+        check_class_means(task, recipe.head)
     reads_pairs, is_scratch = data.text_pair_column is not None, recipe.model.base == "scratch"
     check_consistency(recipe.consistency, task, reads_pairs=reads_pairs, is_scratch=is_scratch)
     recipe = recipe.changed(data=data.changed(task=task.name), training=training)

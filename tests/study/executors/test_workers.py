@@ -13,16 +13,19 @@ import numpy as np
 import pytest
 import torch
 
+from boxed import tiny_base
 from headswap.core.current_folder import new_python
 from headswap.kernels import policy
 from headswap.study.executors import local
 from headswap.study.executors.backend import Request
-from headswap.study.executors.choose import default_jobs
+from headswap.study.executors.choose import default_jobs, make_backend
 from headswap.study.executors.clean_state import CleanState
 from headswap.study.executors.job_queue import Executor
 from headswap.study.executors.local import LocalWorkers, thread_limits, visible_gpus
+from headswap.study.executors.worker import missing_gpu
 from headswap.study.jobs.estimate import Estimator
 from headswap.study.jobs.planned_jobs import Job
+from headswap.tokens.tokenizer import Tokenizer
 from study_fixture import RecordingWatcher, planned, sections_of
 
 
@@ -65,39 +68,53 @@ NO_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA 
     [{"device": "cpu", "threads": 1},
      pytest.param({"device": "cuda", "threads": 1, "deterministic": True}, marks=[pytest.mark.gpu, NO_GPU])],
 )  # fmt: skip
-def test_a_worker_runs_all_jobs_and_the_last_has_the_bits_of_one_run_alone(
-    tmp_path: Path, machine: dict[str, Any]
+def test_a_worker_runs_all_jobs_and_they_have_the_bits_of_jobs_run_alone(
+    tmp_path: Path, machine: dict[str, Any], tokenizer: Tokenizer
 ) -> None:
-    """Before it, the worker trained a tokenizer, a base with dropout, TF-IDF and another fine-tuning."""
-    given = sections_of(tmp_path, arms=("tfidf", "scratch", "pretrained"), budgets=("40",), seeds=1)
-    given["model"] = given["model"] | {"dropout": 0.1}
+    """Before the last one, the worker trained a tokenizer, a base with dropout, TF-IDF and other fine-tunings."""
+    adapted = f"adapted:{tiny_base(tmp_path / 'existing', tokenizer)}"
+    arms = ("tfidf", "scratch", "pretrained", "linear", adapted)
+    given = sections_of(tmp_path, arms=arms, budgets=("40",), seeds=1)
+    given["model"], given["adapt"] = given["model"] | {"dropout": 0.1}, {"max_steps": 2}
     given["machine"] = machine
     _, prepared, plan = planned(tmp_path / "out", given)
     seen = Pids()
     outcome = run_here(tmp_path / "out", prepared, list(plan.jobs.values()), seen)
     assert not outcome.failed
-    assert len(outcome.done) == 5
+    assert len(outcome.done) == len(plan.jobs)
     assert len({pid for pids in seen.pids.values() for pid in pids}) == 1, "one worker"
-    last = outcome.done[-1]
-    assert last.arm == "pretrained"
-    file = tmp_path / "out" / "logs" / f"{Path(last.folder).name}.json"
-    alone = json.loads(file.read_text()) | {"folder": str(tmp_path / "alone")}
+    checked = [job for job in outcome.done[1:] if job.kind in ("adapt", "linear") or job.name.startswith("pretrained")]
+    assert sorted(job.kind for job in checked) == ["adapt", "finetune", "linear"]
+    for job in checked:
+        check_alone(job, tmp_path)
+
+
+COMPARED = ("bundle/model.safetensors", "bundle/tokenizer.json", "data.json", "ledger.json")
+
+
+def check_alone(job: Job, tmp_path: Path) -> None:
+    """Run a job again in a process of its own; its weights, predictions and messages are the same."""
+    file = tmp_path / "out" / "logs" / f"{Path(job.folder).name}.json"
+    alone = json.loads(file.read_text()) | {"folder": str(tmp_path / f"alone-{job.kind}")}
     (tmp_path / "alone.json").write_text(json.dumps(alone), encoding="utf-8")
+    env = os.environ | thread_limits(1) | {"HEADSWAP_CACHE": str(tmp_path / f"cache-{job.kind}")}  # empty, as it was
     with subprocess.Popen(
         new_python("-m", "headswap.study.jobs.job", str(tmp_path / "alone.json")),
-        stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ | thread_limits(1),
+        stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=env,
     ) as process:  # fmt: skip
         assert process.stderr
         messages = process.stderr.read().decode()
         assert process.wait() == 0, messages
-    ours, theirs = (Path(folder) for folder in (last.folder, alone["folder"]))
-    for name in ("bundle/model.safetensors", "bundle/tokenizer.json", "data.json", "ledger.json"):
-        assert (ours / name).read_bytes() == (theirs / name).read_bytes(), name
-    predictions = [np.load(folder / "predictions.npz") for folder in (ours, theirs)]
-    assert predictions[0].files == predictions[1].files
-    for name in predictions[0].files:
-        assert np.array_equal(predictions[0][name], predictions[1][name]), name
-    written = file.with_suffix(".log").read_text().replace(last.folder, alone["folder"])
+    ours, theirs = (Path(folder) for folder in (job.folder, alone["folder"]))
+    names = [name for name in COMPARED if (ours / name).exists()]
+    assert names or job.kind == "linear"
+    for name in names:
+        assert (ours / name).read_bytes() == (theirs / name).read_bytes(), (job.name, name)
+    scored = [np.load(folder / "predictions.npz") for folder in (ours, theirs) if (ours / "predictions.npz").exists()]
+    assert scored or job.kind == "adapt"
+    for name in scored[0].files if scored else ():
+        assert np.array_equal(scored[0][name], scored[1][name]), (job.name, name)
+    written = file.with_suffix(".log").read_text().replace(job.folder, alone["folder"])
     assert written == messages, "the log has all messages of a job run alone, and no others"
 
 
@@ -116,6 +133,36 @@ def test_a_killed_worker_costs_its_own_job_only(tmp_path: Path) -> None:
     used, new = seen.pids["scratch-40-seed1"]
     assert seen.pids["majority-40-seed1"] == seen.pids["tokenizer"] == [used], "it ran once more in a new worker"
     assert seen.pids["majority-40-seed2"] not in ([used], [new])
+
+
+class IdleKill(Pids):
+    """Kills the idle worker after the first job."""
+
+    killed: int | None = None
+
+    def on_end(self, job: Job, *, seconds: float, problem: str | None) -> None:
+        super().on_end(job, seconds=seconds, problem=problem)
+        if self.killed is None:
+            assert self.executor is not None
+            assert isinstance(self.executor.backend, LocalWorkers)
+            (worker,) = self.executor.backend.workers
+            assert worker.is_usable
+            self.killed = worker.process.pid
+            worker.process.kill()
+
+
+@pytest.mark.slow
+def test_an_idle_worker_that_is_killed_costs_no_job(tmp_path: Path) -> None:
+    given = sections_of(tmp_path, arms=("majority",), budgets=("40",), seeds=3)
+    _, prepared, plan = planned(tmp_path / "out", given)
+    seen = IdleKill()
+    outcome = run_here(tmp_path / "out", prepared, list(plan.jobs.values()), seen)
+    assert not outcome.failed
+    assert len(outcome.done) == 3
+    assert seen.ended == dict.fromkeys((job.name for job in plan.jobs.values()), None)
+    first, *others = (seen.pids[job.name] for job in outcome.done)
+    assert first == [seen.killed]
+    assert all(pids[-1] != seen.killed for pids in others)
 
 
 @pytest.mark.slow
@@ -254,12 +301,43 @@ def test_the_gpus_are_those_that_are_visible(
     monkeypatch: pytest.MonkeyPatch, device: str, given: str, expected: list[str]
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", given)
-    assert visible_gpus(device) == expected
     monkeypatch.setattr(torch.cuda, "device_count", lambda: len(expected))
+    assert visible_gpus(device) == expected
     assert default_jobs("local", device) == max(1, len(expected)), "every GPU is used"
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     assert default_jobs("local", device) == 1, "the variable names GPUs that this machine does not have"
     assert default_jobs("slurm", device) == 1
+
+
+def test_workers_are_given_only_gpus_that_exist(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2")
+    for count, expected in ((0, []), (1, ["0"]), (2, ["0", "1"])):
+        monkeypatch.setattr(torch.cuda, "device_count", lambda count=count: count)
+        backend = make_backend("local", parallel=2, cores=2)
+        assert isinstance(backend, LocalWorkers)
+        assert backend.gpus == expected
+
+
+@pytest.mark.slow
+def test_a_worker_that_was_given_a_gpu_and_finds_none_fails_with_a_sentence(tmp_path: Path) -> None:
+    pool = LocalWorkers(2, gpus=["98", "99"])
+    job = pool.start(Request(tmp_path / "job.json", tmp_path / "job.log", 1, "{}"))
+    while (code := job.exit_code()) is None:
+        pool.wait(60)
+    pool.close()
+    assert code == 1
+    assert (tmp_path / "job.log").read_text().splitlines()[-1] == (
+        "The job was given the GPU 98 (CUDA_VISIBLE_DEVICES), but its process finds no GPU, so it was not started. "
+        "Check the GPU with nvidia-smi, or pass --device cpu."
+    )
+
+
+def test_only_a_job_that_trains_needs_the_gpu_of_its_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert missing_gpu(None) is None
+    assert "given the GPU 1" in str(missing_gpu("1"))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert missing_gpu("1") is None
 
 
 def test_the_state_of_the_process_is_restored(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -15,10 +15,16 @@ FLAT = {("pretrained", 100): [0.80, 0.81, 0.82], ("pretrained", 400): [0.80, 0.8
 SCRATCH = {("scratch", labels): [0.6, 0.61, 0.62] for labels in (100, 400)}
 
 
-def results_of(*cells: dict, history: tuple[float, ...] = (), epochs: float = 2.0) -> StudyResults:
+def results_of(
+    *cells: dict, history: tuple[float, ...] = (), epochs: float = 2.0, at: tuple[float, ...] = ()
+) -> StudyResults:
     every = {key: value for part in cells for key, value in part.items()}
     study = synthetic_study(every)
-    points = [{"epoch": number, "eval_loss": loss, "eval_perplexity": 9.0} for number, loss in enumerate(history)]
+    every_epoch = [epochs * number / max(1, len(history) - 1) for number in range(len(history))]
+    points = [
+        {"epoch": epoch, "eval_loss": loss, "eval_perplexity": 9.0}
+        for epoch, loss in zip(at or every_epoch, history, strict=True)
+    ]
     result = {"seconds": 60.0, "tokens": 2_000_000, "epochs": epochs}
     study.bases = {"pretrained": [PretrainedBase("base-seed1", Path("base"), result, points)]}
     return replace(analyse(study), parameters={"pretrained": 1_000_000})
@@ -62,16 +68,90 @@ def test_undecided_tests_ask_for_seeds_and_too_few_seeds_come_first() -> None:
 def test_the_held_out_loss_decides_whether_pre_training_was_too_short() -> None:
     falling = what_next(results_of(RISING, SCRATCH, history=(6.0, 5.5, 5.2), epochs=0.5))
     assert (
-        "Longer pre-training: the held-out loss of base-seed1 went from 5.500 to 5.200 in its last part (0.5 passes "
-        "over the corpus; 2.0 tokens per parameter), so it was still falling. Its effect on the score was not measured."
+        "Longer pre-training: the held-out loss of base-seed1 went from 5.500 to 5.200 in the last 50% of its "
+        "training (0.5 passes over the corpus; 2.0 tokens per parameter), so it was still falling. Its effect on the "
+        "score was not measured."
     ) in falling
     level = results_of(RISING, SCRATCH, history=(5.2, 5.199))
     enough = replace(level, parameters={"pretrained": 500_000})
-    assert any("so it hardly falls any more on this corpus." in text for text in what_next(enough))
+    assert any("so it hardly changes any more on this corpus." in text for text in what_next(enough))
     (short,) = [text for text in what_next(level) if text.startswith("Longer pre-training")]
     assert "2.0 tokens per parameter). The learning rate is low there, so this does not show" in short
     assert short.endswith("a base counts as sufficiently trained from 3 tokens per parameter on.")
     assert not any("pre-training" in text for text in what_next(results_of(RISING, SCRATCH)))
+
+
+def test_the_last_part_of_pre_training_is_a_share_of_it_and_not_one_step() -> None:
+    """The runner also evaluates at the end, where the learning rate is near 0."""
+    history, at = (6.0, 5.5, 5.2, 5.1999), (0.0, 1.0, 1.999, 2.0)
+    (sentence,) = [text for text in what_next(results_of(RISING, SCRATCH, history=history, at=at)) if "passes" in text]
+    assert "went from 5.500 to 5.200 in the last 50% of its training" in sentence
+    assert "it was still falling" in sentence
+
+
+def test_a_rising_held_out_loss_is_not_called_flat() -> None:
+    results = results_of(RISING, SCRATCH, history=(5.0, 4.2, 4.65), epochs=30.0)
+    (sentence,) = [text for text in what_next(results) if "held-out" in text]
+    assert sentence == (
+        "More text or fewer passes: the held-out loss of base-seed1 went from 4.200 to 4.650 in the last 50% of its "
+        "training (30 passes over the corpus; 2.0 tokens per parameter). It rises, so more passes over the same text "
+        "are not expected to lower it. Its effect on the score was not measured."
+    )
+
+
+def test_the_held_out_loss_of_an_adapted_base_gives_no_advice() -> None:
+    results = results_of({("adapted", 100): [0.7, 0.7, 0.7]}, history=(5.0, 4.2, 4.65))
+    adapted = replace(results, bases=[replace(results.bases[0], arms=["adapted"])], primary="adapted")
+    assert not any("held-out" in text for text in what_next(adapted))
+    own = replace(results_of(RISING, history=(5.0, 4.2, 4.65)), primary="pretrained")
+    assert any("held-out" in text for text in what_next(own))
+
+
+def test_a_better_arm_was_tested_whichever_of_the_two_is_named_first() -> None:
+    cells = {("box", 100): [0.70, 0.71, 0.72], ("scratch", 100): [0.8, 0.81, 0.82]}
+    assert what_next(analyse(synthetic_study(cells)))[0].endswith(
+        "box is 10.0 points (8.8 to 11.2) worse than scratch at 100 labels."
+    )
+    ahead = {("scratch", 100): [0.70, 0.71, 0.72], ("box", 100): [0.8, 0.81, 0.82]}
+    found = what_next(replace(analyse(synthetic_study(ahead, primary="box")), primary=None))
+    assert found[0].startswith("Another arm: box has 0.810 and scratch 0.710 at 100 labels. box is 10.0 points (")
+    assert "better than scratch at 100 labels." in found[0]
+
+
+def adaptation(cells: dict, primary: str) -> str:
+    """The sentence about adaptation."""
+    found = what_next(analyse(synthetic_study(cells, primary=primary)))
+    (sentence,) = [text for text in found if "adapt" in text.lower()]
+    return sentence
+
+
+def test_adaptation_is_measured_or_called_untried() -> None:
+    box, scratch = {("box", 100): [0.70, 0.71, 0.72]}, {("scratch", 100): [0.6, 0.61, 0.62]}
+    assert adaptation(box | scratch, "box") == (
+        "Adaptation: whether box gains from further training on the corpus was not tried. In a study, the arm adapted "
+        "does it before fine-tuning; --arms adds it."
+    )
+    named = {("box:mine", 100): [0.70, 0.71, 0.72]}
+    assert "whether box:mine gains" in adaptation(named | scratch, "box:mine")
+    assert "the arm adapted:box:mine does it" in adaptation(named | scratch, "box:mine")
+    worse, better = ({("adapted", 100): [level, level + 0.01, level + 0.02]} for level in (0.6, 0.8))
+    assert adaptation(box | worse | scratch, "box").startswith("Adaptation: box is 10.0 points (")
+    assert adaptation(box | worse | scratch, "box").endswith(
+        ") better than adapted at 100 labels. This test is exploratory."
+    )
+    assert adaptation(box | better | scratch, "box").startswith("Another arm: adapted has 0.810 and box 0.710")
+    assert adaptation(box | better | scratch, "adapted").startswith("Adaptation: adapted is 10.0 points (")
+    assert adaptation(better | scratch, "adapted") == (
+        "Adaptation: its gain was not measured, because no arm is the base of adapted without it. --arms adds box."
+    )
+
+
+def test_without_a_primary_arm_more_labels_are_judged_from_the_arm_that_is_discussed() -> None:
+    rising = {("scratch", 100): [0.70, 0.71, 0.72], ("scratch", 400): [0.80, 0.81, 0.82]}
+    found = what_next(analyse(synthetic_study(rising)))
+    assert found[0].startswith("More labels: scratch changed by +10.0 points (")
+    constant = {("majority", labels): [0.5, 0.5, 0.5] for labels in (100, 400)}
+    assert analyse(synthetic_study(constant)).last_step is None
 
 
 def test_bases_that_were_not_tried_are_named_only_if_none_was() -> None:

@@ -9,7 +9,7 @@ import pytest
 from headswap.core.errors import InputError, SettingError
 from headswap.finetuning.prediction_file import Predictions
 from headswap.study.report.write import make_report
-from headswap.study.statistics.runs import arm_names, compared_metric, read_runs, read_study
+from headswap.study.statistics.runs import compared_metric, read_runs, read_study
 from headswap.tasks.choose import named_task
 from study_fixture import (
     runs_of,
@@ -28,6 +28,21 @@ def test_the_metric_of_a_comparison_is_the_one_that_all_runs_were_trained_by() -
     assert compared_metric(None, regress, ["mse", "mse"]) == "r2", "differences of errors have no validated test"
     assert compared_metric(None, regress, [None]) == "r2", "runs of an earlier version"
     assert compared_metric("Pearson", regress, ["r2"]) == "pearson"
+
+
+def test_with_drawn_test_rows_the_report_says_which_file_a_row_number_refers_to(
+    study_copy: Path, tmp_path: Path
+) -> None:
+    (expected,) = [
+        "--num-test 60: the numbers of test rows in the error analysis and the disagreements count the rows of "
+        "data/test.jsonl, which has the drawn ones; those in the overlap check count all rows of the test set."
+    ]
+    assert not any("--num-test" in sentence for sentence in make_report(read_study(study_copy)).caveats)
+    recipe = study_copy / "study.toml"
+    before = recipe.read_text()
+    recipe.write_text(before.replace("[study]\n", "[study]\nnum_test = 60\n"))
+    assert recipe.read_text() != before
+    assert expected in make_report(read_study(study_copy)).caveats
 
 
 def test_different_test_sets_are_refused(finished_study: Path, tmp_path: Path) -> None:
@@ -61,6 +76,41 @@ def test_other_epochs_with_as_many_labels_are_another_arm(finished_study: Path, 
     assert len(read_runs([first, longer]).arms) == 2
 
 
+def changed_run(run: Path, folder: Path, old: str, new: str) -> Path:
+    """A copy of a run whose recipe has another setting."""
+    shutil.copytree(run, folder)
+    recipe = (folder / "recipe.toml").read_text()
+    assert old in recipe
+    (folder / "recipe.toml").write_text(recipe.replace(old, new))
+    return folder
+
+
+def test_other_models_from_scratch_are_not_pooled_and_may_have_the_same_seeds(
+    finished_study: Path, tmp_path: Path
+) -> None:
+    """Beside a trained base, too; over seeds and numbers of labels each shape is one arm."""
+    first, second, base = runs_of(finished_study, "scratch-220-seed1-", "scratch-220-seed2-", "pretrained-220-seed1-")
+    small = runs_of(finished_study, "scratch-40-seed1-")[0]
+    size = next(line for line in (first / "recipe.toml").read_text().splitlines() if line.startswith("hidden_size"))
+    old, wide = size.partition(" = ")[2], "hidden_size = 512"
+    same_seed = changed_run(first, tmp_path / "same", size, wide)
+    other_seed = changed_run(second, tmp_path / "other", size, wide)
+    fewer_labels = changed_run(small, tmp_path / "fewer", size, wide)
+    one, other = f"scratch hidden_size={old}", "scratch hidden_size=512"
+    for copy in (same_seed, other_seed, fewer_labels):
+        found = read_runs([first, copy, base])
+        assert [run.arm for run in found.runs] == [one, other, "pretrained"], copy
+    found = read_runs([first, second, small, same_seed, other_seed, fewer_labels, base])
+    assert found.arms == [one, other, "pretrained"]
+
+
+def test_the_dropout_of_a_base_is_compared_beside_scratch(finished_study: Path, tmp_path: Path) -> None:
+    scratch, base = runs_of(finished_study, "scratch-220-seed1-", "pretrained-220-seed1-")
+    copy = changed_run(base, tmp_path / "copy", "\ndropout = 0.1", "\ndropout = 0.5")
+    expected = ["scratch", "pretrained dropout=0.1", "pretrained dropout=0.5"]
+    assert read_runs([scratch, base, copy]).arms == expected
+
+
 def test_without_scratch_the_first_arm_is_the_reference(finished_study: Path, tmp_path: Path) -> None:
     (run,) = runs_of(finished_study, "pretrained-220-seed1-")
     other = tmp_path / "other"
@@ -80,32 +130,3 @@ def test_other_folders_than_fine_tuning_runs_are_refused(finished_study: Path, t
         read_runs([run, base])
     with pytest.raises(InputError, match="is not a run folder"):
         read_runs([run, tmp_path])
-
-
-def settings_of(**changes: object) -> dict[str, object]:
-    """The settings of a run, flattened."""
-    every = {
-        "model.base": "runs/base",
-        "training.learning_rate": 1e-3,
-        "training.batch_size": 16,
-        "head.pooling": "mean",
-    }
-    return every | {name.replace("__", "."): value for name, value in changes.items()}
-
-
-def test_an_arm_is_named_by_as_few_settings_as_tell_it_apart() -> None:
-    runs = {
-        Path("a"): settings_of(),
-        Path("b"): settings_of(training__learning_rate=1e-4, training__batch_size=8, head__pooling="last"),
-        Path("c"): settings_of(training__learning_rate=1e-4, training__batch_size=8, head__pooling="max"),
-    }
-    names = {"a": "pretrained pooling=mean", "b": "pretrained pooling=last", "c": "pretrained pooling=max"}
-    assert arm_names(runs) == {Path(path): name for path, name in names.items()}
-
-
-def test_runs_with_equal_settings_share_a_name_and_bases_that_are_called_alike_do_not() -> None:
-    same = {Path(name): settings_of() for name in "ab"}
-    assert arm_names(same) == {Path("a"): "pretrained", Path("b"): "pretrained"}
-    bases = ["/x/one/bundle", "/x/two/bundle", "/y/one/bundle", "scratch"]
-    found = arm_names({Path(base): settings_of(model__base=base) for base in bases})
-    assert list(found.values()) == ["/x/one/bundle", "two", "/y/one/bundle", "scratch"]

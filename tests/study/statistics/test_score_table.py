@@ -94,6 +94,26 @@ def test_families_are_corrected_apart() -> None:
     assert {row.arm for row in other.comparisons if row.family != "exploratory"} == {"lora"}
 
 
+def test_the_primary_arm_is_also_tested_against_existing_bases_without_a_change_of_the_planned_families() -> None:
+    arms = {"tfidf": 0.6, "scratch": 0.5, "pretrained": 0.7, "linear:box": 0.6}
+    more = {"box": 0.65, "adapted": 0.72, "adapted:box:mine": 0.7, "hf:mini": 0.7}
+
+    def planned_and_others(primary: str, levels: dict[str, float]) -> tuple[list[object], set[tuple[str, str]]]:
+        cells = {(arm, 100): [level, level + 0.01, level - 0.01] for arm, level in levels.items()}
+        rows = analyse(synthetic_study(cells, primary=primary)).comparisons
+        exploratory = {(row.arm, row.other) for row in rows if row.family == "exploratory" and row.arm == primary}
+        return [row for row in rows if row.family != "exploratory"], exploratory
+
+    before, none = planned_and_others("pretrained", arms)
+    after, found = planned_and_others("pretrained", arms | more)
+    assert none == set()
+    assert found == {("pretrained", base) for base in more}, "linear:box is not fine-tuned"
+    assert before == after
+    assert len(before) == 2
+    _, of_box = planned_and_others("box", arms | more)
+    assert of_box == {("box", base) for base in more if base != "box"}
+
+
 def test_the_best_baseline_is_chosen_by_cross_validation_not_by_test() -> None:
     cells = {("majority", 100): [0.7] * 3, ("tfidf", 100): [0.5, 0.51, 0.49], ("pretrained", 100): [0.8, 0.81, 0.79]}
     runs = synthetic_study(cells)

@@ -12,9 +12,7 @@ def default_jobs(name: str, device: str) -> int:
     """The number of jobs in parallel if none is given: one, or one per GPU that local jobs may use."""
     if name != LOCAL or device == "cpu":
         return 1
-    import torch
-
-    return max(1, min(len(visible_gpus(device)), torch.cuda.device_count()))
+    return max(1, len(visible_gpus(device)))
 
 
 def make_backend(name: str, *, parallel: int, cores: int, device: str = "auto") -> Backend:

@@ -84,7 +84,8 @@ class Worker:
         """Start a job in this worker; return its number."""
         self.machine = self.machine or request.machine
         self.num_jobs += 1
-        line = {"number": self.num_jobs, "file": str(request.file), "log": str(request.log)}
+        gpu = self.gpu if request.machine is not None else None  # other jobs need none
+        line = {"number": self.num_jobs, "file": str(request.file), "log": str(request.log), "gpu": gpu}
         assert self.process.stdin
         with suppress(OSError):  # it was killed between two jobs: `exit_code` reports it
             self.process.stdin.write(json.dumps(line).encode() + b"\n")
@@ -195,8 +196,9 @@ def visible_gpus(device: str) -> list[str]:
     """The GPUs that the jobs may use, as values of CUDA_VISIBLE_DEVICES; none for jobs on the CPU."""
     if device == "cpu":
         return []
-    if (given := os.environ.get(GPUS)) is not None:
-        return [name for part in given.split(",") if (name := part.strip())]
     import torch
 
-    return [str(number) for number in range(torch.cuda.device_count())]  # counted without a CUDA context
+    count = torch.cuda.device_count()  # without a CUDA context; CUDA ends its list at the first name it does not find
+    if (given := os.environ.get(GPUS)) is not None:
+        return [name for part in given.split(",") if (name := part.strip())][:count]
+    return [str(number) for number in range(count)]

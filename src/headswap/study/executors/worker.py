@@ -43,7 +43,7 @@ def main() -> None:
     state = CleanState()
     while (line := lines.get()) is not None:
         state.restore(line["file"])
-        code = _run(line["file"], line["log"], nothing)
+        code = _run(line["file"], line["log"], line["gpu"], nothing)
         is_last = code != 0 or line["number"] >= MOST_JOBS or state.growth() > MOST_GROWTH
         os.write(answers, json.dumps({"number": line["number"], "code": code, "is_last": is_last}).encode() + b"\n")
         if is_last:
@@ -59,7 +59,21 @@ def _read(requests: int, lines: "queue.SimpleQueue[dict[str, Any] | None]") -> N
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _run(file: str, log: str, nothing: int) -> int:
+def missing_gpu(name: str | None) -> str | None:
+    """Why this process must not run a job that was given a GPU: with device = auto it would use the CPU."""
+    if name is None:
+        return None
+    import torch
+
+    if torch.cuda.is_available():
+        return None
+    return (
+        f"The job was given the GPU {name} (CUDA_VISIBLE_DEVICES), but its process finds no GPU, so it was not "
+        "started. Check the GPU with nvidia-smi, or pass --device cpu."
+    )
+
+
+def _run(file: str, log: str, gpu: str | None, nothing: int) -> int:
     """Run a job with its log as standard output and standard error; return its exit code."""
     from headswap.study.jobs.job import run_file
 
@@ -68,6 +82,9 @@ def _run(file: str, log: str, nothing: int) -> int:
     os.dup2(messages, 2)
     os.close(messages)
     try:
+        if (why := missing_gpu(gpu)) is not None:
+            print(why, file=sys.stderr)
+            return 1
         return run_file(file)
     except BaseException:  # also SystemExit: a process of its own would print it and end
         traceback.print_exc()

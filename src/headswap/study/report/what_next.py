@@ -7,13 +7,16 @@ and what was not tried is called so.
 from headswap.defaults.finetuning import LEAST_TOKENS_PER_PARAMETER, is_well_trained
 from headswap.study.report.findings import comparison_sentence, seeds_sentence
 from headswap.study.setup.answer_file import SINGLE
-from headswap.study.setup.arms import BASELINES, SCRATCH, is_adapted, is_from_box
+from headswap.study.setup.arms import ADAPTED, BASELINES, BOX, OF_BASE, SCRATCH, base_of, is_adapted, is_from_box
+from headswap.study.statistics.design import discussed_arm
 from headswap.study.statistics.results import BaseResult, StudyResults
-from headswap.study.statistics.score_results import Cell
+from headswap.study.statistics.score_results import Cell, Comparison
 from headswap.study.statistics.significance import FEWEST_SEEDS_FOR_A_CLAIM
 
-STILL_FALLING = 0.01
-"""Nats by which the held-out loss must fall in the last part of pre-training to be called falling."""
+STILL_CHANGING = 0.01
+"""Nats by which the held-out loss must change in the last part of pre-training to be called falling or rising."""
+LAST_PART = 0.2
+"""The last part of pre-training is at least this share of it: the last two evaluations can be one step apart."""
 
 
 def what_next(results: StudyResults) -> list[str]:
@@ -22,9 +25,9 @@ def what_next(results: StudyResults) -> list[str]:
     They are about the primary arm; without one, about scratch or else the last arm that was run.
     """
     run = [arm for arm in results.arms if any(cell.arm == arm for cell in results.cells)]
-    if not run:
+    arm = discussed_arm(results.primary, run)
+    if arm is None:
         return []
-    arm = results.primary if results.primary in run else SCRATCH if SCRATCH in run else run[-1]
     cells = {cell.labels: cell for cell in results.cells if cell.arm == arm}
     last = cells[max(cells)]
     measured = [*_better_arm(last, results), *_labels(results)]
@@ -32,26 +35,42 @@ def what_next(results: StudyResults) -> list[str]:
     seeds = _seeds(arm, results)
     first = seeds if len(results.seeds) < FEWEST_SEEDS_FOR_A_CLAIM and SINGLE not in last.values else []
     later = [] if first else seeds
-    return [*first, *found, *later, *_text(arm, results), *_untried(arm, results)]
+    return [*first, *found, *later, *_text(arm, results), *_adaptation(last, results), *_untried(arm, results)]
+
+
+def _best(last: Cell, results: StudyResults) -> Cell:
+    """The cell with the highest mean where the discussed arm was last scored."""
+    others = [cell for cell in results.cells if cell.labels == last.labels and cell.arm != last.arm]
+    best = max(others, key=lambda cell: cell.mean, default=last)
+    return best if best.mean > last.mean else last
 
 
 def _better_arm(last: Cell, results: StudyResults) -> list[tuple[float, str]]:
-    """The arm with the highest mean where the primary arm was last scored, if it is another one."""
-    others = [cell for cell in results.cells if cell.labels == last.labels and cell.arm != last.arm]
-    best = max(others, key=lambda cell: cell.mean, default=last)
-    if best.mean <= last.mean:
+    """The arm with the highest mean where the discussed arm was last scored, if it is another one."""
+    best = _best(last, results)
+    if best.arm == last.arm:
         return []
-    tests = [
-        row for row in results.comparisons if (row.arm, row.other, row.labels) == (last.arm, best.arm, last.labels)
-    ]
-    tested = comparison_sentence(tests[0]) if tests else "The two were not tested against each other."
     where = f" at {last.labels:,} labels" if last.labels else ""
     means = f"{best.arm} has {best.mean:.3f} and {last.arm} {last.mean:.3f}{where}"
+    tested = _tested(_test_of(last, best.arm, results))
     return [((best.mean - last.mean) * 100, f"Another arm: {means}. {tested}")]
 
 
+def _test_of(last: Cell, other: str, results: StudyResults) -> Comparison | None:
+    """The test of an arm against another one at its last budget: each arm may be the first of the two."""
+    pairs = ((last.arm, other), (other, last.arm))
+    rows = [row for row in results.comparisons if (row.arm, row.other) in pairs and row.labels == last.labels]
+    return next(iter(rows), None)
+
+
+def _tested(row: Comparison | None) -> str:
+    if row is None:
+        return "The two were not tested against each other."
+    return comparison_sentence(row) + (" This test is exploratory." if row.family == "exploratory" else "")
+
+
 def _labels(results: StudyResults) -> list[tuple[float, str]]:
-    """More labels, from the rise of the primary arm between its two largest budgets."""
+    """More labels, from the rise of the discussed arm between its two largest budgets."""
     step = results.last_step
     if step is None or step.low is None or step.high is None:
         return []
@@ -81,19 +100,29 @@ def _seeds(arm: str, results: StudyResults) -> list[str]:
 
 
 def _text(arm: str, results: StudyResults) -> list[str]:
-    """Longer pre-training or more text, from the held-out loss of the primary arm's bases."""
+    """Longer pre-training or more text, from the held-out loss of the bases of an arm.
+
+    Nothing about an adapted base: its held-out loss is no guide to its scores (docs/log.md).
+    """
+    if is_adapted(arm):
+        return []
     for base in results.bases:
-        if arm in base.arms and (fall := _last_fall(base)) is not None:
-            before, after, epochs = fall
+        if arm in base.arms and (change := _last_change(base)) is not None:
+            before, after, share, epochs = change
             number = _tokens_per_parameter(base, arm, results)
             per_parameter = "" if number is None else f"; {number:.1f} tokens per parameter"
-            loss = f"the held-out loss of {base.name} went from {before:.3f} to {after:.3f} in its last part"
-            seen = f"({epochs:.2g} passes over the corpus{per_parameter})"
-            if before - after >= STILL_FALLING:
+            loss = f"the held-out loss of {base.name} went from {before:.3f} to {after:.3f} in the last {share:.0%}"
+            seen = f"of its training ({epochs:.2g} passes over the corpus{per_parameter})"
+            if before - after >= STILL_CHANGING:
                 what = "Longer pre-training" if epochs < 1 else "Longer pre-training or more text"
                 return [f"{what}: {loss} {seen}, so it was still falling. Its effect on the score was not measured."]
-            if is_well_trained(_tokens_per_parameter(base, arm, results)):
-                return [f"Longer pre-training: {loss} {seen}, so it hardly falls any more on this corpus."]
+            if after - before >= STILL_CHANGING:
+                return [
+                    f"More text or fewer passes: {loss} {seen}. It rises, so more passes over the same text are not "
+                    "expected to lower it. Its effect on the score was not measured."
+                ]
+            if is_well_trained(number):
+                return [f"Longer pre-training: {loss} {seen}, so it hardly changes any more on this corpus."]
             return [
                 f"Longer pre-training: {loss} {seen}. The learning rate is low there, so this does not show that "
                 "longer training gains nothing; a base counts as sufficiently trained from "
@@ -108,12 +137,51 @@ def _tokens_per_parameter(base: BaseResult, arm: str, results: StudyResults) -> 
     return base.tokens / parameters if parameters else None
 
 
-def _last_fall(base: BaseResult) -> tuple[float, float, float] | None:
-    """The last two held-out losses of a base and its number of passes; None if it was evaluated less than twice."""
-    losses = [point.loss for point in base.curve if point.loss is not None]
-    if len(losses) < 2 or base.epochs is None:
+def _last_change(base: BaseResult) -> tuple[float, float, float, float] | None:
+    """The held-out losses before and after the last part of pre-training, the share of this part, and all passes.
+
+    None if it was evaluated less than twice.
+    """
+    points = [(point.epoch, point.loss) for point in base.curve if point.loss is not None]
+    if len(points) < 2 or base.epochs is None or points[-1][0] <= 0:
         return None
-    return losses[-2], losses[-1], base.epochs
+    end, after = points[-1]
+    earlier = [(epoch, loss) for epoch, loss in points if epoch <= (1 - LAST_PART) * end]
+    if not earlier:
+        return None
+    epoch, before = earlier[-1]
+    return before, after, 1 - epoch / end, base.epochs
+
+
+def _adaptation(last: Cell, results: StudyResults) -> list[str]:
+    """What training an existing base further on the corpus gained, or that it was not tried; one sentence at most."""
+    arm = last.arm
+    bases = [name for name in results.arms if name == base_of(name) and is_from_box(name) and not is_adapted(name)]
+    adapted = [name for name in results.arms if name == base_of(name) and is_adapted(name)]
+    if not adapted:
+        names = [ADAPTED if name == BOX else f"{OF_BASE}{name}" for name in bases]
+        return [
+            f"Adaptation: whether {base} gains from further training on the corpus was not tried. In a study, the arm "
+            f"{name} does it before fine-tuning; --arms adds it."
+            for base, name in list(zip(bases, names, strict=True))[:1]
+        ]
+    if arm in adapted:
+        own = BOX if arm == ADAPTED else arm.removeprefix(OF_BASE)
+        if own not in results.arms:
+            return [
+                f"Adaptation: its gain was not measured, because no arm is the base of {arm} without it. --arms adds "
+                f"{own}."
+            ]
+        others = [own]
+    else:
+        others = adapted
+    if _best(last, results).arm in others:
+        return []  # said about the better arm
+    tests = [row for other in others if (row := _test_of(last, other, results)) is not None]
+    where = f" at {last.labels:,} labels" if last.labels else ""
+    if not tests:
+        return [f"Adaptation: {arm} and {others[0]} were not tested against each other{where}."]
+    return [f"Adaptation: {_tested(tests[0])}"]
 
 
 def _untried(arm: str, results: StudyResults) -> list[str]:

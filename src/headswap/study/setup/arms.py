@@ -201,6 +201,11 @@ def is_adapted(arm: str) -> bool:
     return base == ADAPTED or base.startswith(OF_BASE)
 
 
+def is_existing_base(arm: str) -> bool:
+    """Whether an arm fine-tunes an installed or an adapted base, or a public checkpoint."""
+    return arm == base_of(arm) and (is_from_box(arm) or is_adapted(arm) or arm.startswith(CHECKPOINT))
+
+
 def saved_name(arm: str) -> str:
     """An arm as it is written into the recipe: a folder or file below the home folder as `~/...`."""
     name, sign, file = arm.partition("=")

@@ -1,13 +1,20 @@
-"""Baselines for a comparison of single runs: fitted to the same labels, if those can still be read."""
+"""Baselines for a comparison of single runs: fitted to the same labels, if those can still be read.
 
+Two arms may have other labels at one budget and seed: each number of labels and seed has one set of baselines, fitted
+to the labels that most arms have there, and only these arms are compared with it.
+"""
+
+import hashlib
 import logging
+from collections import Counter
+from dataclasses import dataclass, replace
 from typing import Any
 
 from headswap.baselines.tfidf import TooManyClassesError
 from headswap.core.errors import HeadswapError
 from headswap.core.files import read_json
 from headswap.core.settings import load_recipe
-from headswap.data.records import pair_as_text
+from headswap.data.records import pair_as_text, whole_text
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.finetuning.splits import LabelledSplits, read_splits
 from headswap.registry import PREDICTIONS
@@ -17,64 +24,149 @@ from headswap.study.statistics.runs import ScoredRun, StudyRuns
 log = logging.getLogger("headswap")
 
 
+@dataclass(frozen=True)
+class _Labels:
+    """The labelled sets of one or more runs."""
+
+    splits: LabelledSplits
+    checksum: str
+    """Of the training and the validation set together, in any order: arms may hold out other parts of the same."""
+    overlap: tuple[str, ...]
+
+
 def add_baselines(study: StudyRuns) -> StudyRuns:
     """Add the baselines of the task that need no corpus, for every budget and seed that an arm was run with."""
-    known_arms = baselines_of(study.task)
-    names = default_baselines(study.task, reads_pairs=study.unit == PAIR)
-    cells: dict[tuple[int, int], ScoredRun] = {}
-    for run in study.runs:
-        cells.setdefault((run.labels, run.seed), run)
-    found: list[ScoredRun] = []
-    # As in a study, seeds with the same labels have the same baseline, whatever the order of the labels.
-    known: dict[tuple[str, frozenset[tuple[str, int]]], tuple[Any, dict[str, Any]]] = {}
-    for (labels, seed), run in sorted(cells.items()):
-        splits = _splits(run)
-        if splits is None:
-            study.prepared.setdefault("notes", []).append(
-                f"The labelled sets of {run.folder} have changed or cannot be read, so there is no baseline at "
-                f"{labels:,} labels, seed {seed}."
-            )
-            continue
-        _note_overlap(study, splits, run)
-        given = ([*splits.train, *splits.validation], splits.test)
-        joined = tuple([pair_as_text(example) for example in part] for part in given)
-        for name in names:
-            key = name, frozenset((example.source, example.line) for example in given[0])
-            if key not in known:
-                baseline = known_arms.load(name)
-                train, test = given if baseline.reads_pairs else joined
-                try:
-                    known[key] = baseline.fit(train, test, splits.labels, study.metric)
-                except TooManyClassesError as problem:
-                    study.prepared.setdefault("notes", []).append(str(problem))
-                    continue
-            outputs, chosen = known[key]
-            predictions = PREDICTIONS.load(run.predictions.kind).of(outputs, splits.test, splits.labels)
-            result = {"seconds": 0.0, **chosen}
-            found.append(
-                ScoredRun(name, run.budget, labels, seed, run.folder / name, predictions, result, [], run.rows)
-            )
+    read = _read_labels(study)
+    notes = study.prepared.setdefault("notes", [])
+    notes += _unread_sentences(study, read)
+    notes += _overlap_sentences(study, read)
+    study.runs = [
+        replace(run, labelled=found.checksum) if (found := read[run.folder]) else run for run in study.runs
+    ]  # fmt: skip
+    chosen = _most_common_labels(study.runs)
+    notes += _other_labels_sentences(study, chosen)
+    fitted = _Fitted(study)
+    found = [
+        made for run in chosen.values() if (labels := read[run.folder]) for made in fitted.runs(run, labels.splits)
+    ]
+    notes += fitted.problems
     study.runs += found
-    study.arms = [*(name for name in names if any(run.arm == name for run in found)), *study.arms]
+    study.arms = [*(name for name in fitted.names if any(run.arm == name for run in found)), *study.arms]
     return study
 
 
-def _note_overlap(study: StudyRuns, splits: LabelledSplits, run: ScoredRun) -> None:
-    """Add what the fine-tuning warned about: texts that are in two of its sets. Equal sentences are added once."""
-    notes = study.prepared.setdefault("notes", [])
-    for sentence in splits.overlap_sentences():
-        told = f"Training set of {run.labels:,} labels: {sentence[0].lower()}{sentence[1:]}"
-        if told not in notes:
-            notes.append(told)
+class _Fitted:
+    """The fitted baselines. As in a study, seeds with the same labels have the same one, whatever their order."""
+
+    def __init__(self, study: StudyRuns) -> None:
+        self.metric = study.metric
+        self.names = default_baselines(study.task, reads_pairs=study.unit == PAIR)
+        self.problems: list[str] = []
+        self._baselines = baselines_of(study.task)
+        self._known: dict[tuple[str, frozenset[tuple[str, int]]], tuple[Any, dict[str, Any]]] = {}
+
+    def runs(self, run: ScoredRun, splits: LabelledSplits) -> list[ScoredRun]:
+        """The runs of all baselines at the budget and seed of a run, fitted to its labels."""
+        given = ([*splits.train, *splits.validation], splits.test)
+        joined = tuple([pair_as_text(example) for example in part] for part in given)
+        found = []
+        for name in self.names:
+            key = name, frozenset((example.source, example.line) for example in given[0])
+            if key not in self._known:
+                baseline = self._baselines.load(name)
+                train, test = given if baseline.reads_pairs else joined
+                try:
+                    self._known[key] = baseline.fit(train, test, splits.labels, self.metric)
+                except TooManyClassesError as problem:
+                    self.problems.append(str(problem))
+                    continue
+            outputs, settings = self._known[key]
+            predictions = PREDICTIONS.load(run.predictions.kind).of(outputs, splits.test, splits.labels)
+            result = {"seconds": 0.0, **settings}
+            found.append(
+                replace(run, arm=name, folder=run.folder / name, predictions=predictions, result=result, history=[])
+            )
+        return found
 
 
-def _splits(run: ScoredRun) -> LabelledSplits | None:
+def _read_labels(study: StudyRuns) -> dict[Any, _Labels | None]:
+    """The labelled sets per run folder; None if they have changed or cannot be read. Equal ones are read once."""
+    found: dict[Any, _Labels | None] = {}
+    known: dict[tuple[Any, ...], _Labels] = {}
+    for run in study.runs:
+        sums = read_json(run.folder / "data.json")
+        recipe = load_recipe(FinetuneRecipe, run.folder / "recipe.toml")
+        key = (*(sums.get(role) for role in ("training set", "validation set", "test set")), recipe.data.group_column)
+        if key not in known and (splits := _splits(recipe, sums)) is not None:
+            known[key] = _Labels(splits, _checksum(splits), tuple(splits.overlap_sentences()))
+        found[run.folder] = known.get(key)
+    return found
+
+
+def _checksum(splits: LabelledSplits) -> str:
+    rows = sorted(f"{whole_text(example)}\x1f{example.label}" for example in [*splits.train, *splits.validation])
+    return hashlib.sha256("\x1e".join(rows).encode()).hexdigest()[:32]
+
+
+def _splits(recipe: FinetuneRecipe, before: dict[str, Any]) -> LabelledSplits | None:
     """The labelled sets of a run, unless they have changed since."""
     try:
-        splits = read_splits(load_recipe(FinetuneRecipe, run.folder / "recipe.toml"))
+        splits = read_splits(recipe)
     except HeadswapError as problem:
         log.warning("%s", problem)
         return None
-    before = read_json(run.folder / "data.json")
     is_same = all(before.get(name) == checksum for name, checksum in splits.checksums().items())
     return splits if is_same else None
+
+
+def _unread_sentences(study: StudyRuns, read: dict[Any, _Labels | None]) -> list[str]:
+    """A sentence per run whose labelled sets are not known."""
+    return [
+        f"The labelled sets of {run.folder} have changed or cannot be read, so there is no baseline for it at "
+        f"{run.labels:,} labels, seed {run.seed}."
+        for run in study.runs
+        if read[run.folder] is None
+    ]
+
+
+def _overlap_sentences(study: StudyRuns, read: dict[Any, _Labels | None]) -> list[str]:
+    """What the fine-tunings warned about, texts that are in two sets: once, with the arms if others do not have it."""
+    arms: dict[tuple[int, str], list[str]] = {}
+    for run in study.runs:
+        labels = read[run.folder]
+        for sentence in labels.overlap if labels else ():
+            told = arms.setdefault((run.labels, sentence), [])
+            told += [run.arm] if run.arm not in told else []
+    every = {run.labels: {one.arm for one in study.runs if one.labels == run.labels} for run in study.runs}
+    found = []
+    for (labels, sentence), told in arms.items():
+        whose = "" if set(told) == every[labels] else f" of {', '.join(told)}"
+        found.append(f"Training set of {labels:,} labels{whose}: {sentence[0].lower()}{sentence[1:]}")
+    return found
+
+
+def _most_common_labels(runs: list[ScoredRun]) -> dict[tuple[int, int], ScoredRun]:
+    """Per number of labels and seed a run with the labels that most arms have there, of two the first."""
+    cells: dict[tuple[int, int], list[ScoredRun]] = {}
+    for run in runs:
+        if run.labelled is not None:
+            cells.setdefault((run.labels, run.seed), []).append(run)
+    found = {}
+    for cell, here in sorted(cells.items()):
+        most, _ = Counter(run.labelled for run in here).most_common(1)[0]
+        found[cell] = next(run for run in here if run.labelled == most)
+    return found
+
+
+def _other_labels_sentences(study: StudyRuns, chosen: dict[tuple[int, int], ScoredRun]) -> list[str]:
+    """A sentence per arm and number of labels about runs with other labels than the baselines."""
+    seeds: dict[tuple[int, str], list[int]] = {}
+    for run in study.runs:
+        fitted = chosen.get((run.labels, run.seed))
+        if fitted is not None and run.labelled is not None and run.labelled != fitted.labelled:
+            seeds.setdefault((run.labels, run.arm), []).append(run.seed)
+    return [
+        f"At {labels:,} labels, {arm} was trained on other labelled {study.unit}s than the baselines "
+        f"(seed {', '.join(map(str, sorted(of)))}), so these runs are not compared with them."
+        for (labels, arm), of in seeds.items()
+    ]

@@ -34,6 +34,11 @@ def default_primary(arms: Sequence[str]) -> str | None:
     return "pretrained" if "pretrained" in others else next(iter(others), None)
 
 
+def discussed_arm(primary: str | None, run: Sequence[str]) -> str | None:
+    """The arm that "What next" is about: the primary arm, without a run of it scratch, or else the last arm."""
+    return primary if primary in run else SCRATCH if SCRATCH in run else next(reversed(run), None)
+
+
 def record_design(recipe: StudyRecipe, arms: Sequence[str], folder: Path) -> None:
     """Add the design of a study to its folder, unless it is the last one there."""
     designs = read_designs(folder)

@@ -238,7 +238,7 @@ class StudyResults:
     """Upper limit of the probability of at least one false statement among the planned tests."""
     overall: OverallDifference | None
     last_step: LabelStep | None
-    """None if the primary arm has one budget, or too few seeds for an interval."""
+    """None if the arm that "What next" is about has one budget, or too few seeds for an interval."""
     parameters: Mapping[str, int]
     """Parameters of the model, per arm that has one."""
     public: Mapping[str, str]

@@ -5,8 +5,6 @@ damaged job counts as missing, with the reason. In a comparison a damaged run is
 sets.
 """
 
-import json
-import os
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -17,8 +15,6 @@ import numpy as np
 
 from headswap.core.errors import HeadswapError, InputError, SettingError, absent, did_you_mean, listed
 from headswap.core.files import read_json
-from headswap.core.installed_bases import is_boxed
-from headswap.core.local_paths import shared_name
 from headswap.core.settings import flattened, load_recipe, read_toml
 from headswap.data.config import LabelledSettings
 from headswap.data.records import whole_text
@@ -27,9 +23,9 @@ from headswap.finetuning.prediction_file import AnyPredictions, Predictions, loa
 from headswap.study.jobs.damage_records import missing_sentence, record_file, rerun_sentence
 from headswap.study.jobs.job_outputs import damage, has_finished
 from headswap.study.setup.answer_file import VERB
-from headswap.study.setup.arms import SCRATCH
 from headswap.study.setup.config import StudyRecipe
 from headswap.study.setup.folder import PLAN, RECIPE
+from headswap.study.statistics.arm_names import arm_names
 from headswap.study.statistics.design import Design, default_primary, read_designs
 from headswap.study.statistics.results import EPOCH_METRICS, Budget, MissingRun
 from headswap.study.statistics.study_files import CELL, read_plan, read_prepared
@@ -38,8 +34,6 @@ from headswap.tasks.task import Task
 from headswap.tasks.text_task import PAIR
 from headswap.training.run_folder import METRICS, RunFolder, read_metrics
 
-FREE = {"training.seed", "data.num_train", "machine.threads", "machine.device"}
-"""Settings in which runs of one arm may differ."""
 SEPARATOR = " | "
 """Between the two texts of a pair in a report."""
 
@@ -61,6 +55,8 @@ class ScoredRun:
     """Checksum of its training set."""
     base: str | None = None
     """Id of the job that pre-trained its base in this study."""
+    labelled: str | None = None
+    """Checksum of its training and validation set together; only in a comparison that has baselines."""
 
     @property
     def classes(self) -> Predictions:
@@ -170,12 +166,24 @@ def read_study(out: Path) -> StudyRuns:
         for id in intact
         if id not in damaged and (file := record_file(folders[id])).exists()
     ]
-    study.prepared["notes"] = [*study.prepared.get("notes", []), *notes]
+    study.prepared["notes"] = [*study.prepared.get("notes", []), *notes, *_row_numbers(study)]
     check_same_test(study.runs)
     is_pair = recipe.data.text_pair_column is not None
     rows = LabelledSettings(task=recipe.data.task, text_pair_column=PAIR if is_pair else None)
     study.texts = _texts(out / "data" / "test.jsonl", study.runs, rows)
     return study
+
+
+def _row_numbers(study: StudyRuns) -> list[str]:
+    """Where row numbers count the rows of different files: test texts were drawn after the overlap check."""
+    assert study.recipe is not None
+    if study.recipe.study.num_test is None:
+        return []
+    return [
+        f"--num-test {study.recipe.study.num_test}: the numbers of test rows in the error analysis and the "
+        "disagreements count the rows of data/test.jsonl, which has the drawn ones; those in the overlap check "
+        "count all rows of the test set."
+    ]
 
 
 def _add_run(study: StudyRuns, entry: dict[str, Any], run: ScoredRun | None, damage: str | None) -> None:
@@ -227,13 +235,7 @@ def read_runs(paths: Sequence[Path], *, metric: str | None = None) -> StudyRuns:
     recipes = {path: _finetune_recipe(path) for path in paths}
     results = {path: RunFolder(path).result for path in paths}
     sizes = {path: result["num_train"] + result["num_validation"] for path, result in results.items()}
-    # Epochs may depend on the number of labels within one arm; other epochs with as many labels are another arm.
-    epochs = {(sizes[path], recipe.training.num_train_epochs) for path, recipe in recipes.items()}
-    leave = FREE | ({"training.num_train_epochs"} if len(epochs) == len({size for size, _ in epochs}) else set())
-    names = arm_names({
-        path: {name: value for name, value in flattened(recipe).items() if name not in leave}
-        for path, recipe in recipes.items()
-    })  # fmt: skip
+    names = arm_names({path: flattened(recipe) for path, recipe in recipes.items()}, sizes)
     runs = [
         _scored_run(path, names[path], str(sizes[path]), sizes[path], recipes[path].training.seed) for path in paths
     ]
@@ -316,47 +318,3 @@ def _finetune_recipe(path: Path) -> FinetuneRecipe:
     if why := damage("finetune", path):
         raise InputError(f"{path} is damaged ({why}). Run the fine-tuning again with --overwrite, or leave it out.")
     return recipe
-
-
-def arm_names(flat: dict[Path, dict[str, Any]]) -> dict[Path, str]:
-    """A short name per run: where it starts, and as few settings as tell the arms apart; equal settings, equal name."""
-    every = list(flat.values())
-    bases = {str(settings["model.base"]) for settings in every}
-    of_shape = {"model.preset", "model.direction", "tokenizer.tokenizer"}  # set only for runs from scratch
-    differing = [
-        name
-        for name in every[0]
-        if len({json.dumps(settings[name]) for settings in every}) > 1
-        and not (SCRATCH in bases and len(bases) > 1 and (name in of_shape or name.startswith("model.")))
-        and not (len(bases) > 1 and len({json.dumps([s["model.base"], s[name]]) for s in every}) == len(bases))
-        and name != "model.base"
-    ]
-    chosen = _fewest_settings(every, differing)
-    names, of_base = {}, _base_names(bases)
-    for path, settings in flat.items():
-        own = of_base[str(settings["model.base"])]
-        more = [f"{name.partition('.')[2]}={settings[name]}" for name in chosen]
-        names[path] = " ".join([own, *more])
-    return names
-
-
-def _base_names(bases: set[str]) -> dict[str, str]:
-    """A name per base: `pretrained` if there is one, else its folder, or its path if two folders are called alike."""
-    others = sorted(bases - {SCRATCH})
-    if len(others) == 1:
-        return {SCRATCH: SCRATCH, others[0]: "pretrained"}
-    short = {base: base if is_boxed(base) else shared_name(os.path.abspath(base)) for base in others}
-    alike = {name for name in short.values() if list(short.values()).count(name) > 1}
-    return {SCRATCH: SCRATCH} | {base: base if name in alike else name for base, name in short.items()}
-
-
-def _fewest_settings(every: Sequence[dict[str, Any]], differing: Sequence[str]) -> list[str]:
-    """Settings that tell the same arms apart as all differing ones, chosen one by one: the one that separates most."""
-
-    def num_arms(names: Sequence[str]) -> int:
-        return len({json.dumps([settings[name] for name in ("model.base", *names)]) for settings in every})
-
-    chosen: list[str] = []
-    while num_arms(chosen) < num_arms(differing):
-        chosen.append(max(differing, key=lambda name: num_arms([*chosen, name])))
-    return [name for name in differing if name in chosen]

@@ -93,7 +93,7 @@ class OverallDifference(Interval):
 
 @dataclass(frozen=True, kw_only=True)
 class LabelStep(Interval):
-    """What the primary arm gained between its two largest budgets, paired by seed and by text."""
+    """What an arm gained between its two largest budgets, paired by seed and by text."""
 
     arm: str
     from_labels: int

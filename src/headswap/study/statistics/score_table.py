@@ -16,11 +16,10 @@ from typing import Any
 import numpy as np
 
 from headswap.baselines.arm_baseline import CROSS_VALIDATION
-from headswap.core.local_paths import CHECKPOINT
 from headswap.study.setup.answer_file import SINGLE
-from headswap.study.setup.arms import BASELINES, SCRATCH, is_constant
+from headswap.study.setup.arms import BASELINES, SCRATCH, is_constant, is_existing_base
 from headswap.study.statistics.cell_quality import quality_of
-from headswap.study.statistics.design import is_planned
+from headswap.study.statistics.design import discussed_arm, is_planned
 from headswap.study.statistics.groups import groups_of_test
 from headswap.study.statistics.label_worth import catch_up, label_worth
 from headswap.study.statistics.runs import ScoredRun, StudyRuns
@@ -140,18 +139,20 @@ class ScoreTable:
         ours, theirs = self.study.by_seed(arm, labels), self.study.by_seed(other, labels)
         if SINGLE in ours or SINGLE in theirs:  # one answer per text is paired with every seed
             return _common_seeds([set(ours), set(theirs)])
-        # The plan of a study gives all arms the same labels at one seed; arms may hold out different parts of them.
         # The rows that another system was trained on are not known.
-        # TF-IDF is also trained on the labels that others select on, so only Transformers are compared by checksum.
         return sorted(
             seed
             for seed in ours.keys() & theirs.keys()
-            if self.study.recipe is not None
-            or {arm, other} & set(BASELINES)
-            or ours[seed].is_external
-            or theirs[seed].is_external
-            or ours[seed].rows == theirs[seed].rows
+            if ours[seed].is_external or theirs[seed].is_external or self._have_same_labels(ours[seed], theirs[seed])
         )
+
+    def _have_same_labels(self, ours: ScoredRun, theirs: ScoredRun) -> bool:
+        """Whether two runs of one seed may use the same labels; arms may hold out different parts of them."""
+        if self.study.recipe is not None:  # the plan of a study gives all arms the same labels at one seed
+            return True
+        if {ours.arm, theirs.arm} & set(BASELINES):  # also trained on the labels that others select on
+            return ours.labelled == theirs.labelled
+        return ours.rows == theirs.rows or (ours.labelled is not None and ours.labelled == theirs.labelled)
 
     def _matrix(
         self, arm: str, labels: int, seeds: Sequence[int], *, rows_of: tuple[str, int] | None = None
@@ -197,10 +198,13 @@ class ScoreTable:
         )
 
     def last_step(self) -> LabelStep | None:
-        """The primary arm at its largest budget minus the same arm at the budget before."""
-        arm = self.study.primary
-        budgets = [labels for labels in self.budgets if arm is not None and self.study.by_seed(arm, labels)]
-        if arm is None or len(budgets) < 2:
+        """The arm that "What next" is about at its largest budget minus the same arm at the budget before."""
+        with_runs = {run.arm for run in self.study.runs}
+        arm = discussed_arm(self.study.primary, [name for name in self.study.arms if name in with_runs])
+        if arm is None or is_constant(arm, self.study.task):
+            return None
+        budgets = [labels for labels in self.budgets if self.study.by_seed(arm, labels)]
+        if len(budgets) < 2:
             return None
         before, last = budgets[-2:]
         seeds = sorted(set(self.study.by_seed(arm, before)) & set(self.study.by_seed(arm, last)) - {SINGLE})
@@ -211,20 +215,21 @@ class ScoreTable:
         return LabelStep(**found, arm=arm, from_labels=before, labels=last)
 
     def comparisons(self) -> list[Comparison]:
-        """Every arm against scratch and the best baseline, the primary arm also against public checkpoints, per budget.
+        """Every arm against scratch and the best baseline, per budget; the primary arm also against existing bases.
 
-        With a reference every arm is compared with it, and without scratch and baselines with the first arm.
+        These are installed and adapted bases and public checkpoints. With a reference every arm is compared with it,
+        and without scratch and baselines with the first arm.
         """
         found: list[tuple[Comparison, CrossedMean]] = []
         for labels in self.budgets:
             others = [SCRATCH] if SCRATCH in self.study.arms else []
             others += [self.baselines[labels]] if labels in self.baselines else []
             others = [self.study.reference] if self.study.reference is not None else others or self.study.arms[:1]
-            public = [arm for arm in self.study.arms if arm.startswith(CHECKPOINT) and arm not in others]
+            bases = [arm for arm in self.study.arms if is_existing_base(arm) and arm not in others]
             for arm in self.study.arms:
                 is_primary = arm == self.study.primary and self.study.reference is None
-                for other in [*others, *(public if is_primary else [])]:
-                    is_mirrored = arm in public and other == self.study.primary and self.study.reference is None
+                for other in [*others, *(bases if is_primary else [])]:
+                    is_mirrored = arm in bases and other == self.study.primary and self.study.reference is None
                     if (arm in BASELINES and self.study.reference is None) or arm == other or is_mirrored:
                         continue
                     if seeds := self.paired_seeds(arm, other, labels):

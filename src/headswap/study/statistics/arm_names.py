@@ -1,0 +1,78 @@
+"""The arms of a comparison: which runs are one arm, and what it is called.
+
+Runs are one arm if they start from the same base and all other settings are equal, except those in which runs of one
+arm may differ, such as the seed. An arm is named by its base and by as few settings as tell the arms of this base
+apart. Settings are compared within one base only: the shape of a new model is none of a trained base, and a setting
+that all runs of a base share is part of what the base stands for in the comparison.
+"""
+
+import json
+import os
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from headswap.core.installed_bases import is_boxed
+from headswap.core.local_paths import CHECKPOINT, shared_names
+from headswap.study.setup.arms import BASELINES, SCRATCH
+from headswap.training.resume_rules import FILES
+
+FREE = {"training.seed", "data.num_train", "machine.threads", "machine.device"}
+"""Settings in which runs of one arm may differ."""
+BASE, EPOCHS = "model.base", "training.num_train_epochs"
+
+
+def arm_names(flat: Mapping[Path, Mapping[str, Any]], sizes: Mapping[Path, int]) -> dict[Path, str]:
+    """A name per run, from its settings and its number of labels; runs of one arm have the same name."""
+    of_base = _base_names({str(settings[BASE]) for settings in flat.values()})
+    groups: dict[str, list[Path]] = {}
+    for path, settings in flat.items():
+        groups.setdefault(of_base[str(settings[BASE])], []).append(path)
+    names = {}
+    for base, paths in groups.items():
+        own = [flat[path] for path in paths]
+        free = FREE | _free_epochs(own, [sizes[path] for path in paths])
+        differing = [name for name in own[0] if name != BASE and name not in free and _num_arms(own, [name]) > 1]
+        chosen = _fewest_settings(own, differing)
+        shown = {name: _shown([settings[name] for settings in own], is_path=name in FILES) for name in chosen}
+        for place, path in enumerate(paths):
+            names[path] = " ".join([base, *(f"{name.partition('.')[2]}={shown[name][place]}" for name in chosen)])
+    return {path: names[path] for path in flat}
+
+
+def _free_epochs(runs: Sequence[Mapping[str, Any]], sizes: Sequence[int]) -> set[str]:
+    """Epochs may depend on the number of labels within one arm; other epochs with as many labels are another arm."""
+    pairs = {(size, settings.get(EPOCHS)) for size, settings in zip(sizes, runs, strict=True)}
+    return {EPOCHS} if len(pairs) == len(set(sizes)) else set()
+
+
+def _base_names(bases: Collection[str]) -> dict[str, str]:
+    """A name per base: `pretrained` if there is one, else its folder, with folders above it if two are called alike."""
+    others = sorted(set(bases) - {SCRATCH})
+    if len(others) == 1:
+        return {SCRATCH: SCRATCH, others[0]: "pretrained"}
+    places = {base: base if is_boxed(base) or base.startswith(CHECKPOINT) else os.path.abspath(base) for base in others}
+    names = shared_names([*places.values(), SCRATCH, *BASELINES])  # a folder may be called as another arm
+    return {SCRATCH: SCRATCH} | {base: names[place] for base, place in places.items()}
+
+
+def _num_arms(runs: Sequence[Mapping[str, Any]], names: Sequence[str]) -> int:
+    """How many arms these settings tell apart."""
+    return len({json.dumps([settings[name] for name in names]) for settings in runs})
+
+
+def _fewest_settings(runs: Sequence[Mapping[str, Any]], differing: Sequence[str]) -> list[str]:
+    """Settings that tell the same arms apart as all differing ones, chosen one by one: the one that separates most."""
+    chosen: list[str] = []
+    while _num_arms(runs, chosen) < _num_arms(runs, differing):
+        chosen.append(max(differing, key=lambda name: _num_arms(runs, [*chosen, name])))
+    return [name for name in differing if name in chosen]
+
+
+def _shown(values: Sequence[Any], *, is_path: bool) -> list[Any]:
+    """The values of a setting as they are shown: of a path no folder of this machine beyond what tells two apart."""
+    if not is_path:
+        return list(values)
+    every = [one for value in values for one in (value if isinstance(value, list) else [value]) if one is not None]
+    names = shared_names(every)
+    return [[names[one] for one in value] if isinstance(value, list) else names.get(value) for value in values]

@@ -1,0 +1,101 @@
+"""Names of the arms of a comparison: other settings are another arm, and no name has a folder of a machine."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headswap.study.statistics.arm_names import arm_names
+
+
+def settings_of(**changes: Any) -> dict[str, Any]:
+    """The settings of a run, flattened."""
+    every = {
+        "data.train": "train.csv",
+        "consistency.unlabelled": [],
+        "model.base": "runs/base",
+        "model.hidden_size": None,
+        "model.dropout": 0.1,
+        "training.seed": 1,
+        "training.learning_rate": 1e-3,
+        "training.batch_size": 16,
+        "training.num_train_epochs": 3.0,
+        "head.pooling": "mean",
+    }
+    return every | {name.replace("__", "."): value for name, value in changes.items()}
+
+
+def scratch(**changes: Any) -> dict[str, Any]:
+    """The settings of a run from scratch."""
+    return settings_of(**{"model__base": "scratch", "model__hidden_size": 128, **changes})
+
+
+def names_of(*runs: dict[str, Any], sizes: list[int] | None = None) -> list[str]:
+    """The names of runs with these settings, all with 100 labels unless `sizes` are given."""
+    flat = {Path(str(number)): settings for number, settings in enumerate(runs)}
+    return list(arm_names(flat, dict(zip(flat, sizes or [100] * len(runs), strict=True))).values())
+
+
+def test_an_arm_is_named_by_as_few_settings_as_tell_it_apart() -> None:
+    other = {"training__learning_rate": 1e-4, "training__batch_size": 8}
+    found = names_of(
+        settings_of(), settings_of(**other, head__pooling="last"), settings_of(**other, head__pooling="max")
+    )
+    assert found == ["pretrained pooling=mean", "pretrained pooling=last", "pretrained pooling=max"]
+
+
+def test_runs_with_equal_settings_share_a_name_and_bases_that_are_called_alike_do_not() -> None:
+    assert names_of(settings_of(), settings_of(training__seed=2)) == ["pretrained", "pretrained"]
+    bases = ["/x/one/bundle", "/x/two/bundle", "/y/one/bundle", "scratch"]
+    assert names_of(*(settings_of(model__base=base) for base in bases)) == ["x/one", "two", "y/one", "scratch"]
+    assert names_of(*(settings_of(model__base=base) for base in ("/x/one", "/x/one/bundle", "/x/two"))) == [
+        "one", "one", "two",
+    ]  # fmt: skip
+
+
+def test_a_base_in_a_folder_that_is_called_like_another_arm_is_told_apart_from_it() -> None:
+    bases = ["/x/scratch", "/x/tfidf", "scratch"]
+    assert names_of(*(settings_of(model__base=base) for base in bases)) == ["x/scratch", "x/tfidf", "scratch"]
+
+
+@pytest.mark.parametrize("with_base", [False, True])
+def test_models_from_scratch_of_other_shapes_are_other_arms(with_base: bool) -> None:
+    runs = [scratch(), scratch(model__hidden_size=512, training__seed=2), *([settings_of()] if with_base else [])]
+    others = ["pretrained"] if with_base else []
+    assert names_of(*runs) == ["scratch hidden_size=128", "scratch hidden_size=512", *others]
+
+
+def test_settings_in_which_the_runs_of_one_base_agree_are_not_in_its_name() -> None:
+    own = {"training__learning_rate": 1e-4, "model__dropout": 0.5}
+    assert names_of(scratch(), settings_of(**own), settings_of(**own, training__seed=2)) == [
+        "scratch", "pretrained", "pretrained",
+    ]  # fmt: skip
+    found = names_of(scratch(), settings_of(), settings_of(**own), settings_of(**own, head__pooling="last"))
+    assert len(set(found)) == 4
+    assert found[0] == "scratch"
+
+
+def test_epochs_may_depend_on_the_number_of_labels_and_otherwise_make_another_arm() -> None:
+    runs = [settings_of(training__num_train_epochs=epochs) for epochs in (20.0, 3.0)]
+    assert names_of(*runs, sizes=[40, 400]) == ["pretrained", "pretrained"]
+    assert names_of(*runs, sizes=[40, 40]) == ["pretrained num_train_epochs=20.0", "pretrained num_train_epochs=3.0"]
+    others = [scratch(training__num_train_epochs=epochs) for epochs in (20.0, 10.0)]
+    assert names_of(*runs, *others, sizes=[40, 400, 40, 400]) == ["pretrained"] * 2 + ["scratch"] * 2
+
+
+def test_a_name_has_no_path_of_this_machine_beyond_what_tells_two_files_apart() -> None:
+    def named(*files: str) -> list[str]:
+        return names_of(*(settings_of(data__train=file) for file in files))
+
+    assert named("data/a.csv", "/home/u/b.csv") == ["pretrained train=data/a.csv", "pretrained train=b.csv"]
+    assert named("/home/u/b.csv", "/home/v/b.csv") == ["pretrained train=u/b.csv", "pretrained train=v/b.csv"]
+    assert named("https://host/b.csv?key=1", "https://host/b.csv?key=2") == [
+        "pretrained train=https://host/b.csv", "pretrained train=https://host/b.csv (2)",
+    ]  # fmt: skip
+    lists = [settings_of(consistency__unlabelled=files) for files in ([], ["/home/u/more.txt", "own.txt"])]
+    assert names_of(*lists) == ["pretrained unlabelled=[]", "pretrained unlabelled=['more.txt', 'own.txt']"]
+
+
+def test_a_setting_that_is_not_given_in_one_run_is_shown_as_none() -> None:
+    found = names_of(settings_of(data__train="/home/u/a.csv"), settings_of(data__train=None))
+    assert found == ["pretrained train=a.csv", "pretrained train=None"]
