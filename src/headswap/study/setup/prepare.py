@@ -46,6 +46,7 @@ from headswap.tokens.store import TokenStore, is_store
 log = logging.getLogger("headswap")
 VERSION = 5  # raised when the fields of prepared.json, the parts of its key or the rows that are dropped change
 PAIRS_VERSION = 2  # the same for pairs of texts alone
+QUESTIONS_VERSION = 1  # the same for questions
 PREPARED = "prepared.json"
 TEST_SEED = 0
 LARGE_SHARE = 0.1
@@ -175,6 +176,7 @@ def _key(recipe: StudyRecipe) -> str:
     settings = [labelled_settings, *(getattr(study, name) for name in ("corpus", "documents", "corpus_text_column"))]
     parts = [VERSION, content, stores, settings, study.num_test, study.on_overlap]
     parts += [PAIRS_VERSION] if data.text_pair_column is not None else []
+    parts += [{"questions": QUESTIONS_VERSION}] if data.task == "span" else []
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=list).encode()).hexdigest()
 
 
