@@ -304,10 +304,10 @@ def _of_overlap(one: Overlap, unit: str) -> Iterator[Issue]:
         is_scored = one.to_set in SCORED
         remedy = f"scores on {one.to_set} will be too high. Remove these {unit}s from {one.from_set}."
         why = remedy if is_scored else "the base is trained on them without labels."
+        rows = counted(one.num_rows, unit)
         yield Issue(
             "problem" if is_scored else "note", "overlap", one.from_set,
-            f"{found:,} of {counted(one.num_rows, unit)} {occur(one.num_rows, unit)} in {one.to_set} ({how_many(one)}): "
-            f"{why}",
+            f"{found:,} of {rows} {occur(one.num_rows, unit)} in {one.to_set} ({how_many(one)}): {why}",
             {"from": one.from_set, "to": one.to_set, **one.counts},
         )  # fmt: skip
     if one.passages:
