@@ -1,6 +1,7 @@
 """The linear model that ranks answers."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -46,6 +47,29 @@ def test_no_answer_is_given_where_train_has_such_questions() -> None:
     assert found["f1_unanswerable"] > 0.8
     assert found["f1_answerable"] > 0.8
     assert all(predict_answers(grammar(50, 1), test)), "with an answer to every training question, all are answered"
+
+
+@pytest.mark.parametrize(("num_contexts", "is_apart"), [(12, True), (7, True), (4, False)])
+def test_the_threshold_is_chosen_on_contexts_that_were_not_fitted(
+    num_contexts: int, is_apart: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every context has seven questions, the last without an answer; with fewer than five, questions are held out."""
+    train = [
+        replace(example, question=f"{example.question} {number}", answers=example.answers if number < 6 else ())
+        for number in range(7)
+        for example in [replace(one, context=f"{one.context} mark {at} .") for at, one in enumerate(grammar(12, 1))]
+        [:num_contexts]
+    ]  # fmt: skip
+    fitted: list[SpanExample] = []
+    ranked: list[SpanExample] = []
+    fit, best = Ranker.fit, Ranker.best
+    monkeypatch.setattr(Ranker, "fit", lambda rows, idf: fitted.extend(rows) or fit(rows, idf))
+    monkeypatch.setattr(Ranker, "best", lambda self, example: ranked.append(example) or best(self, example))
+    predict_answers(train, [])
+    assert len(fitted) + len(ranked) == len(train)
+    assert ranked
+    shared = {example.context for example in fitted} & {example.context for example in ranked}
+    assert (not shared) is is_apart
 
 
 def test_an_answer_is_a_part_of_one_sentence_of_the_context() -> None:

@@ -218,6 +218,15 @@ def test_other_tasks_are_checked_by_their_own_rules(tmp_path: Path, capsys: pyte
     assert doctor(capsys, *sets)[0] == 1, "as classes, the labels of test are not in train"
 
 
+def test_questions_about_a_context_of_the_test_set_are_a_problem() -> None:
+    train = [SpanExample(f"what is {number} ?", "a bridge of 1901", (), "train.json", number) for number in range(11)]
+    train.append(SpanExample("what is it ?", "another text", (), "train.json", 12))
+    test = [SpanExample("who built it ?", "A bridge of 1901", (), "test.json", 1)]
+    (issue,) = found(examine_data(None, {"train": train, "test": test}).issues, "overlap")
+    assert issue.message.startswith("11 of 12 questions have a context that also occurs in test (11 exactly, 0 nearly)")
+    assert issue.level == "problem"
+
+
 def test_pairs_that_share_one_text_are_no_overlap() -> None:
     sets = {
         "train": [Example("a child sleeps", "yes", "train.csv", 1, "a dog runs over the grass")],

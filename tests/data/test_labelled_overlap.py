@@ -1,5 +1,7 @@
 """The overlap check sees both texts of a pair, and the context and the question."""
 
+import pytest
+
 from headswap.data.labelled_overlap import overlap_of_examples, shared_text_notes
 from headswap.data.overlap import Overlap
 from headswap.data.records import Answer, Example, SpanExample
@@ -68,6 +70,47 @@ def test_a_question_about_a_context_of_test_overlaps_and_the_same_question_about
     overlaps = found({"train": train, "test": test}, [CONTEXT, other])
     assert overlaps["train", "test"].rows == [0]
     assert overlaps["corpus", "test"].rows == [0]
+
+
+def words(name: str, count: int) -> str:
+    return " ".join(f"{name}{number}" for number in range(count))
+
+
+@pytest.mark.parametrize(
+    ("context_words", "question_words", "num_train", "num_test"),
+    [(2, 6, 1, 1), (10, 6, 1, 1), (11, 6, 1, 1), (20, 25, 1, 1), (60, 6, 11, 1), (60, 6, 30, 1), (60, 6, 1, 12)],
+)
+def test_every_question_about_a_context_of_test_overlaps(
+    context_words: int, question_words: int, num_train: int, num_test: int
+) -> None:
+    """Short contexts, questions longer than their context, and many questions about one context."""
+    shared, own = words("shared", context_words), words("own", context_words)
+    sets = {
+        role: [question(words(f"{role}{number}x", question_words), shared, number + 1) for number in range(count)]
+        for role, count in (("train", num_train), ("test", num_test))
+    }
+    kept = question(words("train0x", question_words), own, num_train + 1)
+    overlap = found({"train": [kept, *sets["train"]], "test": sets["test"]})["train", "test"]
+    assert overlap.exact == list(range(1, num_train + 1))
+    assert overlap.counts | {"exact_rows": 0} == dict.fromkeys(overlap.counts, 0)
+    assert overlap.num_rows == num_train + 1
+
+
+def test_nearly_equal_contexts_and_parts_of_contexts_overlap_and_their_first_questions_are_shown() -> None:
+    test = [question("which ?", words("other", 30), 1), question("what ?", words("word", 60), 2)]
+    changed = words("word", 60).replace("word30 ", "another ")
+    part, passage = words("word", 40), f"{words('new', 50)} {words('word', 20)}"
+    asked = [words("new", 50), changed, changed, part, f" {words('WORD', 60)}", passage]
+    train = [question(f"question {line} ?", context, line) for line, context in enumerate(asked, 1)]
+    overlap = found({"train": train, "test": test})["train", "test"]
+    assert (overlap.exact, overlap.near, overlap.contained, overlap.passages) == ([4], [1, 2], [3], [5])
+    assert {(one.kind, one.from_row, one.to_row) for one in overlap.examples} == {
+        ("exact", 4, 1), ("near", 1, 1), ("contained", 3, 1), ("passage", 5, 1)
+    }  # fmt: skip
+
+
+def test_sets_without_questions_have_no_overlap() -> None:
+    assert found({"train": [question("which ?", CONTEXT, 1)], "test": []})["train", "test"].rows == []
 
 
 def test_two_questions_about_one_context_are_no_duplicates_within_a_set() -> None:

@@ -1,12 +1,13 @@
 """Reading and checking the labelled sets."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import headswap as hs
 from headswap.core.errors import InputError, SettingError
-from headswap.finetuning.splits import hold_out, num_for_choosing
+from headswap.finetuning.splits import LabelledSplits, hold_out, num_for_choosing
 from headswap.tasks.choose import named_task
 from task_data import examples_of
 from tiny import ONE_THREAD, SCRATCH, write_labelled
@@ -62,6 +63,16 @@ def test_test_texts_that_are_also_in_the_validation_set_are_counted(
     data = {"train": tiny_runs / "few.jsonl", "validation": test, "test": test}
     hs.finetune(tiny_runs / "base", out=tmp_path / "run", max_steps=1, **data, **ONE_THREAD)
     assert "20 test texts are also in the validation set" in caplog.text
+
+
+def test_test_questions_about_contexts_of_the_training_set_are_counted() -> None:
+    train = examples_of("span", 20)
+    test = [replace(example, question="who else ?") for example in train[:3]]
+    others = [replace(example, context=f"{example.context} and more .") for example in train[3:6]]
+    splits = LabelledSplits(train, [], [*test, *others], (), named_task("span"))
+    assert splits.overlap_sentences() == [
+        "3 test questions have a context that is also in the train set, so the scores on them are too high."
+    ]
 
 
 def test_held_out_questions_have_other_contexts_than_training() -> None:

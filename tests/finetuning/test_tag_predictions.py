@@ -34,7 +34,7 @@ def test_they_are_read_back_as_they_were_saved(tmp_path: Path) -> None:
 def test_the_counts_give_the_f1_of_entities() -> None:
     predictions = made()
     assert predictions.classes == ("LOC", "PER")
-    expected = tagging_metrics(*predictions.sentences())
+    expected = tagging_metrics(*predictions.sentences(), predictions.labels)
     assert f1_of_counts(predictions.counts.sum(axis=(0, 1))) == pytest.approx(expected["f1"])
     by_type = dict(zip(predictions.classes, f1_of_counts(predictions.counts.sum(axis=0)), strict=True))
     assert by_type == pytest.approx(expected["f1_by_type"])
@@ -71,3 +71,10 @@ def test_damaged_ones_are_an_error(tmp_path: Path) -> None:
     TagPredictions(tags, tags + 1, np.array([1, 2]), ("O", "X"), ids).save(tmp_path)
     with pytest.raises(InputError, match="targets must be numbers of the 2 tags"):
         load_predictions(tmp_path)
+
+
+def test_saved_predictions_for_sentences_without_entities_are_scored_by_entities() -> None:
+    examples = [TaggedExample(("a", "b", "c", "d"), ("O",) * 4, "x", 1)]
+    found = TagPredictions.of([["O", "B-PER", "O", "O"]], examples, ("B-PER", "I-PER", "O"))
+    assert found.scores()["f1"] == 0
+    assert found.counts.tolist() == [[[0, 1, 0]]]

@@ -29,7 +29,7 @@ def test_an_entity_is_right_only_if_all_its_words_are() -> None:
     """seqeval's own example: F1 0.5."""
     truth = [["O", "O", "O", "B-MISC", "I-MISC", "I-MISC", "O"], ["B-PER", "I-PER", "O"]]
     guess = [["O", "O", "B-MISC", "I-MISC", "I-MISC", "I-MISC", "O"], ["B-PER", "I-PER", "O"]]
-    found = tagging_metrics(truth, guess, is_final=True)
+    found = tagging_metrics(truth, guess, ("B-PER", "O"), is_final=True)
     assert (found["f1"], found["precision"], found["recall"], found["macro_f1"]) == (0.5, 0.5, 0.5, 0.5)
     assert found["f1_by_type"] == {"MISC": 0.0, "PER": 1.0}
     assert found["accuracy"] == 0.8
@@ -38,11 +38,19 @@ def test_an_entity_is_right_only_if_all_its_words_are() -> None:
 
 
 def test_no_predicted_entity_is_no_division_by_zero() -> None:
-    found = tagging_metrics([["O", "B-A"]], [["O", "O"]])
+    found = tagging_metrics([["O", "B-A"]], [["O", "O"]], ("B-A", "O"))
     assert (found["f1"], found["precision"], found["recall"]) == (0, 0, 0)
 
 
 def test_plain_tags_are_scored_word_by_word() -> None:
-    found = tagging_metrics([["DET", "NOUN", "VERB", "NOUN"]], [["DET", "NOUN", "NOUN", "NOUN"]])
+    tags = [["DET", "NOUN", "VERB", "NOUN"]]
+    found = tagging_metrics(tags, [["DET", "NOUN", "NOUN", "NOUN"]], ("DET", "NOUN", "VERB"))
     assert found["scheme"] == "plain tags"
     assert found["f1"] == found["accuracy"] == 0.75
+
+
+def test_a_scored_set_without_entities_is_scored_by_entities_too() -> None:
+    """The tags of the training set decide: word by word the F1 of the same tags is 0.75."""
+    found = tagging_metrics([["O", "O", "O", "O"]], [["O", "B-PER", "O", "O"]], ("B-PER", "I-PER", "O"))
+    assert (found["f1"], found["precision"], found["scheme"]) == (0, 0, "entities")
+    assert found["accuracy"] == 0.75

@@ -1,6 +1,7 @@
 """The arm `adapted`: an existing base is trained on the corpus and the training texts, then fine-tuned."""
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from headswap.study.setup.config import StudyRecipe
 from headswap.study.statistics.runs import read_study
 from headswap.tokens.tokenizer import Tokenizer
 from study_fixture import done_here, planned, sections_of, task_sections
+from task_data import write_rows
 
 ONE = {"budgets": ("40",), "seeds": 1}
 
@@ -78,6 +80,63 @@ def test_the_training_texts_are_read_without_labels_and_no_text_of_test_is(tmp_p
     read = "".join(Path(source).read_text(encoding="utf-8") for source in job.sections["corpus"]["corpus"])
     assert not [text for text in test if json.dumps(text)[1:-1] in read]
     assert "label" not in Path(job.sections["corpus"]["corpus"][-1]).read_text()
+
+
+def pair_sections(tmp_path: Path, **study: Any) -> dict[str, Any]:
+    """Every fourth training pair has the first text of a test pair, with another case or another word."""
+    given = sections(tmp_path, **ONE, corpus=(), arms=("adapted",), **study)
+    long = " ".join(f"word{number}" for number in range(20))
+    tested = [f"test {number} {long}" for number in range(30)]
+    other = [f"other {number} {long} other" for number in range(120)]
+    leaked = [(tested[number].upper() if number % 2 else f"{tested[number]} more") for number in range(30)]
+    for role, firsts in (("train", [*leaked, *(f"{number} of train only" for number in range(90))]), ("test", tested)):
+        lines = [
+            {"text": first, "text_pair": f"{role} second {number} {other[number] if role == 'test' else number}"}
+            for number, first in enumerate(firsts)
+        ]
+        rows = [row | {"label": "pos" if number % 2 else "neg"} for number, row in enumerate(lines)]
+        write_rows(Path(given["data"][role]), rows)
+    given["data"]["text_pair_column"] = "text_pair"
+    return given
+
+
+@pytest.mark.usefixtures("base", "no_figures")
+def test_single_texts_of_test_pairs_are_not_read(tmp_path: Path) -> None:
+    plan = done_here(tmp_path / "out", pair_sections(tmp_path))
+    (job,) = adaptations(plan)
+    texts = texts_of(job)
+    assert len(texts) == 120 + 90, "the second texts, and the first ones that are not in test"
+    assert not [text for text in texts if text.lower().startswith("test ")]
+    kept = (tmp_path / "out" / "data" / "train.jsonl").read_text(encoding="utf-8").splitlines()
+    assert len(kept) == 120, "the labelled pairs are kept"
+    write_report(read_study(tmp_path / "out"), tmp_path / "report")
+    report = (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
+    assert "15 rows of unlabelled are also in test; near-duplicates: 15" in report
+    assert "also on those beyond the budget, and on no text of a given validation set or of test." in report
+    html = (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
+    assert "Removed before training: 30 from unlabelled." in html
+
+
+@pytest.mark.usefixtures("base", "no_figures")
+def test_the_report_says_which_texts_of_test_were_read(tmp_path: Path) -> None:
+    plan = done_here(tmp_path / "out", pair_sections(tmp_path, on_overlap="report"))
+    assert len(texts_of(adaptations(plan)[0])) == 120 + 120
+    write_report(read_study(tmp_path / "out"), tmp_path / "report")
+    report = (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
+    assert "are also in validation or test and were not removed (30 of unlabelled in test)." in report
+    assert "no text of a given validation set" not in report
+
+
+@pytest.mark.usefixtures("base")
+def test_an_adaptation_without_any_text_left_is_refused(tmp_path: Path) -> None:
+    given = pair_sections(tmp_path)
+    test = [json.loads(line) for line in Path(given["data"]["test"]).read_text(encoding="utf-8").splitlines()]
+    texts = [row["text"] for row in test]
+    rows = [{"text": one, "text_pair": other, "label": "pos"} for one, other in pairwise(texts)]
+    write_rows(Path(given["data"]["train"]), [rows[0] | {"label": "neg"}, *rows[1:]])
+    given["study"]["budgets"] = ("all",)
+    with pytest.raises(InputError, match="Nothing is left for an adaptation to read"):
+        planned(tmp_path / "out", given)
 
 
 @pytest.mark.usefixtures("base")

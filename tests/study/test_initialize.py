@@ -6,15 +6,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tokenizers
 
 from boxed import tiny_base
 from headswap.core.errors import HeadswapError, SettingError
+from headswap.core.settings import load_recipe
+from headswap.study.initialize import initialize
 from headswap.study.run import run_study
+from headswap.study.setup.arms import read_arms
+from headswap.study.setup.config import StudyRecipe
+from headswap.study.setup.folder import locked_folder
 from headswap.tokens.tokenizer import Tokenizer
 from study_fixture import (
     sections_of,
     snapshot,
 )
+from task_data import write_rows
 
 
 def mistyped_train(given: dict[str, Any], _files: Path, _tokenizer: Tokenizer) -> None:
@@ -110,6 +117,40 @@ def test_a_budget_below_the_number_of_classes_is_refused(tmp_path: Path) -> None
     with pytest.raises(SettingError, match="budget of 2 labels is too small for one label of each of the 3 classes"):
         run_study(out=tmp_path / "out", sections=given)
     assert not (tmp_path / "out" / "runs").exists()
+
+
+def check(out: Path, given: dict[str, Any]) -> None:
+    """The checks before a study starts, without the study."""
+    recipe = load_recipe(StudyRecipe, None, given)
+    with locked_folder(out) as lock:
+        initialize(recipe, read_arms(recipe), out, lock, overwrite=False)
+
+
+@pytest.mark.parametrize(("hold_out_from", "is_refused"), [(50, False), (100, False), (101, True), (500, True)])
+def test_calibration_needs_labels_that_are_held_out(tmp_path: Path, hold_out_from: int, is_refused: bool) -> None:
+    given = sections_of(tmp_path, arms=("scratch",), budgets=("100",), seeds=2)
+    given["finetune"]["calibrate"] = True
+    given["data"]["hold_out_from"] = hold_out_from
+    if is_refused:
+        with pytest.raises(SettingError, match=rf"budgets below {hold_out_from} labels have none \(here: 100\)"):
+            check(tmp_path / "out", given)
+    else:
+        check(tmp_path / "out", given)
+
+
+@pytest.mark.parametrize("name", ["{}", "adapted:{}"])
+def test_a_base_without_a_separator_is_refused_for_pairs_before_it_is_adapted(tmp_path: Path, name: str) -> None:
+    vocabulary = {"<sos>": 0, "<pad>": 1, "<eos>": 2, "<unk>": 3, "a": 4}
+    bare = Tokenizer(tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="<unk>")).to_str())
+    base = tiny_base(tmp_path / "base", bare)
+    given = sections_of(tmp_path, arms=(name.format(base),), budgets=("40",), seeds=2)
+    check(tmp_path / "texts", given)
+    for role in ("train", "test"):
+        rows = [json.loads(line) for line in Path(given["data"][role]).read_text(encoding="utf-8").splitlines()]
+        write_rows(Path(given["data"][role]), [row | {"second": f"{role} {row['text']}"} for row in rows])
+    given["data"]["text_pair_column"] = "second"
+    with pytest.raises(SettingError, match=r"two texts need a separator such as <sep>, which the tokenizer of .*base"):
+        check(tmp_path / "pairs", given)
 
 
 def test_budgets_that_cannot_be_calibrated_are_one_error_before_the_start(tmp_path: Path) -> None:

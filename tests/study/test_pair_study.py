@@ -76,7 +76,9 @@ def test_models_and_baselines_read_both_texts(done: Path) -> None:
         assert (kept.text_ids == expected).all()
     # The label is that of the second text, which shares no word with the label of the first.
     texts = [json.loads(line)["text"] for line in (done / "data" / "unlabelled.jsonl").read_text().splitlines()]
-    assert {row["text_pair"] for row in rows} & set(texts), "the second texts are texts for adapting a base"
+    train = [json.loads(line) for line in (done / "data" / "train.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert {row["text_pair"] for row in train} & set(texts), "the second texts are texts for adapting a base"
+    assert not {text for row in rows for text in (row["text"], row["text_pair"])} & set(texts)
 
 
 def test_runs_of_pairs_are_compared_with_the_same_baselines(done: Path) -> None:

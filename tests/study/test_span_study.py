@@ -141,6 +141,20 @@ def test_the_command_compares_runs_by_exact_match(done: Path, capsys: pytest.Cap
     assert scores["scratch"] == pytest.approx(kept.exact_match.mean())
 
 
+def test_training_questions_about_contexts_of_test_are_removed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """12 training questions about one context of test, and one about another; the texts of the questions differ."""
+    sections = span_sections(tmp_path / "files")
+    train, test = span_rows(240, seed=1), span_rows(60, seed=2)
+    shared = [row | {"question": f"which of {number} ?"} for number, row in enumerate([test[0]] * 12 + [test[30]])]
+    write_rows(tmp_path / "files" / "train.jsonl", [*shared, *train])
+    _, prepared, _ = planned(tmp_path / "out", sections)
+    assert prepared.dropped == {"train": 13, "unlabelled": 10}, "10 questions are asked in test too"
+    assert prepared.num_rows["train"] == 240
+    assert "13 questions of train have a context that also occurs in test (13 exactly, 0 nearly)." in caplog.text
+
+
 def test_subsets_are_nested_and_keep_the_share_of_unanswerable_questions(tmp_path: Path) -> None:
     recipe, prepared, _ = planned(tmp_path / "out", span_sections(tmp_path / "files", budgets=("60", "120")))
     small, large = (

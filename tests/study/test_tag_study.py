@@ -71,7 +71,7 @@ def test_a_study_scores_every_arm_by_the_f1_of_entities(done: Path) -> None:
     assert len(results.labels) == 73
     kept = load_predictions(runs_of(done, "majority-220-seed2")[0])
     assert isinstance(kept, TagPredictions)
-    expected = tagging_metrics(*kept.sentences())["f1"]
+    expected = tagging_metrics(*kept.sentences(), kept.labels)["f1"]
     assert cells["majority", 220].values[2] == pytest.approx(expected)
     assert cells["majority", 220].low is not None, "the most frequent tag of each word is no constant prediction"
     scores = {

@@ -50,6 +50,14 @@ def test_a_word_without_any_token_is_counted_and_scored(tokenizer: Tokenizer) ->
     assert metrics["recall"] == 0
 
 
+def test_a_validation_set_without_entities_is_scored_by_the_entities_of_the_bundle(tokenizer: Tokenizer) -> None:
+    bundle = tiny_bundle(tokenizer, "tag")
+    encoded = named_task("tag").encode([TaggedExample(("a", "film"), ("O", "O"), "x", 1)], bundle)
+    outputs = [np.eye(len(bundle.labels))[[bundle.labels.index("B-PER"), bundle.labels.index("O")]]]
+    metrics = named_task("tag").evaluate(outputs, encoded, bundle)
+    assert (metrics["scheme"], metrics["f1"], metrics["accuracy"]) == ("entities", 0, 0.5)
+
+
 def test_in_windows_of_long_sentences_every_word_is_scored_once(tokenizer: Tokenizer) -> None:
     rows = tagged(12)
     tokens = tuple(token for row in rows for token in row["tokens"])

@@ -13,17 +13,36 @@ from headswap.metrics.entities import tagging_metrics
 Tags = tuple[list[list[str]], dict[str, Any]]
 
 
-def most_frequent_tags(train: Sequence[TaggedExample], test: Sequence[TaggedExample]) -> dict[str, Any]:
+def most_frequent_tags(
+    train: Sequence[TaggedExample], test: Sequence[TaggedExample], *, labels: Sequence[str] = ()
+) -> dict[str, Any]:
     """Predicts the tag that a word has most often in train; for an unknown word O, or the most frequent tag if train
-    has no O."""
-    return tagging_metrics([example.tags for example in test], _predicted(train, test), is_final=True)
+    has no O. `labels` are those of the model; by default those of train."""
+    return scores_of_tags(_predicted(train, test), train, test, labels)
+
+
+def scores_of_tags(
+    predicted: Sequence[Sequence[str]],
+    train: Sequence[TaggedExample],
+    test: Sequence[TaggedExample],
+    labels: Sequence[str],
+) -> dict[str, Any]:
+    """The metrics of predicted tags on test; without labels the tags of train decide whether tags are entities."""
+    known = labels or {tag for example in train for tag in example.tags}
+    return tagging_metrics([example.tags for example in test], predicted, known, is_final=True)
 
 
 Tagger = Callable[[Sequence[TaggedExample], Sequence[TaggedExample]], list[list[str]]]
 """From train and test to the tags of test."""
 
 
-def tags_and_score(predict: Tagger, train: Sequence[TaggedExample], test: Sequence[TaggedExample], metric: str) -> Tags:
+def tags_and_score(
+    predict: Tagger,
+    train: Sequence[TaggedExample],
+    test: Sequence[TaggedExample],
+    labels: Sequence[str],
+    metric: str,
+) -> Tags:
     """The predicted tags of test, and the score of the same tagger by cross-validation on train."""
     truth: list[tuple[str, ...]] = []
     held_out: list[list[str]] = []
@@ -31,15 +50,14 @@ def tags_and_score(predict: Tagger, train: Sequence[TaggedExample], test: Sequen
         scored = [train[row] for row in part]
         truth += [example.tags for example in scored]
         held_out += predict([train[row] for row in rest], scored)
-    return predict(train, test), {CROSS_VALIDATION: tagging_metrics(truth, held_out).get(metric)}
+    return predict(train, test), {CROSS_VALIDATION: tagging_metrics(truth, held_out, labels).get(metric)}
 
 
 def frequent_tags(
     train: Sequence[TaggedExample], test: Sequence[TaggedExample], labels: Sequence[str], metric: str
 ) -> Tags:
     """The most frequent tags as the outputs of an arm."""
-    del labels
-    return tags_and_score(_predicted, train, test, metric)
+    return tags_and_score(_predicted, train, test, labels, metric)
 
 
 def _predicted(train: Sequence[TaggedExample], test: Sequence[TaggedExample]) -> list[list[str]]:
@@ -59,4 +77,6 @@ def _most_frequent(counts: Counter[str]) -> str:
     return min(counts, key=lambda name: (-counts[name], name))
 
 
-majority_baseline = ArmBaseline("the most frequent tag of each word in train", frequent_tags, seconds_per_text=1e-4)
+majority_baseline = ArmBaseline(
+    "the most frequent tag of each word in train", frequent_tags, seconds_per_text=1e-4, version=2
+)

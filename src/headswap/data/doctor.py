@@ -21,7 +21,7 @@ from headswap.data.checks import DAMAGED, WORD, Issue, cheap_issues, damaged_iss
 from headswap.data.fingerprints import digests_of, first_of_equal, normalised
 from headswap.data.labelled import check_labels, label_names
 from headswap.data.labelled_overlap import overlap_of_examples
-from headswap.data.overlap import NEAR, Overlap, how_many, passages_sentence
+from headswap.data.overlap import NEAR, Overlap, how_many, occur, passages_sentence
 from headswap.data.records import Labelled, TaggedExample, unit_of
 
 ORDER = ("corpus", "train", "validation", "test")
@@ -304,9 +304,10 @@ def _of_overlap(one: Overlap, unit: str) -> Iterator[Issue]:
         is_scored = one.to_set in SCORED
         remedy = f"scores on {one.to_set} will be too high. Remove these {unit}s from {one.from_set}."
         why = remedy if is_scored else "the base is trained on them without labels."
+        rows = counted(one.num_rows, unit)
         yield Issue(
             "problem" if is_scored else "note", "overlap", one.from_set,
-            f"{found:,} of {counted(one.num_rows, unit)} also occur in {one.to_set} ({how_many(one)}): {why}",
+            f"{found:,} of {rows} {occur(one.num_rows, unit)} in {one.to_set} ({how_many(one)}): {why}",
             {"from": one.from_set, "to": one.to_set, **one.counts},
         )  # fmt: skip
     if one.passages:

@@ -1,10 +1,11 @@
 """The overlap check of labelled examples that may have two texts: pairs, and questions with their contexts.
 
 A pair overlaps with a pair if both texts are equal or nearly equal (pair_overlap.py). A pair that shares only one text
-with a test pair, however long, has another input and label, so it is counted and kept. A question and its context are
-compared with those of another set as one text: a question about a context of the test set repeats most of its input and
-counts as near or contained. Within a set a question repeats another if both question and context are nearly equal. A
-document of the corpus has no label, so it is compared with the single texts.
+with a test pair, however long, has another input and label, so it is counted and kept. Of questions the contexts of two
+sets are compared, each once: all questions about a context that the other set has too overlap, also if they ask
+something else, however long the context is and however many questions it has. Within a set a question repeats another
+if both question and context are nearly equal. A document of the corpus has no label, so it is compared with the single
+texts.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -15,11 +16,9 @@ from headswap.core.errors import counted
 from headswap.data.fingerprints import normalised
 from headswap.data.overlap import Overlap, find_overlap
 from headswap.data.pair_overlap import find_pair_overlap
-from headswap.data.records import texts_of, whole_text
+from headswap.data.records import SpanExample, texts_of, whole_text
 
 CORPUS = "corpus"
-SEPARATOR = "\n"
-"""Between a question and its context."""
 
 
 def overlap_of_examples(
@@ -30,20 +29,19 @@ def overlap_of_examples(
     containment: Collection[tuple[str, str]],
 ) -> list[Overlap]:
     """One `Overlap` per (from, to) of `pairs` that there are sets for, in their order; rows are examples."""
-    texts: dict[str, Iterable[str]] = {
-        role: [whole_text(example, separator=SEPARATOR) for example in examples] for role, examples in sets.items()
-    }
     known = {*sets, *([] if corpus is None else [CORPUS])}
     pairs = [pair for pair in pairs if set(pair) <= known]
     has_two = any(len(texts_of(examples[0])) > 1 for examples in sets.values() if examples)
     if not has_two:
+        texts: dict[str, Iterable[str]] = {
+            role: [whole_text(example) for example in examples] for role, examples in sets.items()
+        }
         given = texts if corpus is None else texts | {CORPUS: corpus}
         return find_overlap(given, pairs=pairs, containment=containment)
     labelled = [pair for pair in pairs if CORPUS not in pair]
-    both = [pair for pair in labelled if pair[0] == pair[1] or has_pairs(sets[pair[0]])]
-    of_labelled = find_pair_overlap(sets, both)
-    if whole := [pair for pair in labelled if pair not in both]:
-        of_labelled += find_overlap(texts, pairs=whole, containment=containment)
+    of_contexts = [pair for pair in labelled if pair[0] != pair[1] and has_questions(sets[pair[0]])]
+    of_labelled = find_pair_overlap(sets, [pair for pair in labelled if pair not in of_contexts])
+    of_labelled += _context_overlap(sets, of_contexts, containment)
     by_pair = {(found.from_set, found.to_set): found for found in of_labelled}
     if corpus is None:
         return [by_pair[pair] for pair in pairs]
@@ -61,6 +59,55 @@ def overlap_of_examples(
 def has_pairs(examples: Sequence[Any]) -> bool:
     """Whether the examples are pairs of texts."""
     return bool(examples) and getattr(examples[0], "text_pair", None) is not None
+
+
+def has_questions(examples: Sequence[Any]) -> bool:
+    """Whether the examples are questions with contexts."""
+    return bool(examples) and isinstance(examples[0], SpanExample)
+
+
+def _context_overlap(
+    sets: Mapping[str, Sequence[SpanExample]],
+    pairs: Sequence[tuple[str, str]],
+    containment: Collection[tuple[str, str]],
+) -> list[Overlap]:
+    """One `Overlap` per pair of sets; its rows are all questions whose context is also in the other set."""
+    contexts = {role: _Contexts(sets[role]) for role in {role for pair in pairs for role in pair}}
+    texts = {role: one.texts for role, one in contexts.items()}
+    found = find_overlap(texts, pairs=pairs, containment=containment)
+    return [_of_questions(overlap, contexts[overlap.from_set], contexts[overlap.to_set]) for overlap in found]
+
+
+def _of_questions(overlap: Overlap, own: "_Contexts", other: "_Contexts") -> Overlap:
+    """An overlap of contexts with the rows of their questions; an example has the first question of each context."""
+    return Overlap(
+        overlap.from_set,
+        overlap.to_set,
+        num_rows=sum(map(len, own.rows)),
+        exact=own.rows_of(overlap.exact),
+        near=own.rows_of(overlap.near),
+        contained=own.rows_of(overlap.contained),
+        passages=own.rows_of(overlap.passages),
+        examples=[
+            replace(match, from_row=own.rows[match.from_row][0], to_row=other.rows[match.to_row][0])
+            for match in overlap.examples
+        ],
+    )
+
+
+class _Contexts:
+    """The different contexts of a set, and for each the rows of its questions."""
+
+    def __init__(self, examples: Sequence[SpanExample]) -> None:
+        rows: dict[str, list[int]] = {}
+        for row, example in enumerate(examples):
+            rows.setdefault(normalised(example.context), []).append(row)
+        self.rows = list(rows.values())
+        self.texts = [examples[own[0]].context for own in self.rows]
+
+    def rows_of(self, contexts: Iterable[int]) -> list[int]:
+        """The rows of the questions about some of the contexts."""
+        return sorted(row for context in contexts for row in self.rows[context])
 
 
 class _SingleTexts:

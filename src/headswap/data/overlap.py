@@ -141,17 +141,25 @@ def how_many(found: Overlap) -> str:
     return f"{len(found.exact):,} exactly, {len(found.near):,} nearly{parts}"
 
 
+def occur(num: int, unit: str) -> str:
+    """The verb after a number of rows that are in another set, too; of a question it is the context that is there."""
+    if unit == "question":
+        return f"{'has' if num == 1 else 'have'} a context that also occurs"
+    return f"also {'occurs' if num == 1 else 'occur'}"
+
+
 def overlap_sentence(found: Overlap, *, unit: str = "text") -> str:
     """How many texts of one set occur in the other; `unit` is what a row of the first set is called."""
     num = len(found.rows)
-    texts, verb = counted(num, unit), "occurs" if num == 1 else "occur"
-    return f"{texts} of {found.from_set} also {verb} in {found.to_set} ({how_many(found)})."
+    return f"{counted(num, unit)} of {found.from_set} {occur(num, unit)} in {found.to_set} ({how_many(found)})."
 
 
 def passages_sentence(found: Overlap, *, unit: str = "text") -> str:
     """How many texts share a passage with a text of the other set, which is too short a part to count as overlap."""
     num = len(found.passages)
     texts, verb = counted(num, unit), "shares" if num == 1 else "share"
+    if unit == "question":
+        verb = f"{'has' if num == 1 else 'have'} a context that shares"
     return (
         f"{texts} of {found.from_set} {verb} a passage with a text of {found.to_set}, which is less than half of both "
         "texts (not removed)."

@@ -45,19 +45,28 @@ class LabelledSplits:
             log.warning("%s", sentence)
 
     def overlap_sentences(self) -> list[str]:
-        """Sentences about texts and groups that are in two sets."""
+        """Sentences about texts (of questions: their contexts) and groups that are in two sets."""
         found = []
         sets = {"train": self.train, "validation": self.validation, "test": self.test}
-        known = {role: {whole_text(example) for example in examples} for role, examples in sets.items()}
+        keys = {role: [self._key(example) for example in examples] for role, examples in sets.items()}
+        known = {role: set(texts) for role, texts in keys.items()}
         for role, other in (("validation", "train"), ("test", "train"), ("test", "validation")):
-            if num := sum(whole_text(example) in known[other] for example in sets[role]):
-                texts, verb = counted(num, f"{role} {unit_of(sets[role])}"), "is" if num == 1 else "are"
+            if num := sum(key in known[other] for key in keys[role]):
+                unit, is_one = unit_of(sets[role]), num == 1
+                verb = "is" if is_one else "are"
+                if unit == "question":
+                    verb = f"{'has' if is_one else 'have'} a context that is"
+                texts = counted(num, f"{role} {unit}")
                 found.append(f"{texts} {verb} also in the {other} set, so the scores on them are too high.")
-
         if any(getattr(example, "group", None) is not None for example in self.train):
             for (_, scored), sentence in shared_group_sentences(sets).items():
                 found.append(f"{sentence}, so the scores on {scored} are too high.")
         return found
+
+    def _key(self, example: Labelled) -> str:
+        """What must not be in two sets: the context of a question, otherwise the whole text."""
+        together = self.task.kept_together(example)
+        return whole_text(example) if together is None else together
 
     def checksums(self) -> dict[str, str]:
         """Checksums of the texts and labels of each set."""

@@ -11,7 +11,7 @@ import numpy as np
 from headswap.data.records import TaggedExample
 from headswap.data.tagged import OUTSIDE, PREFIXES
 from headswap.finetuning.prediction_file import save_arrays, text_ids
-from headswap.metrics.entities import count_sentence, tagging_metrics
+from headswap.metrics.entities import are_plain, count_sentence, tagging_metrics
 from headswap.tasks.predictions import numbered
 
 METRICS = ("f1", "precision", "recall", "macro_f1", "accuracy")
@@ -36,7 +36,7 @@ class TagPredictions:
     @property
     def is_plain(self) -> bool:
         """Whether the tags are no entities, so that each word counts as one."""
-        return not any(self.labels[number].startswith(PREFIXES) for number in np.unique(self.targets).tolist())
+        return are_plain(self.labels)
 
     @cached_property
     def classes(self) -> tuple[str, ...]:
@@ -76,7 +76,7 @@ class TagPredictions:
 
     def scores(self) -> dict[str, float]:
         """Precision, recall and F1 of entities, the mean F1 of the types, and the share of words with the right tag."""
-        found = tagging_metrics(*self.sentences())
+        found = tagging_metrics(*self.sentences(), self.labels)
         return {name: found[name] for name in METRICS}
 
     def take(self, rows: np.ndarray) -> "TagPredictions":

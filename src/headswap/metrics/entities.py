@@ -1,11 +1,12 @@
 """Entities in tags, counted by the rules of seqeval (its default mode, which is conlleval's).
 
 An entity is right only if its type, its first word and its last word are right. Sequences that IOB2 does not allow are
-accepted: an I- after O, or after another type, begins an entity. Tags without prefixes (NOUN, VERB) contain no
-entities: each word then counts as one entity, so precision, recall and F1 all equal the share of right words.
+accepted: an I- after O, or after another type, begins an entity. If no tag of the training set has a prefix (NOUN,
+VERB), tags are no entities: each word then counts as one, so precision, recall and F1 all equal the share of right
+words. The scored set does not decide this: one without any entity would be scored by another metric.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,6 +39,11 @@ def entities_of(tags: Sequence[str]) -> list[Span]:
     return found
 
 
+def are_plain(labels: Iterable[str]) -> bool:
+    """Whether the tags of a training set are no entities, so that each word counts as one."""
+    return not any(label.startswith(PREFIXES) for label in labels)
+
+
 def count_sentence(truth: Sequence[str], predicted: Sequence[str], *, is_plain: bool) -> dict[str, np.ndarray]:
     """The numbers of (correct, predicted, true) entities, by type."""
     if is_plain:
@@ -52,13 +58,18 @@ def count_sentence(truth: Sequence[str], predicted: Sequence[str], *, is_plain: 
 
 
 def tagging_metrics(
-    truth: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], *, is_final: bool = False
+    truth: Sequence[Sequence[str]],
+    predicted: Sequence[Sequence[str]],
+    labels: Iterable[str],
+    *,
+    is_final: bool = False,
 ) -> dict[str, Any]:
     """Entity precision, recall and F1, F1 by type, and the share of words with the right tag.
 
-    Macro-F1 is the mean over the types that occur or are predicted, as in seqeval.
+    `labels` are the tags of the training set, which decide whether tags are entities. Macro-F1 is the mean over the
+    types that occur or are predicted, as in seqeval.
     """
-    is_plain = not any(tag.startswith(PREFIXES) for tags in truth for tag in tags)
+    is_plain = are_plain(labels)
     sentences = np.zeros((len(truth), 3), dtype=np.int64)
     types: dict[str, np.ndarray] = {}
     hits = words = 0

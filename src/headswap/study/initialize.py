@@ -6,7 +6,7 @@ every byte of a study that is already in the folder unchanged.
 
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -116,7 +116,7 @@ def _checked_plan(recipe: StudyRecipe, arms: list[Arm], prepared: Prepared, out:
     _check_tokenizer(recipe)
     answers = read_arm_answers(arms, prepared, fit, recipe, rows_file(data, "test"))
     plan = make_plan(recipe, arms, prepared, out, answers=answers)
-    _check_jobs(plan.jobs.values())
+    _check_jobs(plan.jobs)
     _check_calibration(plan.jobs.values())
     return plan
 
@@ -140,35 +140,40 @@ def _check_tokenizer(recipe: StudyRecipe) -> None:
         Tokenizer.load(named if is_boxed(named) else Path(os.path.expanduser(named)))
 
 
-def _check_jobs(jobs: Iterable[Job]) -> None:
+def _check_jobs(jobs: Mapping[str, Job]) -> None:
     """Check the settings and the base of one job per arm; they are the same for all seeds and budgets."""
     seen: set[tuple[str, str]] = set()
-    for job in jobs:
+    for job in jobs.values():
         key = (job.kind, job.arm or job.name)
         if key in seen or job.kind not in CHECKS:
             continue
         seen.add(key)
         try:
             CHECKS[job.kind](job)
+            if job.kind == "finetune":
+                _check_separator(job, jobs)
         except SettingError as problem:
             raise SettingError(f"'{job.arm or job.name}' cannot be trained: {problem}") from None
 
 
 def _check_calibration(jobs: Iterable[Job]) -> None:
     """Refuse to calibrate runs without a validation set: every such job would fail."""
-    small = {
-        job.labels or 0
-        for job in jobs
-        if job.kind == "finetune"
-        and job.sections["training"].get("calibrate")
-        and not job.sections["data"].get("validation")
-        and not num_for_choosing(job.labels or 0)
-    }
+    small: set[int] = set()
+    least = 0
+    for job in jobs:
+        if job.kind != "finetune" or not job.sections["training"].get("calibrate"):
+            continue
+        labels, data = job.labels or 0, job.sections["data"]
+        hold_out_from = data.get("hold_out_from", FEWEST_FOR_CHOOSING)
+        if not data.get("validation") and not num_for_choosing(labels, hold_out_from):
+            small.add(labels)
+            least = max(least, hold_out_from)
     if small:
         budgets = ", ".join(f"{labels:,}" for labels in sorted(small))
         raise SettingError(
-            f"finetune.calibrate needs a validation set, and budgets below {FEWEST_FOR_CHOOSING} labels have none "
-            f"(here: {budgets}). Leave --finetune.calibrate out, or use --budgets with {FEWEST_FOR_CHOOSING} or more."
+            f"finetune.calibrate needs a validation set, and budgets below {least:,} labels have none (here: "
+            f"{budgets}). Leave --finetune.calibrate out, use --budgets with {least:,} or more, or a smaller "
+            "--hold-out-from."
         )
 
 
@@ -185,12 +190,25 @@ def _check_finetuning(job: Job) -> None:
     if is_scratch:
         recipe.model.laid_over(recipe.model.preset or DEFAULT_PRESET, vocab_size=1, max_length=length)
     elif job.made_base is None:  # a base that the study does not make
-        bundle = _check_existing_base(recipe.model.base, length)
-        if named_task(recipe.data.task).needs_sep(recipe.data) and not bundle.tokenizer.frame.between:
-            raise SettingError(
-                f"two texts need a separator such as <sep>, which the tokenizer of {recipe.model.base} does not have. "
-                "Leave the arm out with --arms."
-            )
+        _check_existing_base(recipe.model.base, length)
+
+
+def _check_separator(job: Job, jobs: Mapping[str, Job]) -> None:
+    """Refuse an existing base that cannot read two texts, adapted or not; the study's own bases are not checked."""
+    recipe = load_recipe(FinetuneRecipe, None, job.sections)
+    base = recipe.model.base
+    if job.made_base is not None:
+        (made,) = [jobs[id] for id in job.needs if jobs[id].folder == job.made_base]
+        # An adaptation with another objective may append the separator to the vocabulary.
+        is_kept = made.kind == "adapt" and made.sections["training"].get("objective") is None
+        base = made.sections["model"]["base"] if is_kept else SCRATCH
+    if base == SCRATCH or not named_task(recipe.data.task).needs_sep(recipe.data):
+        return
+    if not _check_existing_base(base, None).tokenizer.frame.between:
+        raise SettingError(
+            f"two texts need a separator such as <sep>, which the tokenizer of {base} does not have. "
+            "Leave the arm out with --arms."
+        )
 
 
 def _check_adaptation(job: Job) -> None:

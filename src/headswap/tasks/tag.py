@@ -59,6 +59,7 @@ class TagTask(Task):
     settings = ("label_smoothing_factor", "class_weight")
     label_noun = "tag"
     knows_all_labels = True
+    version = 2  # a validation set without entities is scored by entities
     scores_unseen = True
     prediction_kind = "tags"
     study_metrics = ("f1",)
@@ -132,7 +133,7 @@ class TagTask(Task):
         targets = torch.from_numpy(np.concatenate([row.target_value for row in encoded.rows]))
         tags, _ = self._tags(outputs, encoded, bundle)
         truth = [example.tags for example in encoded.examples]
-        metrics = tagging_metrics(truth, tags, is_final=is_final)
+        metrics = tagging_metrics(truth, tags, bundle.labels, is_final=is_final)
         loss = torch.nn.functional.cross_entropy(logits, targets, ignore_index=UNSEEN).item()
         return {"loss": loss} | metrics | {"num_unread_words": metrics["num_words"] - len(targets)}
 

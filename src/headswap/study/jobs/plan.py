@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from headswap.baselines.lsa_space import VERSION as SPACE_VERSION
+from headswap.core.errors import InputError
 from headswap.core.installed_bases import PREFIX, is_boxed
 from headswap.core.local_paths import CHECKPOINT
 from headswap.core.settings import load_recipe
@@ -200,6 +201,11 @@ class _Planner:
         """The corpus and the training texts that are not in it, as a section of a job, and their digests."""
         has_texts = self.prepared.num_rows[TEXTS] > 0
         sources = (*self.prepared.corpus, *([self.prepared.texts] if has_texts else []))
+        if not sources:
+            raise InputError(
+                "Nothing is left for an adaptation to read: there is no corpus, and every training text is also in "
+                "test or validation. Give --corpus, or leave the adapted arms out with --arms."
+            )
         digests = [self.prepared.digests[role] for role in (CORPUS, *([TEXTS] if has_texts else []))]
         return {**self.corpus, "corpus": sources}, digests
 

@@ -16,6 +16,7 @@ from headswap.study.setup.arms import LINEAR as LINEAR_ARM
 from headswap.study.setup.arms import OF_CONSISTENCY, OF_LINEAR, is_adapted
 from headswap.study.setup.folder import RECIPE
 from headswap.study.setup.row_files import CORPUS, TEXTS
+from headswap.study.setup.unlabelled_texts import SCORED
 from headswap.study.statistics.groups import counted_groups
 from headswap.study.statistics.runs import StudyRuns
 
@@ -83,6 +84,8 @@ LINEAR_SENTENCE = (
     "vectors, C selected by cross-validation on the same labels. It is a convex fit to all labels of the budget, where "
     "the arm frozen trains its head by gradient steps and holds out a fifth of the labels to select the epoch."
 )
+TWO_TEXTS = ("pair", "question")
+HARMFUL = ("exact", "near", "contained")
 ON_OVERLAP = {"drop": "removed from train, validation and corpus", "report": "reported only", "stop": "an error"}
 
 
@@ -128,9 +131,25 @@ def _adaptation(study: StudyRuns, arms: list[str]) -> str:
     read = [f"{name}: {one['tokens']:,} tokens in {one['epochs']:.3g} epochs" for name, one in bases.items()]
     sentence = (
         f"Adaptation ({', '.join(arms)}): before fine-tuning, the base was trained on the corpus and on all training "
-        "texts without their labels, also on those beyond the budget, and on no text of validation or test."
+        f"texts without their labels, also on those beyond the budget{_scored_texts(study)}."
     )
     return f"{sentence} It read {'; '.join(read)}." if read else sentence
+
+
+def _scored_texts(study: StudyRuns) -> str:
+    """Whether an adaptation read texts of the given validation set or of test: the end of a sentence."""
+    rows = [row for row in study.prepared.get("overlap", []) if row["to"] in SCORED]
+    if study.unit in TWO_TEXTS and all(row["from"] != TEXTS for row in rows):
+        return ""  # an earlier version did not compare the single texts
+    read = (CORPUS, TEXTS if study.unit in TWO_TEXTS else "train")
+    found = []
+    for row in rows:
+        number = sum(row.get(f"{kind}_rows") or 0 for kind in HARMFUL)
+        if number and row["from"] in read and row["from"] not in study.prepared.get("dropped", {}):
+            found.append(f"{number:,} of {row['from']} in {row['to']}")
+    if not found:
+        return ", and on no text of a given validation set or of test"
+    return f". Among them are texts that are also in validation or test and were not removed ({', '.join(found)})"
 
 
 def _consistency(study: StudyRuns, arms: list[str]) -> str:

@@ -24,7 +24,7 @@ from headswap.data.documents import read_documents
 from headswap.data.groups import check_group_column, check_groups, rows_of_shared_groups, shared_group_sentences
 from headswap.data.labelled_overlap import overlap_of_examples, shared_text_notes
 from headswap.data.overlap import Overlap
-from headswap.data.records import Labelled, texts_of
+from headswap.data.records import texts_of
 from headswap.data.remote_files import is_remote
 from headswap.data.stratify import stratified_subset
 from headswap.finetuning.splits import own_test
@@ -40,12 +40,14 @@ from headswap.study.setup.row_files import (
     store_digest,
     write_rows,
 )
+from headswap.study.setup.unlabelled_texts import overlap_of_single_texts, single_texts
 from headswap.tasks.choose import chosen_task, named_task
 from headswap.tokens.store import TokenStore, is_store
 
 log = logging.getLogger("headswap")
 VERSION = 5  # raised when the fields of prepared.json, the parts of its key or the rows that are dropped change
-PAIRS_VERSION = 2  # the same for pairs of texts alone
+PAIRS_VERSION = 3  # the same for pairs of texts alone
+QUESTIONS_VERSION = 1  # the same for questions
 PREPARED = "prepared.json"
 TEST_SEED = 0
 LARGE_SHARE = 0.1
@@ -60,7 +62,7 @@ class Prepared:
     test: str
     corpus: tuple[str, ...]
     texts: str
-    """The training texts that are not in the corpus (see row_files.py)."""
+    """The training texts that are not in the corpus (see unlabelled_texts.py)."""
     digests: dict[str, str]
     num_rows: dict[str, int]
     """Rows that are used, per set."""
@@ -175,6 +177,7 @@ def _key(recipe: StudyRecipe) -> str:
     settings = [labelled_settings, *(getattr(study, name) for name in ("corpus", "documents", "corpus_text_column"))]
     parts = [VERSION, content, stores, settings, study.num_test, study.on_overlap]
     parts += [PAIRS_VERSION] if data.text_pair_column is not None else []
+    parts += [{"questions": QUESTIONS_VERSION}] if data.task == "span" else []
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=list).encode()).hexdigest()
 
 
@@ -220,7 +223,13 @@ class _Preparation:
         labels = self._labels(sets, kept)
         paths = {role: self._write(role, examples) for role, examples in kept.items() if examples}
         corpus, corpus_content = self._corpus(drop["corpus"])
-        texts, num_texts = self._write_texts(kept["train"], has_copy=bool(drop["corpus"]))
+        texts = single_texts(kept["train"], without=self.texts_in_corpus)
+        of_texts = overlap_of_single_texts(texts, sets)
+        overlap += of_texts
+        if self.recipe.study.on_overlap != "report":
+            drop[TEXTS] = {row for found in of_texts for row in found.rows}
+        texts = [text for row, text in enumerate(texts) if row not in drop.get(TEXTS, ())]
+        texts_file = self._write_texts(texts, has_copy=bool(drop["corpus"]))
         dropped = {name: len(rows) for name, rows in drop.items() if rows}
         for name, num in dropped.items():
             log.info("Removed %s from %s.", counted(num, self._unit(name)), name)
@@ -231,9 +240,9 @@ class _Preparation:
             corpus=corpus,
             texts=str(rows_file(self.final_folder, TEXTS)),
             digests={role: rows_digest(map(self.task.as_row, kept[role])) for role in paths}
-            | {CORPUS: corpus_content, TEXTS: corpus_digest([str(texts)])},
+            | {CORPUS: corpus_content, TEXTS: corpus_digest([str(texts_file)])},
             num_rows={role: len(kept[role]) for role in paths}
-            | {TEXTS: num_texts}
+            | {TEXTS: len(texts)}
             | ({"corpus": self.corpus_rows - len(drop["corpus"])} if self.has_texts else {}),
             corpus_bytes=self.corpus_bytes,
             labels=labels,
@@ -289,7 +298,7 @@ class _Preparation:
 
     def _unit(self, role: str) -> str:
         """What a row of a set is called in messages."""
-        return "document" if role == CORPUS else self.task.unit(self.recipe.data)
+        return {CORPUS: "document", TEXTS: "text"}.get(role, self.task.unit(self.recipe.data))
 
     def _keep_store(self, drop: dict[str, set[int]]) -> None:
         """Documents are not removed from a token store; a note says how many would have been."""
@@ -345,13 +354,11 @@ class _Preparation:
         write_rows(rows_file(self.folder, role), map(self.task.as_row, examples))
         return str(rows_file(self.final_folder, role))
 
-    def _write_texts(self, train: Sequence[Labelled], *, has_copy: bool) -> tuple[Path, int]:
-        """Write the training texts that are not in the corpus, each once, in the column that is read from it."""
-        every = (text for example in train for text in texts_of(example))
-        texts = dict.fromkeys(text for text in every if text not in self.texts_in_corpus)
+    def _write_texts(self, texts: Sequence[str], *, has_copy: bool) -> Path:
+        """Write the unlabelled training texts in the column that is read from the corpus."""
         file, column = rows_file(self.folder, TEXTS), "text" if has_copy else self.reading.text_column
         write_rows(file, ({column: text} for text in texts))
-        return file, len(texts)
+        return file
 
     def _corpus(self, drop: set[int]) -> tuple[tuple[str, ...], str]:
         """The sources, or a copy without the removed rows; and the digest of their content."""

@@ -20,7 +20,8 @@ from headswap.tokens.store import META_FILE, is_store
 ROLES = ("train", "validation", "test")
 CORPUS = "corpus"
 TEXTS = "unlabelled"
-"""The training texts that are not in the corpus, without labels: the rest of the text for adapting a base."""
+"""The training texts that are not in the corpus, without labels: the rest of the text for adapting a base (see
+unlabelled_texts.py)."""
 GROUP = "group"
 """The column of groups in a file of rows."""
 PLAIN = {"text", "label", GROUP}
