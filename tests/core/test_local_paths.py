@@ -41,7 +41,7 @@ def test_a_checkpoint_in_a_folder_cannot_be_taken_for_a_name_of_the_hub(
     assert shared_name(f"hf:{tmp_path / 'models' / 'mini'}") == shared_name("hf:/other/mini") == "hf:mini"
 
 
-def test_names_of_several_paths_are_told_apart_by_as_few_folders_as_needed() -> None:
+def test_names_of_several_paths_have_as_few_folders_as_make_them_different() -> None:
     given = ["/x/a/one", "/x/b/one/bundle", "/y/b/one", "/z/two", "own/two", "box:two", "hf:/x/three", "hf:/y/three"]
     names = ["a/one", "x/b/one", "y/b/one", "two", "own/two", "box:two", "hf:x/three", "hf:y/three"]
     assert shared_names(given) == dict(zip(given, names, strict=True))

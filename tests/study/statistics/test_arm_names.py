@@ -53,7 +53,7 @@ def test_runs_with_equal_settings_share_a_name_and_bases_that_are_called_alike_d
     ]  # fmt: skip
 
 
-def test_a_base_in_a_folder_that_is_called_like_another_arm_is_told_apart_from_it() -> None:
+def test_a_base_in_a_folder_that_is_called_like_another_arm_has_another_name() -> None:
     bases = ["/x/scratch", "/x/tfidf", "scratch"]
     assert names_of(*(settings_of(model__base=base) for base in bases)) == ["x/scratch", "x/tfidf", "scratch"]
 

@@ -41,14 +41,15 @@ def add_baselines(study: StudyRuns) -> StudyRuns:
     notes += _unread_sentences(study, read)
     notes += _overlap_sentences(study, read)
     study.runs = [
-        replace(run, labelled=found.checksum) if (found := read[run.folder]) else run for run in study.runs
+        replace(run, labelled=labels.checksum) if (labels := read[run.folder]) else run for run in study.runs
     ]  # fmt: skip
     chosen = _most_common_labels(study.runs)
     notes += _other_labels_sentences(study, chosen)
     fitted = _Fitted(study)
-    found = [
-        made for run in chosen.values() if (labels := read[run.folder]) for made in fitted.runs(run, labels.splits)
-    ]
+    found: list[ScoredRun] = []
+    for run in chosen.values():
+        if (known := read[run.folder]) is not None:
+            found += fitted.runs(run, known.splits)
     notes += fitted.problems
     study.runs += found
     study.arms = [*(name for name in fitted.names if any(run.arm == name for run in found)), *study.arms]
@@ -133,8 +134,8 @@ def _overlap_sentences(study: StudyRuns, read: dict[Any, _Labels | None]) -> lis
     """What the fine-tunings warned about, texts that are in two sets: once, with the arms if others do not have it."""
     arms: dict[tuple[int, str], list[str]] = {}
     for run in study.runs:
-        labels = read[run.folder]
-        for sentence in labels.overlap if labels else ():
+        known = read[run.folder]
+        for sentence in known.overlap if known else ():
             told = arms.setdefault((run.labels, sentence), [])
             told += [run.arm] if run.arm not in told else []
     every = {run.labels: {one.arm for one in study.runs if one.labels == run.labels} for run in study.runs}
