@@ -98,7 +98,7 @@ def main(
                     result = hs.finetune(out=folder, task="tag", **settings).result
                 scores[arm].append(result["test"]["f1"])
                 print(f"{size} seed {seed} {arm}: {scores[arm][-1]:.4f} ({result['seconds']:.0f} s)", flush=True)
-                linear = result["baselines"]["linear"]["f1"]
+                linear = result["baselines"]["linear-tagger"]["f1"]
             print(f"{size} seed {seed} linear tagger: {linear:.4f}", flush=True)
         for arm, found in scores.items():
             print(f"{size}, {arm}: {np.mean(found):.3f} ({', '.join(f'{one:.3f}' for one in found)})", flush=True)

@@ -54,6 +54,19 @@ def test_the_most_frequent_labels_are_scored_on_texts_that_were_not_counted() ->
     assert chosen[CROSS_VALIDATION] == 0, "the label of a held-out text is not among those of the others"
 
 
+def test_the_chosen_strength_and_threshold_are_results_per_label_only_with_macro_f1() -> None:
+    words = {"a": "fine", "b": "dull", "ab": "both", "": "none"}
+    train = [labelled(*kind, text=f"{word} {number}") for number in range(20) for kind, word in words.items()]
+    _, shared = linear_labels(train, train, ["a", "all", "b"], "micro_f1")
+    assert shared["C"] in STRENGTHS
+    assert 0 < shared["threshold"] < 1
+    _, own = linear_labels(train, train, ["a", "all", "b"], "macro_f1")
+    assert own["C"].keys() == own["threshold"].keys() == {"a", "b"}, "no text has the third label"
+    assert set(own["C"].values()) <= set(STRENGTHS)
+    _, none = linear_labels([labelled("all")] * 4, train[:4], ["all"], "micro_f1")
+    assert none.keys() == {CROSS_VALIDATION}
+
+
 def test_macro_f1_is_the_mean_over_the_labels_of_the_model() -> None:
     """With --num-train the model has labels that the sample and the test set lack; F1 of such a label is 0."""
     train = [labelled("a", text="fine"), labelled("b", text="dull")] * 6

@@ -77,6 +77,8 @@ def test_the_report_speaks_of_micro_f1_and_has_f1_per_label(done: Path, tmp_path
         text = (tmp_path / name).read_text(encoding="utf-8")
         assert "Test micro-F1" in text
         assert "one logistic regression per label" in text
+        assert "C, selected by cross-validation on all labels of the budget: tfidf" in text
+        assert "The threshold of probabilities, selected by cross-validation" in text
         assert "label actor" in text
         for word in ("accuracy", "Accuracy", "alibration", "classes"):
             assert word not in text, f"{word} in {name}"

@@ -64,7 +64,7 @@ def test_the_report_of_a_regression_speaks_of_r2_and_not_of_accuracy(done: Path,
     for name in ("report.md", "report.html"):
         text = (tmp_path / name).read_text(encoding="utf-8")
         assert "Test R2" in text
-        assert "ridge regression" in text
+        assert "The penalty of ridge regression (alpha), selected by cross-validation" in text
         for word in ("accuracy", "macro-F1", "classes", "logistic", "alibration", "Confidence"):
             assert word not in text, f"{word} in {name}"
     results = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))

@@ -114,6 +114,8 @@ def test_the_report_speaks_of_questions_and_contexts(done: Path, tmp_path: Path)
         assert "The test questions belong to 30 contexts." in text
         assert "in 30 contexts that are the unit of resampling" in text
         assert "questions: unanswerable" in text
+        assert "stratified" not in text
+        assert "ranks the parts of a context, C 0.3 at all budgets" in text
         for word in ("test texts", "alibration", "classes", "TF-IDF", "accuracy"):
             assert word not in text, f"{word} in {name}"
 

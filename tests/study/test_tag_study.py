@@ -114,6 +114,10 @@ def test_the_report_speaks_of_sentences_and_has_f1_per_type(done: Path, tmp_path
         assert "80 test sentences" in text
         assert "type t0" in text
         assert "73 tags" in text
+        assert "Label subsets are nested: each" in text
+        assert "Label subsets are random samples of sentences" in text
+        assert "stratified" not in text
+        assert "C 0.3 at all budgets" in text
         for word in ("test texts", "alibration", "classes", "TF-IDF"):
             assert word not in text, f"{word} in {name}"
     results = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))

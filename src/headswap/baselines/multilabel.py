@@ -72,7 +72,8 @@ def tfidf_labels(
 def linear_labels(
     train: Sequence[Example], test: Sequence[Example], labels: Sequence[str], metric: str
 ) -> tuple[np.ndarray, dict[str, Any]]:
-    """The predicted labels of test (texts x labels), and the score of the held-out predictions on train."""
+    """The predicted labels of test (texts x labels), and what was chosen on train: C and threshold, per label if each
+    has its own, and the score of the held-out predictions."""
     from threadpoolctl import threadpool_limits
 
     wanted = present_labels([example.labels for example in train], labels)
@@ -82,20 +83,27 @@ def linear_labels(
     predicted, held_out = np.tile(wanted.all(axis=0), (len(test), 1)), np.tile(wanted.all(axis=0), (len(train), 1))
     varies = np.flatnonzero(wanted.any(axis=0) & ~wanted.all(axis=0))
     folds = folds_without_strata(len(train), groups_of(train))
+    settings: dict[str, tuple[float, float]] = {}
     with threadpool_limits(1):
         for group in varies[:, None] if metric == "macro_f1" else varies[None, :] if len(varies) else ():
-            predicted[:, group], held_out[:, group] = _fit_labels(
+            predicted[:, group], held_out[:, group], setting = _fit_labels(
                 features, wanted[:, group], test_features, folds, metric
             )
+            settings |= {labels[number]: setting for number in group.tolist()}
+    chosen: dict[str, Any] = {}
+    for number, name in enumerate(("C", "threshold")):
+        of_labels = {label: setting[number] for label, setting in settings.items()}
+        if of_labels:
+            chosen[name] = of_labels if metric == "macro_f1" else of_labels[labels[varies[0]]]
     score = multilabel_metrics(wanted, held_out, labels).get(metric)
-    return predicted, {CROSS_VALIDATION: score}
+    return predicted, chosen | {CROSS_VALIDATION: score}
 
 
 def _fit_labels(
     features: Any, wanted: np.ndarray, test_features: Any, folds: Sequence[Any], metric: str
-) -> tuple[np.ndarray, np.ndarray]:
-    """Which texts of test get each of some labels that share strength and threshold, and which texts of train get them
-    when they are held out."""
+) -> tuple[np.ndarray, np.ndarray, tuple[float, float]]:
+    """Which texts of test get each of some labels that share strength and threshold, which texts of train get them when
+    they are held out, and the strength and the threshold."""
     has_both = all(0 < wanted[rest].sum() < wanted[rest].size for rest, _ in folds)
     if has_both and min(wanted.sum(), (~wanted).sum()) >= 2 * len(folds):
         kept = {strength: _held_out_scores(strength, features, wanted, folds) for strength in STRENGTHS}
@@ -105,7 +113,7 @@ def _fit_labels(
         strength, threshold = STRENGTH_OF_RARE_LABELS, THRESHOLD
         held_out = _held_out_scores(strength, features, wanted, folds) >= threshold
     columns = [_model(strength).fit(features, target).predict_proba(test_features)[:, 1] for target in wanted.T]
-    return np.stack(columns, axis=1) >= threshold, held_out
+    return np.stack(columns, axis=1) >= threshold, held_out, (strength, threshold)
 
 
 def _held_out_scores(strength: float, features: Any, wanted: np.ndarray, folds: Sequence[Any]) -> np.ndarray:

@@ -4,11 +4,14 @@ from pathlib import Path
 
 import pytest
 
+from headswap.batches.labelled_rows import ExampleBatches
 from headswap.study.jobs.estimate import Estimator, estimate_study
+from headswap.study.jobs.probe import measure
 from study_fixture import (
     planned,
     sections_of,
 )
+from task_data import questions, tagged, write_rows
 
 
 def test_estimates_are_corrected_by_finished_jobs(tmp_path: Path) -> None:
@@ -33,6 +36,9 @@ def test_a_probe_gives_time_memory_and_disk(tmp_path: Path) -> None:
     # 2 epochs of 11 steps and of 3 steps, 3 x 44 and 3 x 40 evaluated texts, 60 test texts, 1 s to start.
     assert estimator.seconds(tuned[220]) == pytest.approx(1 + 22 * 0.1 + (3 * 44 + 60) * 0.001)
     assert estimator.seconds(tuned[40]) == pytest.approx(1 + 6 * 0.1 + (3 * 40 + 60) * 0.001)
+    windows = Estimator(probe | {"rows_a_text": 3.0}, prepared)
+    # 2 epochs of 528 windows in 33 steps; score_seconds is per text.
+    assert windows.seconds(tuned[220]) == pytest.approx(1 + 66 * 0.1 + (3 * 44 + 60) * 0.001)
     found = estimate_study(plan.jobs.values(), estimator, parallel=2, keep="bundles")
     assert found.memory_bytes == 10**9
     assert found.disk_bytes == 4 * 10**6 * (1 + 12 + 2 * 5)
@@ -43,3 +49,29 @@ def test_a_probe_gives_time_memory_and_disk(tmp_path: Path) -> None:
     for layout, row_tokens in rows.items():
         base.sections["training"]["layout"] = layout
         assert estimator.seconds(base) == pytest.approx(1 + 10 * 4 * row_tokens * 0.1 / 200 * 2)
+
+
+@pytest.mark.parametrize("task", ["span", "tag"])
+def test_the_probe_counts_windows_and_reads_tokens_as_a_run_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: str
+) -> None:
+    """Every text is longer than a window."""
+    made: list[ExampleBatches] = []
+    monkeypatch.setattr("headswap.study.jobs.probe.SECONDS", 0.1)
+    monkeypatch.setattr(
+        "headswap.study.jobs.probe.ExampleBatches", lambda *given: made.append(ExampleBatches(*given)) or made[-1]
+    )
+    given = sections_of(tmp_path, arms=("scratch",), budgets=("40",), seeds=1, corpus=())
+    for role, seed in (("train", 1), ("test", 2)):
+        rows = questions(60, seed=seed, padding=8) if task == "span" else tagged(60, seed=seed)
+        if task == "tag":
+            rows = [{name: row[name] * 5 for name in row} for row in rows]
+        write_rows(Path(given["data"][role]), rows)
+    given["data"]["task"] = task
+    given["study"]["metric"] = "f1"
+    given["finetune"]["max_length"] = 24
+    (job,) = [job for job in planned(tmp_path / "out", given)[2].jobs.values() if job.kind == "finetune"]
+    found = measure(job.sections)
+    assert made[0].is_per_token
+    assert found["rows_a_text"] > 2
+    assert found["rows_a_text"] == len(made[0].rows) / len({row.example for row in made[0].rows})

@@ -123,8 +123,9 @@ class Estimator:
         num_validation = 0 if recipe.data.validation else num_for_choosing(num_labels, recipe.data.hold_out_from)
         num_train = max(1, num_labels - num_validation)
         batch_size = batch_size_of(training, num_train)
-        per_epoch = math.ceil(num_train / batch_size)
-        epochs = training.num_train_epochs or finetuning_epochs(num_train, batch_size)
+        num_rows = max(1, round(num_train * probe.get("rows_a_text", 1.0)))  # a long text has several windows
+        per_epoch = math.ceil(num_rows / batch_size)
+        epochs = training.num_train_epochs or finetuning_epochs(num_rows, batch_size)
         steps = training.max_steps or math.ceil(epochs * per_epoch)
         num_evaluations = steps / per_epoch
         if not (num_validation or recipe.data.validation or recipe.consistency.unlabelled):

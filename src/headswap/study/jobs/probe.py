@@ -31,7 +31,8 @@ NUM_TEXTS = 128
 
 
 def measure(sections: Mapping[str, Any]) -> dict[str, Any]:
-    """Seconds per step and per scored text, bytes per token, parameters and peak memory of one fine-tuning run."""
+    """What one fine-tuning run needs: seconds per step and per scored text, rows (windows) per text, bytes per token,
+    parameters and peak memory."""
     recipe = load_recipe(FinetuneRecipe, None, sections)
     task = named_task(recipe.data.task)
     recipe = for_task(recipe, task)
@@ -50,7 +51,7 @@ def measure(sections: Mapping[str, Any]) -> dict[str, Any]:
     state = task.initial_state(state, some)
     encoded = task.encode(some, Bundle(start.model, start.tokenizer, labels, task=state))
     model = start.model.to(machine.device)
-    source = ExampleBatches(encoded.rows, min(training.batch_size, len(encoded.rows)), 0, False)
+    source = ExampleBatches(encoded.rows, min(training.batch_size, len(encoded.rows)), 0, task.is_per_token)
     records = train(
         LossModule(model, task.objective(training, encoded, labels)), make_optimizer(model, training), source,
         settings=training, machine=machine, processes=Processes(), first_step=0, total_steps=1_000_000,
@@ -72,6 +73,7 @@ def measure(sections: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "step_seconds": step_seconds,
         "tokens_a_step": tokens / steps,
+        "rows_a_text": len(encoded.rows) / len(some),
         "score_seconds": (time.perf_counter() - begin) / len(some),
         "bytes_a_token": sum(len(example.text.encode()) for example in some) / max(1, encoded.num_tokens),
         "num_parameters": sum(tensor.numel() for tensor in model.parameters()),

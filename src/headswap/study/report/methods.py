@@ -4,6 +4,8 @@ import shlex
 from pathlib import Path
 
 from headswap import __version__
+from headswap.baselines.linear_answers import STRENGTH as OF_ANSWERS
+from headswap.baselines.linear_tagger import STRENGTH as OF_TAGGER
 from headswap.baselines.lsa_space import DIMENSIONS, MOST_DOCUMENTS
 from headswap.core.files import read_json
 from headswap.core.local_paths import local_path, without_query
@@ -22,9 +24,8 @@ from headswap.study.statistics.runs import StudyRuns
 
 STATISTICS = (
     "A budget of n labels includes the labels for model selection: one fifth (at most 2,000) selects the epoch, the "
-    "rest is for training. Below 200 labels nothing is held out and the last epoch is used. Baselines are trained on "
-    "all n labels.",
-    "Label subsets are stratified and nested: each larger subset contains the smaller ones. At one seed all arms have "
+    "rest is for training. {nothing_held_out}, and the last epoch is used. Baselines are trained on all n labels.",
+    "Label subsets are {subsets}: each larger subset contains the smaller ones. At one seed all arms have "
     "the same subset. The seed also sets the initialisation and the order of the examples. Each run is scored on the "
     "test set once.",
     "Intervals and tests are over seeds and test {unit}s, which are both samples: a two-way analysis of variance with "
@@ -75,6 +76,11 @@ BASELINES = {
     f"reduced to at most {DIMENSIONS} dimensions by a truncated SVD that is fitted on the corpus alone, without labels "
     "and test texts; logistic regression on these vectors, alone or beside TF-IDF. Features and C are selected by "
     "cross-validation on the same labels.",
+    "linear-tagger": f"linear-tagger: one linear support vector machine per tag on words, affixes and shapes, "
+    f"C {OF_TAGGER:g} at all budgets.",
+    "linear-answers": f"linear-answers: logistic regression that ranks the parts of a context, C {OF_ANSWERS:g} at all "
+    "budgets. Where training questions have no answer, the score below which none is given is chosen on a fifth of the "
+    "training contexts.",
     "nbsvm": "NB-SVM: word 1-2-grams weighted by their Naive-Bayes log ratios, logistic regression per class, C "
     "selected by cross-validation on the same labels.",
 }
@@ -92,8 +98,13 @@ ON_OVERLAP = {"drop": "removed from train, validation and corpus", "report": "re
 def methods(study: StudyRuns) -> list[str]:
     """Data, learning rates and statistics, in sentences."""
     kind = study.runs[0].predictions.kind
+    hold_out_from = None if study.recipe is None else study.recipe.data.hold_out_from
     names = {
         "unit": study.unit,
+        "subsets": "stratified by label and nested" if kind == "classes" else "nested",
+        "nothing_held_out": "Some runs hold nothing out"
+        if hold_out_from is None
+        else f"Below {hold_out_from:,} labels nothing is held out",
         "values": f"{NOT_MEANS[kind]} are jackknife pseudo-values. " if kind in NOT_MEANS else "",
     }
     found = [sentence.format(**names) for sentence in STATISTICS]

@@ -2,10 +2,21 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
+from headswap.core.errors import counted
 from headswap.study.jobs.trials import TRIAL_RATE_FACTORS
 from headswap.study.statistics.runs import StudyRuns
+
+SELECTED = {
+    "C": "C",
+    "alpha": "The penalty of ridge regression (alpha)",
+    "threshold": "The threshold of probabilities",
+}
+"""The settings that baselines choose, by their names in `result.json`."""
+MOST_LISTED = 9
+"""Of more different values the smallest and the largest are shown."""
 
 
 def tuning_sentences(study: StudyRuns) -> list[str]:
@@ -21,27 +32,40 @@ def tuning_sentences(study: StudyRuns) -> list[str]:
     else:
         factors = ", ".join(f"{factor:g}" for factor in TRIAL_RATE_FACTORS[:number])
         found.append(
-            "Tuning: without a validation set, below 200 labels, every trained arm has its fixed defaults. Otherwise "
-            f"each trained arm has the same {number} trials per run, its default learning rate times {factors}. The "
-            "validation set inside the budget selects the trial; only the selected one is scored on test."
+            f"Tuning: without a validation set, below {study.recipe.data.hold_out_from:,} labels, every trained arm "
+            f"has its fixed defaults. Otherwise each trained arm has the same {number} trials per run, its default "
+            f"learning rate times {factors}. The validation set inside the budget selects the trial; only the selected "
+            "one is scored on test."
         )
         if chosen := _chosen(study, _chosen_factor):
             found.append(f"Selected factors of the learning rate: {'; '.join(chosen)}.")
-    if chosen := _chosen(study, lambda result: result.get("C")):
-        found.append(f"C, selected by cross-validation on all labels of the budget: {'; '.join(chosen)}.")
+    for name, what in SELECTED.items():
+        if chosen := _chosen(study, partial(_settings, name)):
+            found.append(f"{what}, selected by cross-validation on all labels of the budget: {'; '.join(chosen)}.")
     return found
 
 
-def _chosen_factor(result: Mapping[str, Any]) -> float | None:
-    return next((trial["factor"] for trial in result.get("trials", []) if trial["is_chosen"]), None)
+def _chosen_factor(result: Mapping[str, Any]) -> list[float]:
+    return [trial["factor"] for trial in result.get("trials", []) if trial["is_chosen"]]
 
 
-def _chosen(study: StudyRuns, value_of: Callable[[Mapping[str, Any]], float | None]) -> list[str]:
-    """Per arm, how often each value was chosen, over budgets and seeds."""
+def _settings(name: str, result: Mapping[str, Any]) -> list[float]:
+    """The values of a setting that a run chose: one, or one per label."""
+    value = result.get(name)
+    return [] if value is None else list(value.values()) if isinstance(value, Mapping) else [value]
+
+
+def _chosen(study: StudyRuns, values_of: Callable[[Mapping[str, Any]], list[float]]) -> list[str]:
+    """Per arm, how often each value was chosen, over budgets, seeds and labels with a setting of their own."""
     found = []
     for arm in study.arms:
-        values = [value for run in study.runs if run.arm == arm and (value := value_of(run.result)) is not None]
-        if values:
-            counts = ", ".join(f"{value:g} in {count}" for value, count in sorted(Counter(values).items()))
-            found.append(f"{arm} {counts} of {len(values)} runs")
+        per_run = [values for run in study.runs if run.arm == arm and (values := values_of(run.result))]
+        counts = Counter(f"{value:.3g}" for values in per_run for value in values)
+        if total := counts.total():
+            runs = "runs" if total == len(per_run) else f"labels in {counted(len(per_run), 'run')}"
+            values = sorted(counts, key=float)
+            shown = f"{', '.join(f'{value} in {counts[value]}' for value in values)} of"
+            if len(values) > MOST_LISTED:
+                shown = f"{values[0]} to {values[-1]} in"
+            found.append(f"{arm} {shown} {total} {runs}")
     return found

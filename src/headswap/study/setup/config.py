@@ -64,11 +64,11 @@ class StudySettings(Settings):
     """Number of bases, each with its own seed, that are pre-trained or adapted for each arm that needs one. The
     fine-tuning runs of the arm are divided among them."""
     trials: Annotated[int, Field(ge=1, le=MOST_TRIALS)] = 1
-    """Number of learning rates that every trained arm tries in each run that has a validation set (from 200 labels on):
-    the first ones of its default times 1, 0.5, 2, 0.25 and 4. The best one on validation is scored on test. A study
-    with N trials takes up to N times as long. With 1, every arm has its default learning rate."""
+    """Number of learning rates that every trained arm tries in each run that has a validation set (by default from 200
+    labels on): the first ones of its default times 1, 0.5, 2, 0.25 and 4. The best one on validation is scored on test.
+    A study with N trials takes up to N times as long. With 1, every arm has its default learning rate."""
     num_test: Annotated[int, Field(ge=2, le=10**8)] | None = None
-    """Number of test examples that are scored: a fixed sample, stratified by label. Default: all."""
+    """Number of test examples that are scored: a fixed sample, drawn as the label subsets are. Default: all."""
     max_length: Annotated[int, Field(ge=2, le=10**8)] | None = None
     """Maximum number of tokens per text, in pre-training, adaptation and fine-tuning. Default: the context length of
     the base, which for a new base is that of its preset (gpt2-small 1024, others 512)."""
