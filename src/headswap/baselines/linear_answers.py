@@ -70,7 +70,7 @@ def answer_outputs(
 
 def predict_answers(train: Sequence[SpanExample], test: Sequence[SpanExample]) -> list[str]:
     """The answers to the questions of test; empty where a question is predicted to have none."""
-    chosen, held = list(train[:: math.ceil(len(train) / MOST_QUESTIONS)]), []
+    chosen, held = list(train[:: math.ceil(len(train) / MOST_QUESTIONS)]), list[SpanExample]()
     if any(not example.answers for example in chosen):
         chosen, held = _held_out(chosen)
     ranker = Ranker.fit(chosen, word_weights(train))

@@ -63,9 +63,9 @@ def _chosen(study: StudyRuns, values_of: Callable[[Mapping[str, Any]], list[floa
         counts = Counter(f"{value:.3g}" for values in per_run for value in values)
         if total := counts.total():
             runs = "runs" if total == len(per_run) else f"labels in {counted(len(per_run), 'run')}"
-            values = sorted(counts, key=float)
-            shown = f"{', '.join(f'{value} in {counts[value]}' for value in values)} of"
-            if len(values) > MOST_LISTED:
-                shown = f"{values[0]} to {values[-1]} in"
+            names = sorted(counts, key=float)
+            shown = f"{', '.join(f'{name} in {counts[name]}' for name in names)} of"
+            if len(names) > MOST_LISTED:
+                shown = f"{names[0]} to {names[-1]} in"
             found.append(f"{arm} {shown} {total} {runs}")
     return found
