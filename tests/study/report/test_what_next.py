@@ -68,7 +68,7 @@ def test_undecided_tests_ask_for_seeds_and_too_few_seeds_come_first() -> None:
 def test_the_held_out_loss_decides_whether_pre_training_was_too_short() -> None:
     falling = what_next(results_of(RISING, SCRATCH, history=(6.0, 5.5, 5.2), epochs=0.5))
     assert (
-        "Longer pre-training: the held-out loss of base-seed1 went from 5.500 to 5.200 in the last 50% of its "
+        "Longer pre-training: the held-out loss of base-seed1 went from 5.500 to 5.200 in the last 50 % of its "
         "training (0.5 passes over the corpus; 2.0 tokens per parameter), so it was still falling. Its effect on the "
         "score was not measured."
     ) in falling
@@ -85,7 +85,7 @@ def test_the_last_part_of_pre_training_is_a_share_of_it_and_not_one_step() -> No
     """The runner also evaluates at the end, where the learning rate is near 0."""
     history, at = (6.0, 5.5, 5.2, 5.1999), (0.0, 1.0, 1.999, 2.0)
     (sentence,) = [text for text in what_next(results_of(RISING, SCRATCH, history=history, at=at)) if "passes" in text]
-    assert "went from 5.500 to 5.200 in the last 50% of its training" in sentence
+    assert "went from 5.500 to 5.200 in the last 50 % of its training" in sentence
     assert "it was still falling" in sentence
 
 
@@ -93,7 +93,7 @@ def test_a_rising_held_out_loss_is_not_called_flat() -> None:
     results = results_of(RISING, SCRATCH, history=(5.0, 4.2, 4.65), epochs=30.0)
     (sentence,) = [text for text in what_next(results) if "held-out" in text]
     assert sentence == (
-        "More text or fewer passes: the held-out loss of base-seed1 went from 4.200 to 4.650 in the last 50% of its "
+        "More text or fewer passes: the held-out loss of base-seed1 went from 4.200 to 4.650 in the last 50 % of its "
         "training (30 passes over the corpus; 2.0 tokens per parameter). It rises, so more passes over the same text "
         "are not expected to lower it. Its effect on the score was not measured."
     )

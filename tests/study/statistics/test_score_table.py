@@ -177,6 +177,18 @@ def test_with_three_bases_label_worth_and_catch_up_are_over_means_per_base() -> 
     assert of_bases.low < of_seeds.low < of_seeds.high < of_bases.high
 
 
+def test_without_a_significant_gain_at_the_smallest_budget_no_catch_up_is_stated() -> None:
+    """The interval of an exploratory gain can be above 0 although the test is not significant after correction."""
+    low = [0.60, 0.61, 0.59]
+    cells = {(arm, labels): low for arm in ("scratch", "tfidf", "pretrained") for labels in (100, 400)}
+    cells |= {("box", labels): [0.66, 0.69, 0.655] for labels in (100, 400)}
+    found = analyse(synthetic_study(cells))
+    (gain,) = [row for row in found.comparisons if (row.arm, row.other, row.labels) == ("box", "scratch", 100)]
+    assert gain.low > 0
+    assert gain.verdict != "better"
+    assert found.catch_up == []
+
+
 def test_two_seeds_have_an_interval_over_texts_and_no_verdict() -> None:
     found = analyse(synthetic_study({("scratch", 400): [0.7, 0.71], ("pretrained", 400): [0.9, 0.92]}))
     assert all(cell.over == "texts" and cell.low < cell.mean < cell.high for cell in found.cells)

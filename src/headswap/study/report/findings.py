@@ -225,7 +225,10 @@ def catch_up_sentence(row: CatchUp) -> str:
     """The number of labels at which scratch catches up with an arm."""
     subject = _subject(row.arm)
     if row.low is None:
-        return f"{subject} stays ahead of scratch up to {row.largest:,} labels, the largest budget tried."
+        return (
+            f"{subject}: the 95 % interval of the gain over scratch is above 0 up to {row.largest:,} labels, the "
+            "largest budget tried."
+        )
     where = f"about {row.labels:,.0f} labels" if row.labels else f"more than {row.largest:,} labels"
     high = f"{row.high:,.0f}" if row.high else f"more than {row.largest:,}"
     return f"Scratch catches up with {_lower(subject)} at {where} (95 % interval {row.low:,.0f} to {high})."

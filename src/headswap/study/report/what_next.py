@@ -111,8 +111,8 @@ def _text(arm: str, results: StudyResults) -> list[str]:
             before, after, share, epochs = change
             number = _tokens_per_parameter(base, arm, results)
             per_parameter = "" if number is None else f"; {number:.1f} tokens per parameter"
-            loss = f"the held-out loss of {base.name} went from {before:.3f} to {after:.3f} in the last {share:.0%}"
-            seen = f"of its training ({epochs:.2g} passes over the corpus{per_parameter})"
+            loss = f"the held-out loss of {base.name} went from {before:.3f} to {after:.3f} in the last"
+            seen = f"{100 * share:.0f} % of its training ({epochs:.2g} passes over the corpus{per_parameter})"
             if before - after >= STILL_CHANGING:
                 what = "Longer pre-training" if epochs < 1 else "Longer pre-training or more text"
                 return [f"{what}: {loss} {seen}, so it was still falling. Its effect on the score was not measured."]

@@ -298,10 +298,15 @@ class ScoreTable:
             found.append(LabelWorth(**asdict(worth), arm=row.arm, other=reference))
         return found
 
-    def catch_up(self) -> list[CatchUp]:
-        """The number of labels at which scratch catches up with an arm, from the seeds that all budgets have."""
+    def catch_up(self, comparisons: Sequence[Comparison]) -> list[CatchUp]:
+        """The number of labels at which scratch catches up with an arm, from the seeds that all budgets have.
+
+        Only for arms whose gain over scratch at the smallest budget is significant.
+        """
+        first = [row for row in comparisons if row.other == SCRATCH and row.labels == min(self.budgets)]
+        gains = {row.arm for row in first if row.verdict == "better"}
         found = []
-        for arm in self._pretrained_arms():
+        for arm in [arm for arm in self._pretrained_arms() if arm in gains]:
             cells = [set(self.study.by_seed(name, labels)) for name in (arm, SCRATCH) for labels in self.budgets]
             seeds = _common_seeds(cells)
             if not seeds:
