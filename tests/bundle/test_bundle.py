@@ -66,6 +66,12 @@ def test_a_folder_that_is_neither_is_refused(tmp_path: Path) -> None:
         Bundle.load(tmp_path / "nothing")
 
 
+def test_a_run_that_was_killed_before_its_first_checkpoint_is_named_as_such(tmp_path: Path) -> None:
+    (tmp_path / "recipe.toml").write_text('verb = "finetune"\n', encoding="utf-8")
+    with pytest.raises(InputError, match=r"has not finished and has no checkpoint yet\. Finish it with .* --resume"):
+        Bundle.load(tmp_path)
+
+
 def test_saving_over_a_bundle_replaces_it(tokenizer: Tokenizer, saved: Path) -> None:
     make_bundle(tokenizer, "lm").save(saved)
     assert Bundle.load(saved).model.shape.head == "lm"

@@ -200,6 +200,10 @@ def find_bundle(path: Path) -> Path:
             f"{path} has the shards of a run with --parallel fsdp, which are not a bundle. Finish the run with "
             "--resume (any number of processes can do it); its bundle has the whole model."
         )
+    if (path / "recipe.toml").is_file():
+        raise InputError(
+            f"{path} is a run that has not finished and has no checkpoint yet. Finish it with its command and --resume."
+        )
     if not path.exists():
         raise InputError(f"{absent(path)} Give a bundle, a run folder, box:NAME (see headswap bases), or hf:FOLDER.")
-    raise InputError(f"{path} is neither a bundle nor a run folder: it has no {CONFIG}.")
+    raise InputError(f"{path} is neither a bundle nor a run folder: it has no {CONFIG}. Give one of the two.")
