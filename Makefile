@@ -1,7 +1,9 @@
 # make demo, make test, make test-all, make check, make bench, make dist. The first call creates .venv.
 PYTHON ?= python3
 BIN := .venv/bin
-BASE := ./bases/reviews-en
+BASE := ./bases/reviews-en-2
+# The first edition of the base; the tests check both.
+FIRST := ./bases/reviews-en
 # Stamp files record what was installed.
 DEMO := .venv/installed-demo
 DEV := .venv/installed-dev
@@ -68,11 +70,12 @@ format: $(DEV)
 	$(BIN)/ruff format src tests benchmarks bases
 	$(BIN)/ruff check --fix src tests benchmarks bases
 
-# Builds the wheels of headswap and of its base, without a network. Fails if the base has no weights.
+# Builds the wheels of headswap and of its bases, without a network. Fails if a base has no weights.
 dist: $(DEV)
 	$(BIN)/headswap doctor box:reviews-en
+	$(BIN)/headswap doctor box:reviews-en-2
 	rm -rf build dist bases/*/build
-	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist . $(BASE)
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist . $(BASE) $(FIRST)
 	rm -rf build bases/*/build
 
 clean:
@@ -93,8 +96,8 @@ $(DEMO): .venv/torch pyproject.toml constraints.txt $(BASE)/pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[demo]' -e $(BASE)
 	touch $@
 
-$(DEV): .venv/torch pyproject.toml constraints.txt $(BASE)/pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' -e $(BASE)
+$(DEV): .venv/torch pyproject.toml constraints.txt $(BASE)/pyproject.toml $(FIRST)/pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' -e $(BASE) -e $(FIRST)
 	touch $@
 
 $(BENCH): $(DEV)

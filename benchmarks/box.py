@@ -1,10 +1,12 @@
-"""The installed base `box:reviews-en`: from IMDb's raw files to the package in bases/reviews-en.
+"""The installed bases `box:reviews-en` and `box:reviews-en-2`: from IMDb's raw files to the packages in bases/.
 
     python benchmarks/box.py prepare IMDB_FOLDER runs/box        # clean text, overlap check, tokenizer, store, labels
     python benchmarks/box.py train runs/box runs/box-causal      # recipes/box-reviews-en.toml; repeat to resume
     python benchmarks/box.py train runs/box runs/box-masked --objective masked
     python benchmarks/box.py choose runs/box runs/box-choice runs/box-causal runs/box-masked    # on validation only
     python benchmarks/box.py pack runs/box runs/box-causal       # bf16, card, checksums, a reference loss
+    python benchmarks/box.py train runs/box runs/box-2 --edition 2    # recipes/box-reviews-en-2.toml
+    python benchmarks/box.py pack runs/box runs/box-2 --edition 2     # into bases/reviews-en-2
 
 IMDB_FOLDER contains train, test and unsup.jsonl.gz. The base is trained on unsup only. Reviews that also occur in train
 or test, exactly or nearly, are dropped first, and the check is repeated on the written file. Every command can be
@@ -29,13 +31,14 @@ from headswap.data.overlap import NEAR, find_overlap
 
 app = App(help=__doc__)
 ROOT = Path(__file__).parent.parent
-RECIPE = ROOT / "recipes" / "box-reviews-en.toml"
-PACKAGE = ROOT / "bases" / "reviews-en" / "src" / "headswap_base_reviews_en"
+NAMES = {1: "reviews-en", 2: "reviews-en-2"}
+"""Names of the bases by edition."""
 VOCAB_SIZE = 8_192
 NUM_TO_LEARN, NUM_TO_CHOOSE = 4_000, 2_000
 MOST_BYTES = 16_000_000
 BREAKS = re.compile(r"\s*(?:<br\s*/?>\s*)+", re.IGNORECASE)
 Row = dict[str, str]
+Edition = Literal[1, 2]
 LICENCE = "MIT for the weights; no licence is stated for the IMDb texts that they were trained on"
 LIMITS = (
     "English film reviews, lower-cased, and nothing else: it knows how reviews sound, not what is true; what it writes "
@@ -136,13 +139,25 @@ def write_all(file: Path, rows: Iterable[Row]) -> None:
     write(file, list(rows))
 
 
+def recipe_of(edition: Edition) -> Path:
+    """The recipe of an edition."""
+    return ROOT / "recipes" / f"box-{NAMES[edition]}.toml"
+
+
+def package_of(edition: Edition) -> Path:
+    """The folder of an edition's package."""
+    name = NAMES[edition]
+    return ROOT / "bases" / name / "src" / f"headswap_base_{name.replace('-', '_')}"
+
+
 @app.command
 def train(
     data: Path,
     out: Path,
     /,
     *more: Annotated[str, Parameter(allow_leading_hyphen=True)],
-    objective: Literal["causal", "masked"] = "causal",
+    edition: Edition = 1,
+    objective: Literal["causal", "masked"] | None = None,
     minutes: float = 8.5,
 ) -> None:
     """Pre-train with the recipe for at most `minutes`; repeat to resume. Arguments after -- are passed to headswap.
@@ -150,8 +165,9 @@ def train(
     The recipe sets the length of the run. Interrupting and resuming it does not change the result.
     """
     command = new_python(
-        "-m", "headswap", "pretrain", str(data / "base" / "store"), "--config", str(RECIPE),
-        "--objective", objective, "--out", str(out), "--resume", *(word for word in more if word != "--"),
+        "-m", "headswap", "pretrain", str(data / "base" / "store"), "--config", str(recipe_of(edition)),
+        *(("--objective", objective) if objective else ()), "--out", str(out), "--resume",
+        *(word for word in more if word != "--"),
     )  # fmt: skip
     process = subprocess.Popen(command)
     try:
@@ -205,7 +221,7 @@ def choose(
 
 
 @app.command
-def pack(data: Path, run: Path, /, *, out: Path = PACKAGE) -> None:
+def pack(data: Path, run: Path, /, *, edition: Edition = 1, out: Path | None = None) -> None:
     """Pack a finished run into the package: bf16 weights, card, checksums, metrics of the run, a reference loss."""
     from headswap.pretraining.pack import pack as pack_run
 
@@ -217,16 +233,18 @@ def pack(data: Path, run: Path, /, *, out: Path = PACKAGE) -> None:
         for entry in overlap["found"]
     )
     about = {
-        "name": "reviews-en",
+        "name": NAMES[edition],
         "data": f"{overlap['source']}: {kept}",
         "dropped from it": f"{dropped}; nothing of train, test or Rotten Tomatoes is left in it (record/guard.json)",
         **{f"sha256 of {name}": digest for name, digest in overlap["files"].items()},
-        "recipe": "recipes/box-reviews-en.toml",
+        "recipe": str(recipe_of(edition).relative_to(ROOT)),
         "licence": LICENCE,
         "limits": LIMITS,
     }
     beside = [data / "base" / "guard.json"]
-    packed = pack_run(run, out, about=about, sentences=SENTENCES, beside=beside, most_bytes=MOST_BYTES)
+    packed = pack_run(
+        run, out or package_of(edition), about=about, sentences=SENTENCES, beside=beside, most_bytes=MOST_BYTES
+    )
     print(
         f"{packed.out}: {packed.num_bytes / 1e6:.2f} MB. Held-out loss {packed.loss:.4f} "
         f"({packed.loss_before_rounding:.4f} before rounding), {packed.reference['loss']:.4f} on the reference."

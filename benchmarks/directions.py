@@ -1,15 +1,18 @@
 """Bases that read one way or both ways, at equal device time: causal, masked, causal+masked, causal then masked.
 
     python benchmarks/directions.py prepare IMDB_FOLDER ATIS_FOLDER DATA         # on any CPU, once
-    python benchmarks/directions.py run DATA OUT --seconds 35 --minutes 8        # on a GPU: trains, prints the table
+    python benchmarks/directions.py run DATA OUT --seconds 30 --minutes 8        # on a GPU: trains, prints the table
+    python benchmarks/directions.py run DATA OUT --attention causal --names ...  # fine-tuned with causal attention
     python benchmarks/directions.py table OUT                                    # prints the table again
 
 A speed test measures how many steps of each objective fit into `--seconds` on the idle device; the bases are then
 trained for that many steps, several in parallel. They are fine-tuned with 100 to 6,400 reviews of IMDb's train and
 scored on 3,000 other reviews of train, and fine-tuned as taggers on ATIS's train and scored on its validation file. No
-test set is read. OUT gets steps.json, results.jsonl and the bases. Finished lines are not run again, so the same
-command continues where the clock stopped it; a base is trained again only if its folder is missing and a fine-tuning of
-it too. `--tiny` tries everything on a CPU within minutes.
+test set is read. `--attention` fine-tunes with another attention direction than the default (then without ATIS).
+
+OUT gets steps.json, results.jsonl and the bases. Finished lines are not run again, so the same command continues where
+the clock stopped it; a base is trained again only if its folder is missing and a fine-tuning of it too. `--tiny` tries
+everything on a CPU within minutes.
 """
 
 import json
@@ -24,7 +27,7 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import mean, stdev
-from typing import Any
+from typing import Any, Literal
 
 from choose import warm_up
 from cyclopts import App
@@ -55,6 +58,8 @@ BASES: dict[str, tuple[Phase, ...]] = {
     "masked, transform": (("masked", 1.0, TRANSFORM),),
     "causal+masked, transform": (("causal+masked", 1.0, TRANSFORM),),
     "causal then causal+masked": (("causal", 0.5, {}), ("causal+masked", 0.5, {})),
+    "causal+masked, 1 of 4 masked": (("causal+masked", 1.0, {"masking": {"masked_share": 0.25}}),),
+    "causal+masked, 1 of 8 masked": (("causal+masked", 1.0, {"masking": {"masked_share": 0.125}}),),
 }
 MAIN = "causal;masked;causal+masked;causal then masked"
 
@@ -70,11 +75,18 @@ class Job:
     seed: int = 1
     is_tiny: bool = False
     device: str = "auto"
+    attention: str | None = None
+    """Attention direction of the fine-tuning; None: the default of the base."""
+
+    @property
+    def name(self) -> str:
+        """Name of a row of the table: the base and how it is fine-tuned."""
+        return f"{self.base}, fine-tuned {self.attention}" if self.attention else self.base
 
     @property
     def key(self) -> tuple[str, int | None, int]:
         """What a line of results.jsonl is found by."""
-        return self.base, self.labels, self.seed
+        return self.name, self.labels, self.seed
 
     @property
     def folder(self) -> Path:
@@ -120,27 +132,37 @@ def run(
     workers: int = 14,
     seeds: int = 5,
     names: str = MAIN,
+    labels: str = "",
+    attention: Literal["causal", "bidirectional"] | None = None,
     tiny: bool = False,
     device: str = "auto",
 ) -> None:
-    """Train the bases in `names` (separated by ;) and fine-tune them until the clock stops it, then print the table."""
+    """Train the bases in `names` (separated by ;) and fine-tune them until the clock stops it, then print the table.
+
+    `labels`: numbers of labels, separated by commas, where not all are wanted; 0 stands for ATIS.
+    """
     deadline = time.monotonic() + 60 * minutes
     out.mkdir(parents=True, exist_ok=True)
     chosen = [name.strip() for name in names.split(";")]
     if unknown := [name for name in chosen if name not in BASES]:
         raise SystemExit(f"{unknown[0]} is no base of this script: {'; '.join(BASES)}")
     done = {(line["base"], line["labels"], line["seed"]) for line in read_results(out) if "error" not in line}
-    budgets = (*(TINY_LABELS if tiny else LABELS), ATIS)
+    budgets = tuple(map(int, labels.split(","))) if labels else (*(TINY_LABELS if tiny else LABELS), ATIS)
+    budgets = tuple(size for size in budgets if size != ATIS or attention is None)
     of_base = {
         name: [
             job
             for seed in range(1, seeds + 1)
-            for labels in budgets
-            if (job := Job(name, str(data), str(out), labels, seed, tiny, device)).key not in done
+            for size in budgets
+            if (job := Job(name, str(data), str(out), size, seed, tiny, device, attention)).key not in done
         ]
         for name in chosen
     }
-    bases = [Job(name, str(data), str(out), is_tiny=tiny, device=device) for name, jobs in of_base.items() if jobs]
+    bases = [
+        Job(name, str(data), str(out), is_tiny=tiny, device=device, attention=attention)
+        for name, jobs in of_base.items()
+        if jobs
+    ]
     print(f"{sum(map(len, of_base.values()))} fine-tunings of {len(bases)} bases to run", flush=True)
     with (out / "results.jsonl").open("a", encoding="utf-8") as file:
         for result in results_of(bases, of_base, seconds, workers, deadline):
@@ -180,7 +202,7 @@ def results_of(
 
 def outcome(job: Job, future: Future[Result]) -> Result:
     """The result of a job or its error."""
-    head = {"base": job.base, "labels": job.labels, "seed": job.seed}
+    head = {"base": job.name, "labels": job.labels, "seed": job.seed}
     try:
         return head | future.result()
     except Exception as problem:
@@ -282,7 +304,7 @@ def finetune_and_score(job: Job) -> Result:
         training |= {"num_train_epochs": EPOCHS[job.labels]} if job.labels in EPOCHS else {}
         files = {"train": str(data / "pool.jsonl.gz"), "test": str(data / "scored.jsonl.gz"), "num_train": job.labels}
     sections: dict[str, Any] = {
-        "data": files, "model": {"base": str(job.folder)}, "training": training,
+        "data": files, "model": {"base": str(job.folder), "direction": job.attention}, "training": training,
         "machine": {"threads": 1, "device": job.device},
     }  # fmt: skip
     folder = Path(tempfile.mkdtemp(prefix="directions-"))

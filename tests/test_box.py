@@ -86,11 +86,11 @@ def arms_of(*names: str) -> list:
 
 
 def test_the_arm_box_is_the_projects_own_base(box: Box, tokenizer: Tokenizer, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"The base 'reviews-en' is not installed"):
+    with pytest.raises(InputError, match=r"The base 'reviews-en-2' is not installed"):
         arms_of("box")
-    box.offer("reviews-en", str(tiny_base(tmp_path / "made", tokenizer)))
+    box.offer("reviews-en-2", str(tiny_base(tmp_path / "made", tokenizer)))
     (arm,) = arms_of("box")
-    assert (arm.name, arm.start, arm.bundle) == ("box", "bundle", "box:reviews-en")
+    assert (arm.name, arm.start, arm.bundle) == ("box", "bundle", "box:reviews-en-2")
 
 
 def test_any_installed_base_is_an_arm_with_its_own_tokenizer(letters: Path, tmp_path: Path) -> None:

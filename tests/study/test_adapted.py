@@ -33,7 +33,7 @@ ONE = {"budgets": ("40",), "seeds": 1}
 @pytest.fixture
 def base(box: Box, tokenizer: Tokenizer, tmp_path: Path) -> Path:
     folder = tiny_base(tmp_path / "made", tokenizer)
-    box.offer("reviews-en", str(folder))
+    box.offer("reviews-en-2", str(folder))
     return folder
 
 
@@ -56,8 +56,8 @@ def texts_of(job: Any) -> list[str]:
 def test_one_base_per_base_seed_is_adapted_and_shared_by_all_runs(tmp_path: Path) -> None:
     plan = planned(tmp_path / "out", sections(tmp_path, base_seeds=2))[2]
     jobs = adaptations(plan)
-    assert [job.name for job in jobs] == ["adapted-reviews-en-seed1", "adapted-reviews-en-seed2"]
-    assert all(job.sections["model"] == {"base": "box:reviews-en"} for job in jobs)
+    assert [job.name for job in jobs] == ["adapted-reviews-en-2-seed1", "adapted-reviews-en-2-seed2"]
+    assert all(job.sections["model"] == {"base": "box:reviews-en-2"} for job in jobs)
     tuned = {entry.seed: plan.jobs[entry.job] for entry in plan.entries if entry.arm == "adapted"}
     assert {seed: job.needs for seed, job in tuned.items()} == {
         1: (jobs[0].id,), 2: (jobs[1].id,), 3: (jobs[0].id,),
@@ -179,8 +179,8 @@ def test_a_base_is_named_by_its_folder_or_by_its_package(
         (found,) = read_arms(load_recipe(StudyRecipe, None, {"study": {"arms": name}}))
         return found.name, found.start, found.bundle
 
-    assert arm("adapted") == ("adapted", "adapted", "box:reviews-en")
-    assert arm("adapted:box:reviews-en") == ("adapted:box:reviews-en", "adapted", "box:reviews-en")
+    assert arm("adapted") == ("adapted", "adapted", "box:reviews-en-2")
+    assert arm("adapted:box:reviews-en-2") == ("adapted:box:reviews-en-2", "adapted", "box:reviews-en-2")
     assert arm(f"adapted:{base}") == ("adapted:made", "adapted", str(base))
     assert describe_arm("adapted:made").startswith("the base made, first trained on the corpus")
     with pytest.raises(InputError, match=r"The arm adapted:nowhere: nowhere does not exist"):
@@ -241,7 +241,7 @@ def test_studies_of_other_tasks_finish_with_both_kinds_of_bases(tmp_path: Path, 
     results = write_report(read_study(tmp_path / "out"), tmp_path / "out").results
     assert {cell.arm for cell in results.cells} == {"pretrained", "adapted"}
     assert not results.missing
-    assert {base.name: base.objective for base in results.bases}["adapted-reviews-en-seed1"] == base.objective
+    assert {base.name: base.objective for base in results.bases}["adapted-reviews-en-2-seed1"] == base.objective
 
 
 def test_the_objective_of_an_adaptation_is_a_flag_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -285,5 +285,5 @@ def test_the_time_is_estimated_from_the_text_and_the_epochs(tmp_path: Path) -> N
         "peak_memory_bytes": None, "device": "1 CPU threads, fp32",
     }  # fmt: skip
     tokens = (prepared.corpus_bytes + Path(prepared.texts).stat().st_size) / 4
-    adapted = {job.folder: "box:reviews-en"}
+    adapted = {job.folder: "box:reviews-en-2"}
     assert Estimator(probe, prepared, adapted=adapted).seconds(job) == pytest.approx(1 + 30 * tokens / 100)

@@ -36,7 +36,7 @@ PROBE = {
 @pytest.fixture
 def base(box: Box, tokenizer: Tokenizer, tmp_path: Path) -> Path:
     folder = tiny_base(tmp_path / "made", tokenizer)
-    box.offer("reviews-en", str(folder))
+    box.offer("reviews-en-2", str(folder))
     return folder
 
 
@@ -60,7 +60,7 @@ def rows_of(file: Path) -> list[str]:
 
 def test_without_a_name_the_base_is_that_of_adapted(base: Path, caplog: pytest.LogCaptureFixture) -> None:
     arm = arm_of("consistency", primary_arm="consistency")
-    assert (arm.name, arm.start, arm.bundle) == ("consistency:adapted", "adapted", "box:reviews-en")
+    assert (arm.name, arm.start, arm.bundle) == ("consistency:adapted", "adapted", "box:reviews-en-2")
     assert "The arm consistency is consistency:adapted." in caplog.text
     assert is_adapted(arm.name)
     assert is_from_box(arm.name)
@@ -71,7 +71,7 @@ def test_without_a_name_the_base_is_that_of_adapted(base: Path, caplog: pytest.L
 def test_without_an_installed_base_it_is_the_pre_trained_one(caplog: pytest.LogCaptureFixture) -> None:
     arm = arm_of("consistency")
     assert (arm.name, arm.start, arm.is_consistent) == ("consistency:pretrained", "base", True)
-    assert "The arm consistency is consistency:pretrained: box:reviews-en cannot be used" in caplog.text
+    assert "The arm consistency is consistency:pretrained: box:reviews-en-2 cannot be used" in caplog.text
     with pytest.raises(SettingError, match="The arm 'consistency:pretrained' needs a corpus to pre-train on"):
         arm_of("consistency", corpus=())
 
@@ -79,7 +79,7 @@ def test_without_an_installed_base_it_is_the_pre_trained_one(caplog: pytest.LogC
 def test_another_base_follows_the_colon(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert arm_of(f"consistency:{base}").name == "consistency:made"
     assert arm_of(f"consistency:adapted:{base}").start == "adapted"
-    assert arm_of("consistency:box").bundle == "box:reviews-en"
+    assert arm_of("consistency:box").bundle == "box:reviews-en-2"
     for wrong in ("scratch", "tfidf", "frozen", "linear", "consistency:box"):
         with pytest.raises(SettingError, match="after consistency: comes a base"):
             arm_of(f"consistency:{wrong}")

@@ -24,7 +24,7 @@ from study_fixture import done_here, planned, sections_of
 @pytest.fixture
 def base(box: Box, tokenizer: Tokenizer, tmp_path: Path) -> Path:
     folder = tiny_base(tmp_path / "made", tokenizer)
-    box.offer("reviews-en", str(folder))
+    box.offer("reviews-en-2", str(folder))
     return folder
 
 
@@ -35,10 +35,10 @@ def arm_of(name: str) -> Any:
 
 @pytest.mark.usefixtures("base")
 def test_a_linear_arm_uses_the_base_of_another_arm(tmp_path: Path) -> None:
-    assert (arm_of("linear").of.start, arm_of("linear:box").of.bundle) == ("base", "box:reviews-en")
+    assert (arm_of("linear").of.start, arm_of("linear:box").of.bundle) == ("base", "box:reviews-en-2")
     assert (arm_of("linear:adapted").of.start, arm_of("linear:adapted").name) == ("adapted", "linear:adapted")
     assert is_adapted("linear:adapted")
-    assert is_from_box("linear:box:reviews-en")
+    assert is_from_box("linear:box:reviews-en-2")
     assert not is_from_box("linear")
     for wrong in ("linear:scratch", "linear:tfidf", "linear:frozen"):
         with pytest.raises(SettingError, match="after linear: comes a base"):

@@ -19,11 +19,11 @@ from headswap.core.manifest import manifest_problems
 
 GROUP = "headswap.bases"
 PREFIX = "box:"
-OWN_BASE = "reviews-en"
+OWN_BASE = "reviews-en-2"
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 OWN_PACKAGE = (
-    "It is part of the package headswap-base-reviews-en. In a checkout of headswap, install it with: "
-    "pip install ./bases/reviews-en"
+    "It is part of the package headswap-base-reviews-en-2. In a checkout of headswap, install it with: "
+    "pip install ./bases/reviews-en-2"
 )
 
 

@@ -85,7 +85,7 @@ class TextClassifier(ClassifierMixin, _Finetuned):
     `settings` holds those that are not parameters here, such as `{"trainable": "lora", "lora_rank": 4}`. With the same
     settings the model has the same weights as that of `headswap.finetune`.
 
-    base: "scratch", an installed base ("box:reviews-en"), or the folder of a base.
+    base: "scratch", an installed base ("box:reviews-en-2"), or the folder of a base.
     class_weight: None, or "balanced".
     random_state: an integer is the seed; None or a RandomState draws one in every fit.
     out: a new folder for the run; None uses a temporary folder, which is removed after the fit.

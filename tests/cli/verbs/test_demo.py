@@ -49,14 +49,14 @@ def test_without_an_installed_base_the_demo_reports_it_and_runs_without_it(
     assert asked[0]["study"]["arms"] == LIVE
     assert asked[0]["pretrain"]["max_minutes"] == 1
     told = " ".join(capsys.readouterr().err.split())
-    assert "The arm box is left out: box:reviews-en cannot be used (see headswap bases)." in told
+    assert "The arm box is left out: box:reviews-en-2 cannot be used (see headswap bases)." in told
 
 
 def test_with_the_installed_base_the_planned_tests_are_about_it_and_pretraining_is_one_more_arm_on_request(
     box: Box, tokenizer: Tokenizer, tmp_path: Path, asked: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tiny_base(tmp_path / "made", tokenizer)
-    box.offer("reviews-en", str(folder))
+    box.offer("reviews-en-2", str(folder))
     assert run(["demo"]) == 0
     assert asked[0]["study"]["arms"] == (*LIVE[:-1], "box"), "one minute of pre-training is left out"
     assert asked[0]["study"]["primary_arm"] == "box"

