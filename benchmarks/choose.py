@@ -42,7 +42,7 @@ from headswap.tokens.cache import cached_tokenizer
 from headswap.tokens.config import TokenizerSettings
 
 app = App(help=__doc__)
-BOX = Path(__file__).parent.parent / "bases/reviews-en/src/headswap_base_reviews_en/bundle"
+BOX = Path(__file__).parent.parent / "bases/reviews-en-2/src/headswap_base_reviews_en_2/bundle"
 SETS = {"trec": (100, 150, 1_000), "subj": (100, 150, 1_000), "clinc150": (150, 150, 1_000)}
 """Labels of scratch, labels of an adapted base, and the larger number of both; clinc150 has 150 classes."""
 NUM_SCORED = 1_500

@@ -2,13 +2,15 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import issparse
 from sklearn.linear_model import Ridge
 from sklearn.metrics import mean_absolute_error
 from sklearn.model_selection import cross_val_predict
 
-from headswap.baselines.regress import CROSS_VALIDATION, PENALTIES, chosen_ridge, mean_values
-from headswap.baselines.tfidf import folds_without_strata
+from headswap.baselines.regress import CROSS_VALIDATION, PENALTIES, chosen_ridge, mean_values, ridge_values
+from headswap.baselines.tfidf import folds_without_strata, tfidf_features
 from headswap.data.records import Example
+from tiny import sentences
 
 
 def rated(values: np.ndarray) -> list[Example]:
@@ -38,6 +40,19 @@ def test_each_fold_is_scored_with_the_penalty_that_is_best_on_the_other_folds(me
     assert chosen[CROSS_VALIDATION] == pytest.approx(-error(honest, every))
     assert chosen[CROSS_VALIDATION] < -error(found[best], every), "the score of the best penalty is too good"
     assert predicted == pytest.approx(Ridge(best).fit(features, values).predict(features[:3]))
+
+
+@pytest.mark.parametrize("alpha", [min(PENALTIES), max(PENALTIES)])
+def test_the_sparse_solver_finds_the_exact_model(alpha: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headswap.baselines.regress.PENALTIES", (alpha,))
+    texts = [text for text, _ in sentences(60, seed=1)]
+    train = [Example(text, "", "tests", line, value=float(len(text))) for line, text in enumerate(texts, 1)]
+    features, test_features = tfidf_features(texts, texts[:9], has_few_outputs=True)
+    assert issparse(features)
+    values = np.array([example.value for example in train])
+    exact = Ridge(alpha, solver="cholesky").fit(features.toarray(), values).predict(test_features.toarray())
+    predicted, _ = ridge_values(train, train[:9], (), "mse")
+    np.testing.assert_allclose(predicted, exact, rtol=1e-6)
 
 
 def test_the_mean_is_scored_on_the_same_folds_and_has_no_correlation() -> None:

@@ -117,6 +117,6 @@ ridge_baseline = RegressBaseline(
     "overlap, cosine and difference of the two texts, ridge regression",
     pair_values,
     seconds_per_text=4e-3,
-    version=2,
+    version=3,
     reads_pairs=True,
 )

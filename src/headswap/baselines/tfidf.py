@@ -52,17 +52,17 @@ def folds_without_strata(size: int, groups: Sequence[str] | None) -> list[tuple[
     return list(GroupKFold(min(MAX_FOLDS, len(set(groups)))).split(np.zeros(size), groups=groups))
 
 
-def tfidf_features(train: Sequence[str], test: Sequence[str], *, is_binary: bool = False) -> tuple[Any, Any]:
+def tfidf_features(train: Sequence[str], test: Sequence[str], *, has_few_outputs: bool = False) -> tuple[Any, Any]:
     """TF-IDF of words and word pairs for the texts of train and test, fitted on train; rotated where train is small.
 
-    Models of two classes (`is_binary`) are fitted faster to the sparse matrix, if it has fewer entries than the rotated
-    one; both give the same model.
+    Models of two classes and of one number (`has_few_outputs`) are fitted faster to the sparse matrix, if it has fewer
+    entries than the rotated one; both give the same model.
     """
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     vectorizer = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"(?u)\b\w+\b")
     train_features, test_features = vectorizer.fit_transform(train), vectorizer.transform(test)
-    if len(train) > MAX_ROWS_TO_ROTATE or (is_binary and train_features.nnz < len(train) ** 2):
+    if len(train) > MAX_ROWS_TO_ROTATE or (has_few_outputs and train_features.nnz < len(train) ** 2):
         return train_features, test_features
     return rotate_features(train_features, test_features)
 
