@@ -85,7 +85,7 @@ def test_strength_and_threshold_of_a_fold_are_chosen_on_the_other_folds() -> Non
         for at, (wanted, words) in enumerate(rows)
     ]
     _, chosen = linear_labels(train, train, ["a"], "micro_f1")
-    features, _ = tfidf_features([one.text for one in train], ["x"], has_few_outputs=True)
+    features, _ = tfidf_features([one.text for one in train], ["x"])
     wanted, folds = np.array([bool(one.labels) for one in train]), folds_without_strata(80, None)
     scores = {}
     for strength in STRENGTHS:
@@ -114,7 +114,7 @@ def test_labels_share_strength_and_threshold_unless_macro_f1_is_the_metric() -> 
         own = [name for name, share in (("a", 0.5), ("b", 0.1)) if stream.random() < share]
         clues = [name * 3 for name in own if stream.random() < 0.7]
         train.append(labelled(*own, text=" ".join([*stream.choice(list("pqrstuvw"), 4), *clues, f"word{number % 7}"])))
-    features, _ = tfidf_features([one.text for one in train], ["x"], has_few_outputs=True)
+    features, _ = tfidf_features([one.text for one in train], ["x"])
     wanted, folds = present_labels([one.labels for one in train], ["a", "b"]), folds_without_strata(90, None)
     found = []
     for strength in STRENGTHS:

@@ -47,7 +47,7 @@ def test_the_sparse_solver_finds_the_exact_model(alpha: float, monkeypatch: pyte
     monkeypatch.setattr("headswap.baselines.regress.PENALTIES", (alpha,))
     texts = [text for text, _ in sentences(60, seed=1)]
     train = [Example(text, "", "tests", line, value=float(len(text))) for line, text in enumerate(texts, 1)]
-    features, test_features = tfidf_features(texts, texts[:9], has_few_outputs=True)
+    features, test_features = tfidf_features(texts, texts[:9])
     assert issparse(features)
     values = np.array([example.value for example in train])
     exact = Ridge(alpha, solver="cholesky").fit(features.toarray(), values).predict(test_features.toarray())

@@ -72,7 +72,8 @@ def tfidf_probabilities(
     num_classes = len({example.label for example in train})
     check_size(num_classes, len(train), what="texts")
     with threadpool_limits(1):  # several runs at a time would compete for threads
-        features = tfidf_features([example.text for example in train], [one.text for one in test])
+        texts = [example.text for example in train], [one.text for one in test]
+        features = tfidf_features(*texts, num_outputs=num_classes)
         check_size(num_classes, features[0].shape[1], what="features")
         return chosen_probabilities(logistic_candidates(*features), train, labels, metric)
 

@@ -37,7 +37,8 @@ def lsa_probabilities(
     texts, test_texts = [example.text for example in train], [example.text for example in test]
     with threadpool_limits(1):  # as in classify.py
         vectors = space.vectors(texts), space.vectors(test_texts)
-        both = [_beside(*pair) for pair in zip(vectors, tfidf_features(texts, test_texts), strict=True)]
+        features = tfidf_features(texts, test_texts, num_outputs=num_classes)
+        both = [_beside(*pair) for pair in zip(vectors, features, strict=True)]
         check_size(num_classes, both[0].shape[1], what="features", model=MODEL)
         candidates: list[Candidate] = [
             *logistic_candidates(*both, features=BESIDE),

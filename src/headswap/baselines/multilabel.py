@@ -78,7 +78,7 @@ def linear_labels(
 
     wanted = present_labels([example.labels for example in train], labels)
     texts = ([joined_text(example) for example in part] for part in (train, test))
-    features, test_features = tfidf_features(*texts, has_few_outputs=True)
+    features, test_features = tfidf_features(*texts)
     # a label that all texts have or none has needs no model
     predicted, held_out = np.tile(wanted.all(axis=0), (len(test), 1)), np.tile(wanted.all(axis=0), (len(train), 1))
     varies = np.flatnonzero(wanted.any(axis=0) & ~wanted.all(axis=0))

@@ -51,7 +51,7 @@ def ridge_values(
     """TF-IDF and ridge regression: the values on test, the penalty, and its score by cross-validation."""
     del labels
     texts = ([joined_text(example) for example in part] for part in (train, test))
-    return chosen_ridge(*tfidf_features(*texts, has_few_outputs=True), train, metric)
+    return chosen_ridge(*tfidf_features(*texts), train, metric)
 
 
 def chosen_ridge(

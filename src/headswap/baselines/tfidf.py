@@ -13,6 +13,7 @@ from headswap.data.records import Labelled, whole_text
 
 MAX_FOLDS = 5
 MAX_ROWS_TO_ROTATE = 5_000
+FEW_OUTPUTS = 10
 SOLVER = "newton-cg"
 TOLERANCE = 1e-7  # newton-cg's default of 1e-4 stops a point of accuracy short on 1,600 IMDb reviews
 MANY_CLASSES = 300
@@ -52,19 +53,30 @@ def folds_without_strata(size: int, groups: Sequence[str] | None) -> list[tuple[
     return list(GroupKFold(min(MAX_FOLDS, len(set(groups)))).split(np.zeros(size), groups=groups))
 
 
-def tfidf_features(train: Sequence[str], test: Sequence[str], *, has_few_outputs: bool = False) -> tuple[Any, Any]:
-    """TF-IDF of words and word pairs for the texts of train and test, fitted on train; rotated where train is small.
+def tfidf_features(train: Sequence[str], test: Sequence[str], *, num_outputs: int = 1) -> tuple[Any, Any]:
+    """TF-IDF of words and word pairs for the texts of train and test, fitted on train; sparse, or rotated.
 
-    Models of two classes and of one number (`has_few_outputs`) are fitted faster to the sparse matrix, if it has fewer
-    entries than the rotated one; both give the same model.
+    Both give the same model of `num_outputs` values per text; the faster one is chosen.
     """
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     vectorizer = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"(?u)\b\w+\b")
     train_features, test_features = vectorizer.fit_transform(train), vectorizer.transform(test)
-    if len(train) > MAX_ROWS_TO_ROTATE or (has_few_outputs and train_features.nnz < len(train) ** 2):
-        return train_features, test_features
-    return rotate_features(train_features, test_features)
+    is_sparse = len(train) > MAX_ROWS_TO_ROTATE or _is_faster_sparse(train_features, num_outputs)
+    return (train_features, test_features) if is_sparse else rotate_features(train_features, test_features)
+
+
+def _is_faster_sparse(features: Any, num_outputs: int) -> bool:
+    """Whether a model is fitted faster to the sparse matrix than to the rotated one (benchmarks/tfidf_features.py).
+
+    A step costs about the entries of the matrix and five times the coefficients; rotated, its entries. With many
+    outputs these are matrix products, which are faster per entry.
+    """
+    rows, columns = features.shape
+    if num_outputs * columns > MOST_COEFFICIENTS:
+        return False
+    factor = 2 if num_outputs <= FEW_OUTPUTS else 16
+    return rows**2 > factor * (features.nnz + 5 * columns)
 
 
 def rotate_features(train: Any, test: Any) -> tuple[np.ndarray, np.ndarray]:
