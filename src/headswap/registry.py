@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 if TYPE_CHECKING:
-    from headswap.baselines.arm_baseline import ArmBaseline
+    from headswap.baselines.arm_baseline import ArmBaseline, LinearModel
     from headswap.baselines.classify import ClassifyBaseline
     from headswap.baselines.scores import Baseline
     from headswap.bundle.bundle import Bundle
@@ -137,6 +137,14 @@ PREDICTIONS: "Registry[type[AnyPredictions]]" = Registry(
     }
 )
 """Kinds of test predictions, which a task names in `Task.prediction_kind`."""
+LINEAR_MODELS: "Registry[LinearModel]" = Registry(
+    {
+        "classes": "baselines.linear:logistic_model",
+        "values": "baselines.regress:ridge_model",
+        "label sets": "baselines.multilabel:logistic_models",
+    }
+)
+"""The linear model of the TF-IDF baseline and of the arm `linear`, per kind of predictions that has one."""
 CHECKPOINTS: "Registry[Callable[..., Bundle]]" = Registry({"hf": "interop.hf_in:load_checkpoint"})
 """Readers of models that are no bundles, by the prefix of their names; they are in a room above that of the bundle."""
 EXPORTS: "Registry[type[ExportTarget]]" = Registry(

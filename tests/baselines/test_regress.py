@@ -22,7 +22,7 @@ def test_each_fold_is_scored_with_the_penalty_that_is_best_on_the_other_folds(me
     stream = np.random.default_rng(2)
     features, noise = stream.normal(size=(40, 30)), stream.normal(size=40)
     values = noise + features[:, 0]
-    predicted, chosen = chosen_ridge(features, features[:3], rated(values), metric)
+    predicted, chosen = chosen_ridge(features, features[:3], rated(values), (), metric)
     folds = folds_without_strata(40, None)
     found = {a: cross_val_predict(Ridge(a, random_state=0), features, values, cv=folds) for a in PENALTIES}
 

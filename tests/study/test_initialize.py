@@ -151,6 +151,8 @@ def test_a_base_without_a_separator_is_refused_for_pairs_before_it_is_adapted(tm
     given["data"]["text_pair_column"] = "second"
     with pytest.raises(SettingError, match=r"two texts need a separator such as <sep>, which the tokenizer of .*base"):
         check(tmp_path / "pairs", given)
+    given["study"]["arms"] = (f"linear:{name.format(base)}",)
+    check(tmp_path / "vectors", given)  # it reads each text of a pair alone
 
 
 def test_budgets_that_cannot_be_calibrated_are_one_error_before_the_start(tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ def test_the_default_arms_are_those_of_the_task(tmp_path: Path) -> None:
     ("arm", "sentence"),
     [
         ("nbsvm", "'nbsvm' is not a baseline of the task multilabel, which has majority, tfidf"),
-        ("linear:box:reviews-en", "is for classifiers, and this study is of the task multilabel"),
+        ("consistency:pretrained", "is for classifiers, and this study is of the task multilabel"),
         ("llm=answers.csv", "is for classifiers, and this study is of the task multilabel"),
     ],
 )

@@ -221,5 +221,7 @@ def test_plain_tags_are_counted_word_by_word(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("arm", ["tfidf", "linear"])
 def test_arms_of_other_tasks_are_refused(tmp_path: Path, arm: str) -> None:
-    with pytest.raises(SettingError, match=r"not a baseline of the task tag, which has majority|is for classifiers"):
+    with pytest.raises(
+        SettingError, match=r"not a baseline of the task tag, which has majority|needs one vector per example"
+    ):
         read_arms(load_recipe(StudyRecipe, None, tag_sections(tmp_path, arms=(arm, "scratch"))))

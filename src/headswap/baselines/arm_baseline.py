@@ -1,4 +1,7 @@
-"""A baseline as an arm of a study; those of classification and regression have more (classify.py, regress.py)."""
+"""A baseline as an arm of a study; those of classification and regression have more (classify.py, regress.py).
+
+Also the linear model of a task: its TF-IDF baseline without the features, for vectors of any origin.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,6 +12,19 @@ from headswap.baselines.lsa_space import TextSpace
 Outputs = Callable[..., tuple[Any, dict[str, Any]]]
 CROSS_VALIDATION = "cross_validation"
 """The score by cross-validation on train among what a baseline chose; the best baseline of a study is found by it."""
+
+
+@dataclass(frozen=True)
+class LinearModel:
+    """A linear model whose settings are chosen by cross-validation on train alone."""
+
+    name: str
+    selected: str
+    """The settings that are chosen, for the methods of a study."""
+    fit: Outputs
+    """From the features of train and test, train, the labels and the metric: as `ArmBaseline.outputs`."""
+    seconds_per_label: float
+    """Time of one fit per text, for the estimate of a study."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from headswap.baselines.arm_baseline import ArmBaseline
-from headswap.baselines.linear import METRIC, Candidate, chosen_probabilities, logistic_candidates
+from headswap.baselines.linear import METRIC, Candidate, chosen_logistic, chosen_probabilities
 from headswap.baselines.lsa_space import TextSpace
 from headswap.baselines.tfidf import check_size, joined_text, tfidf_features
 from headswap.data.records import Example
@@ -75,7 +75,7 @@ def tfidf_probabilities(
         texts = [example.text for example in train], [one.text for one in test]
         features = tfidf_features(*texts, num_outputs=num_classes)
         check_size(num_classes, features[0].shape[1], what="features")
-        return chosen_probabilities(logistic_candidates(*features), train, labels, metric)
+        return chosen_logistic(*features, train, labels, metric)
 
 
 def _scores(probabilities: np.ndarray, test: Sequence[Example], labels: Sequence[str]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from headswap.baselines.classify import ClassifyBaseline
-from headswap.baselines.linear import METRIC, chosen_probabilities, logistic_candidates
+from headswap.baselines.linear import METRIC, chosen_logistic
 from headswap.baselines.regress import RegressBaseline, chosen_ridge
 from headswap.baselines.tfidf import check_size
 from headswap.core.errors import InputError
@@ -35,15 +35,14 @@ def pair_probabilities(
     with threadpool_limits(1):
         features = pair_features(train, test)
         check_size(len({example.label for example in train}), features[0].shape[1], what="features", model=NAME)
-        return chosen_probabilities(logistic_candidates(*features), train, labels, metric)
+        return chosen_logistic(*features, train, labels, metric)
 
 
 def pair_values(
     train: Sequence[Example], test: Sequence[Example], labels: Sequence[str], metric: str
 ) -> tuple[np.ndarray, dict[str, Any]]:
     """Ridge regression on the features of pairs; its penalty is chosen by cross-validation on train alone."""
-    del labels
-    return chosen_ridge(*pair_features(train, test), train, metric)
+    return chosen_ridge(*pair_features(train, test), train, labels, metric)
 
 
 def pair_features(train: Sequence[Example], test: Sequence[Example]) -> tuple[Any, Any]:

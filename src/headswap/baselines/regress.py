@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from headswap.baselines.arm_baseline import CROSS_VALIDATION, ArmBaseline
+from headswap.baselines.arm_baseline import CROSS_VALIDATION, ArmBaseline, LinearModel
 from headswap.baselines.tfidf import folds_without_strata, groups_of, joined_text, tfidf_features
 from headswap.data.records import Example
 from headswap.metrics.regression import regression_metrics
@@ -49,19 +49,19 @@ def ridge_values(
     train: Sequence[Example], test: Sequence[Example], labels: Sequence[str], metric: str
 ) -> tuple[np.ndarray, dict[str, Any]]:
     """TF-IDF and ridge regression: the values on test, the penalty, and its score by cross-validation."""
-    del labels
-    texts = ([joined_text(example) for example in part] for part in (train, test))
-    return chosen_ridge(*tfidf_features(*texts), train, metric)
+    features = tfidf_features(*([joined_text(example) for example in part] for part in (train, test)))
+    return chosen_ridge(*features, train, labels, metric)
 
 
 def chosen_ridge(
-    features: Any, test_features: Any, train: Sequence[Example], metric: str
+    features: Any, test_features: Any, train: Sequence[Example], labels: Sequence[str], metric: str
 ) -> tuple[np.ndarray, dict[str, Any]]:
     """Ridge regression on features of train and test; the penalty is chosen by cross-validation on train alone."""
     from scipy.sparse import issparse
     from sklearn.linear_model import Ridge
     from threadpoolctl import threadpool_limits
 
+    del labels
     values = np.array([example.value for example in train])
     folds = folds_without_strata(len(train), groups_of(train))
     held_out = [held for _, held in folds]
@@ -106,3 +106,4 @@ mean_baseline = RegressBaseline("always the mean of the training values", mean_v
 tfidf_baseline = RegressBaseline(
     "TF-IDF of word 1-2-grams, ridge regression", ridge_values, seconds_per_text=1e-3, version=3
 )
+ridge_model = LinearModel("ridge regression", "the penalty", chosen_ridge, seconds_per_label=1e-3)

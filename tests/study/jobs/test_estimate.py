@@ -10,6 +10,7 @@ from headswap.study.jobs.probe import measure
 from study_fixture import (
     planned,
     sections_of,
+    task_sections,
 )
 from task_data import questions, tagged, write_rows
 
@@ -75,3 +76,14 @@ def test_the_probe_counts_windows_and_reads_tokens_as_a_run_does(
     assert made[0].is_per_token
     assert found["rows_a_text"] > 2
     assert found["rows_a_text"] == len(made[0].rows) / len({row.example for row in made[0].rows})
+
+
+def test_a_linear_model_per_label_is_estimated_longer_than_one(tmp_path: Path) -> None:
+    seconds = {}
+    for task in ("classify", "multilabel", "regress"):
+        sections = task_sections(tmp_path / task, task, arms=("linear",), budgets=("220",), seeds=1)
+        sections["study"]["corpus"] = (str(tmp_path / task / "corpus.jsonl"),)
+        _, prepared, plan = planned(tmp_path / task / "out", sections)
+        (job,) = [job for job in plan.jobs.values() if job.kind == "linear"]
+        seconds[task] = Estimator(None, prepared).seconds(job)
+    assert 1.0 < seconds["regress"] < seconds["classify"] < seconds["multilabel"] < 5.0

@@ -229,3 +229,7 @@ def test_every_arm_is_described() -> None:
     assert describe_arm("box:letters") == "the installed base box:letters, all weights fine-tuned"
     assert describe_arm("hf:bert") == "the public checkpoint hf:bert, all weights fine-tuned"
     assert describe_arm("mine") == "a given bundle or recipe"
+    assert describe_arm("linear") == (
+        "logistic regression on the vectors of the pre-trained base, fitted to all labels of the budget"
+    )
+    assert describe_arm("linear:adapted", "regress").startswith("ridge regression on the vectors of the adapted base")

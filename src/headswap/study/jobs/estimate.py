@@ -22,10 +22,12 @@ from headswap.finetuning.config import FinetuneRecipe
 from headswap.finetuning.consistency import MOST_TEXTS, NUM_CHECKED
 from headswap.finetuning.splits import num_for_choosing
 from headswap.pretraining.config import AdaptRecipe, PretrainRecipe
+from headswap.registry import LINEAR_MODELS
 from headswap.study.jobs.planned_jobs import Job
 from headswap.study.setup.arms import baselines_of
 from headswap.study.setup.prepare import Prepared
 from headswap.study.setup.row_files import CORPUS, ROLES, TEXTS
+from headswap.tasks.choose import named_task
 
 START_SECONDS = {"cpu": 1.0, "cuda": 4.0}
 """Reading rows, encoding and saving in a warm worker, before finished jobs correct the estimate."""
@@ -35,7 +37,6 @@ RDROP_COST, ADVERSARIAL_COST = 2.0, 7 / 3
 """Cost of a step relative to one without: two passes, or two passes and a backward pass to the embeddings (a backward
 pass to all weights costs two forward passes, one to the embeddings alone costs one)."""
 BASELINE_SECONDS = 1.0
-LINEAR_SECONDS_PER_LABEL = 5e-3
 BYTES_PER_PARAMETER = 4
 COPIES_WHILE_TRAINING = 5  # the bundle, a checkpoint with two moments, the best weights
 COPIES_KEPT = {"bundles": 1, "results": 0}
@@ -74,7 +75,8 @@ class Estimator:
         if job.kind == "space":
             return BASELINE_SECONDS + min(self.prepared.corpus_bytes, MOST_DOCUMENTS * MOST_CHARACTERS) / 2e6
         if job.kind == "linear":
-            return BASELINE_SECONDS + (job.labels or 0) * LINEAR_SECONDS_PER_LABEL
+            kind = named_task(job.sections.get("data", {}).get("task")).prediction_kind or ""
+            return BASELINE_SECONDS + (job.labels or 0) * LINEAR_MODELS.load(kind).seconds_per_label
         if job.kind == "baseline":
             task = job.sections.get("data", {}).get("task")
             texts = (job.labels or 0) * 6 + self.prepared.num_rows["test"]

@@ -234,14 +234,17 @@ class _Planner:
         return self._add("embed", name, content, sections, needs=(base.id,) if base else ())
 
     def _linear(self, arm: Arm, budget: str, seed: int, base: Job | None) -> Job:
-        """Logistic regression on the vectors; each seed has a job, as its labels have the split of that seed."""
+        """The linear model on the vectors; each seed has a job, as its labels have the split of that seed."""
         embeddings = self._embeddings(arm, base)
         sections: Sections = {
             "data": self._data(budget),
             "training": {"seed": seed} | self._metric(),
             "embeddings": {"folder": embeddings.folder},
         }
-        content = [EMBEDDINGS_VERSION, embeddings.id, self._rows_content(budget), budget, seed, self._metric()]
+        rows = self._rows_content(budget)
+        content: list[Any] = [EMBEDDINGS_VERSION, embeddings.id, rows, budget, seed, self._metric()]
+        if self.task.name != DEFAULT_TASK:  # ids of earlier versions, which had no other task, stay the same
+            content.append({"task": self.task.name})
         labels = self.prepared.num_labels(budget)
         name = f"{arm.name}-{labels}-seed{seed}"
         return self._add(

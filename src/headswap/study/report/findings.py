@@ -9,10 +9,12 @@ from collections.abc import Iterable, Sequence
 from headswap.core.errors import counted
 from headswap.core.installed_bases import PREFIX
 from headswap.core.local_paths import CHECKPOINT
+from headswap.registry import LINEAR_MODELS
 from headswap.study.setup.arms import (
     ADAPTED,
     BASELINES,
     BOX,
+    LINEAR,
     MEANING,
     OF_BASE,
     OF_CONSISTENCY,
@@ -33,6 +35,7 @@ from headswap.study.statistics.score_results import (
     OverallDifference,
 )
 from headswap.study.statistics.significance import FEWEST_SEEDS_FOR_A_CLAIM
+from headswap.tasks.choose import named_task
 
 MOST_ARMS_IN_SENTENCES = 2
 
@@ -240,9 +243,11 @@ def describe_arm(arm: str, task: str | None = None) -> str:
         return known.load(arm).meaning
     if arm.startswith(OF_CONSISTENCY):
         return f"{describe_arm(base_of(arm), task)}, with consistency training on texts without labels"
-    if arm.startswith(OF_LINEAR):
+    if arm == LINEAR or arm.startswith(OF_LINEAR):
         base = "the adapted base" if is_adapted(arm) else f"the base {arm.removeprefix(OF_LINEAR)}"
-        return f"logistic regression on the vectors of {base}, fitted to all labels of the budget"
+        base = "the pre-trained base" if arm == LINEAR else base
+        model = LINEAR_MODELS.load(named_task(task).prediction_kind or "")
+        return f"{model.name} on the vectors of {base}, fitted to all labels of the budget"
     if arm.startswith(OF_BASE):
         name = arm.removeprefix(OF_BASE)
         return f"the base {name}, first trained on the corpus and the training texts, then all weights fine-tuned"

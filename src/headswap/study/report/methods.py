@@ -12,10 +12,10 @@ from headswap.core.local_paths import local_path, without_query
 from headswap.core.settings import load_recipe
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.finetuning.consistency import MOST_TEXTS
+from headswap.registry import LINEAR_MODELS
 from headswap.study.report.findings import enumerated
 from headswap.study.report.tuning import tuning_sentences
-from headswap.study.setup.arms import LINEAR as LINEAR_ARM
-from headswap.study.setup.arms import OF_CONSISTENCY, OF_LINEAR, is_adapted
+from headswap.study.setup.arms import LINEAR, OF_CONSISTENCY, OF_LINEAR, PAIR, is_adapted
 from headswap.study.setup.folder import RECIPE
 from headswap.study.setup.row_files import CORPUS, TEXTS
 from headswap.study.setup.unlabelled_texts import SCORED
@@ -38,7 +38,7 @@ STATISTICS = (
     "over bases, it is a number of bases.",
 )
 TFIDF = (
-    "TF-IDF: word 1-2-grams, sublinear term frequency, {linear} selected by cross-validation on the same "
+    "TF-IDF: word 1-2-grams, sublinear term frequency, {name}, {selected} selected by cross-validation on the same "
     "labels. With the budget all it has the same labels at every seed, so its scores have no spread."
 )
 NOT_MEANS = {
@@ -48,12 +48,6 @@ NOT_MEANS = {
     "tags": "The values of F1",
 }
 """The metrics that are no means over examples, per kind of predictions."""
-LINEAR = {
-    "classes": "logistic regression, C",
-    "values": "ridge regression, the penalty",
-    "label sets": "one logistic regression per label, C and the threshold",
-}
-"""The model on TF-IDF, per kind of predictions."""
 OF_KIND = {
     "values": "A point of difference is .01 of the score. R2 is 1 minus the mean squared error divided by the variance "
     "of the test values, so a difference in R2 has the sign of a difference in MSE. A constant prediction has the "
@@ -85,10 +79,16 @@ BASELINES = {
     "selected by cross-validation on the same labels.",
 }
 """Sentences about baselines that not every study has."""
+VECTORS = {
+    True: "every pair is one vector: those of its two texts, each pooled over its tokens as in fine-tuning, their "
+    "absolute difference and their product",
+    False: "every text is one vector of the base, pooled over its tokens as in fine-tuning",
+}
+"""What the arm linear is fitted to, of pairs and of single texts."""
 LINEAR_SENTENCE = (
-    "every text is one vector of the base, pooled over its tokens as in fine-tuning; logistic regression on these "
-    "vectors, C selected by cross-validation on the same labels. It is a convex fit to all labels of the budget, where "
-    "the arm frozen trains its head by gradient steps and holds out a fifth of the labels to select the epoch."
+    "{vectors}; {name} on these vectors, {selected} selected by cross-validation on the same labels. It is a convex "
+    "fit to all labels of the budget, where the arm frozen trains its head by gradient steps and holds out a fifth of "
+    "the labels to select the epoch."
 )
 TWO_TEXTS = ("pair", "question")
 HARMFUL = ("exact", "near", "contained")
@@ -108,7 +108,9 @@ def methods(study: StudyRuns) -> list[str]:
         "values": f"{NOT_MEANS[kind]} are jackknife pseudo-values. " if kind in NOT_MEANS else "",
     }
     found = [sentence.format(**names) for sentence in STATISTICS]
-    found += [TFIDF.format(linear=LINEAR[kind])] if kind in LINEAR and "tfidf" in study.arms else []
+    linear = LINEAR_MODELS.load(kind) if kind in LINEAR_MODELS else None
+    if linear and "tfidf" in study.arms:
+        found.append(TFIDF.format(name=linear.name, selected=linear.selected))
     found += [OF_KIND[kind]] if kind in OF_KIND else []
     found += [*(sentence for name, sentence in BASELINES.items() if name in study.arms)]
     if (groups := counted_groups(study)) is not None:
@@ -120,8 +122,11 @@ def methods(study: StudyRuns) -> list[str]:
     found[:0] = [*tuning_sentences(study), *_without_held_out_labels(study)]
     if rates := _learning_rates(study):
         found.insert(0, f"Learning rates (given or default): {'; '.join(rates)}.")
-    if linear := [arm for arm in study.arms if arm == LINEAR_ARM or arm.startswith(OF_LINEAR)]:
-        found.insert(0, f"{', '.join(linear)}: {LINEAR_SENTENCE}")
+    arms = [arm for arm in study.arms if arm == LINEAR or arm.startswith(OF_LINEAR)]
+    if linear and arms:
+        vectors = VECTORS[study.unit == PAIR]
+        sentence = LINEAR_SENTENCE.format(vectors=vectors, name=linear.name, selected=linear.selected)
+        found.insert(0, f"{', '.join(arms)}: {sentence}")
     if consistent := [arm for arm in study.arms if arm.startswith(OF_CONSISTENCY)]:
         found.insert(0, _consistency(study, consistent))
     if adapted := [arm for arm in study.arms if is_adapted(arm)]:

@@ -21,7 +21,7 @@ from headswap.core.settings import Recipe, load_recipe, read_toml
 from headswap.data.config import LabelledSettings
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.pretraining.config import PretrainRecipe
-from headswap.registry import ARM_BASELINES, Registry
+from headswap.registry import ARM_BASELINES, LINEAR_MODELS, Registry
 from headswap.registry import BASELINES as FINETUNE_BASELINES
 from headswap.study.setup.config import StudyRecipe
 from headswap.tasks.choose import DEFAULT_TASK, named_task
@@ -45,7 +45,7 @@ class Arm:
     name: str
     start: str
     """`baseline`, `scratch`, `base` (pre-trained by the study), `bundle` (an existing base), `adapted` (an existing
-    base that the study trains further on its text), `linear` (logistic regression on the vectors of a base) or
+    base that the study trains further on its text), `linear` (a linear model on the vectors of a base) or
     `answers` (those of another system)."""
     pretrain: Sections = field(default_factory=dict)
     """Settings of its base that differ from those of the study."""
@@ -86,7 +86,6 @@ MEANING = {
     "causal+masked": "a base pre-trained with causal and with masked language modelling, read in both directions",
     ADAPTED: f"the installed base {PREFIX}{OWN_BASE}, first trained on the corpus and the training texts, then all "
     "weights fine-tuned",
-    LINEAR: "logistic regression on the vectors of the pre-trained base, fitted to all labels of the budget",
     CONSISTENCY: "the base of adapted, or of pretrained where the installed base cannot be used, all weights "
     "fine-tuned with consistency training on texts without labels",
     BOX: f"the installed base {PREFIX}{OWN_BASE}, all weights fine-tuned",
@@ -173,12 +172,17 @@ def _check_task(arms: Sequence[Arm], data: LabelledSettings) -> None:
             raise SettingError(
                 f"The arm '{arm.name}' is for pairs of texts (--text-pair-column). Leave it out with --arms."
             )
-        if (arm.start in (LINEAR, "answers") or arm.is_consistent) and task.prediction_kind != "classes":
+        if arm.start == LINEAR and task.prediction_kind not in LINEAR_MODELS:
+            raise SettingError(
+                f"The arm '{arm.name}' needs one vector per example, which the task {task.name} does not have. Leave "
+                "it out with --arms."
+            )
+        if (arm.start == "answers" or arm.is_consistent) and task.prediction_kind != "classes":
             raise SettingError(
                 f"The arm '{arm.name}' is for classifiers, and this study is of the task {task.name}. Leave it out "
                 "with --arms."
             )
-        if (arm.start == LINEAR or arm.is_consistent) and is_pair:
+        if arm.is_consistent and is_pair:
             raise SettingError(
                 f"The arm '{arm.name}' is for single texts, and this study is of pairs. Leave it out with --arms."
             )

@@ -40,17 +40,17 @@ class StudySettings(Settings):
     differ); docs/study.md lists those of other tasks. Without pre-training: scratch (random weights). A base that the
     study pre-trains on the corpus: pretrained (all weights are fine-tuned), frozen (only the new head is trained), lora
     (LoRA adapters), gradual (layers are unfrozen one by one), masked, causal+masked and masked+nsp (bases with these
-    objectives), linear (logistic regression on the vectors of the base). Another base: box (the installed base
-    box:reviews-en-2), box:NAME (another installed base), hf:FOLDER or hf:NAME (a Hugging Face checkpoint, as a
-    folder or by its name on the Hub), or a bundle or run folder. A base that is first trained on the corpus and the
-    training texts: adapted (box:reviews-en-2) or adapted:BASE. Consistency training on unlabelled texts:
-    consistency:BASE, where BASE is pretrained, adapted or another base; consistency alone is consistency:adapted,
-    or consistency:pretrained if box:reviews-en-2 cannot be used. Logistic regression on the vectors of another
-    base: linear:BASE. Also a recipe file of headswap pretrain or finetune (x.toml is the arm x), or NAME=FILE: the
-    answers of another system, such as an LLM, to the test rows (see --prepare-only). Default: the baselines of the
-    task (classify: majority, tfidf, for pairs of texts also pairs, and lsa if --corpus has texts), scratch,
-    pretrained if there is a corpus, and adapted if box:reviews-en-2 is installed, --max-length is not above its
-    context length and the corpus is no token store."""
+    objectives), linear (a linear model on the vectors of the base; not for tag and span). Another base: box (the
+    installed base box:reviews-en-2), box:NAME (another installed base), hf:FOLDER or hf:NAME (a Hugging Face
+    checkpoint, as a folder or by its name on the Hub), or a bundle or run folder. A base that is first trained on the
+    corpus and the training texts: adapted (box:reviews-en-2) or adapted:BASE. Consistency training on unlabelled
+    texts: consistency:BASE, where BASE is pretrained, adapted or another base; consistency alone is
+    consistency:adapted, or consistency:pretrained if box:reviews-en-2 cannot be used. A linear model on the vectors
+    of another base: linear:BASE. Also a recipe file of headswap pretrain or finetune (x.toml is the arm x), or
+    NAME=FILE: the answers of another system, such as an LLM, to the test rows (see --prepare-only). Default: the
+    baselines of the task (classify: majority, tfidf, for pairs of texts also pairs, and lsa if --corpus has texts),
+    scratch, pretrained if there is a corpus, and adapted if box:reviews-en-2 is installed, --max-length is not above
+    its context length and the corpus is no token store."""
     budgets: tuple[str, ...] = ("100", "400", "1600", ALL)
     """Budgets: the numbers of labelled examples that a run may use, or all, separated by commas. From 200 on (see
     --hold-out-from), a run holds out 20 % of them (at most 2,000) as its validation set. Exceptions: baselines and
