@@ -58,7 +58,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--task", default="classify")
     parser.add_argument("--label-column", default="label")
     parser.add_argument("--label-separator", default=",")
-    parser.add_argument("--base", default="box:reviews-en")
+    parser.add_argument("--base", default="box:reviews-en-2")
     parser.add_argument("--max-length", type=int, default=64)
     parser.add_argument("--epochs", type=float, default=4)
     parser.add_argument("--max-steps", type=int, help="end earlier, for a profile")

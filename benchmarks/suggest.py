@@ -63,7 +63,7 @@ def chosen(
 def main() -> None:
     """Measure and print one line per way."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--base", default="box:reviews-en")
+    parser.add_argument("--base", default="box:reviews-en-2")
     parser.add_argument("--pool", type=int, default=2_000)
     parser.add_argument("--test", type=int, default=1_000)
     parser.add_argument("--start", type=int, default=50)

@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("bases/*/README.md"))]
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 TORCHRUN = re.compile(r"^torchrun .*?-m headswap ")
-BOX = "box:reviews-en"
+BOX = "box:reviews-en-2"
 # Minutes and labels of a document, on the small files.
 QUICK = {"--max-minutes": "0.05", "--budgets": "40", "--seeds": "1"}
 # Flags that commands without a limit need to be quick.
@@ -129,7 +129,7 @@ def workplace(tmp_path: Path) -> Workplace:
 
 
 @pytest.fixture
-def _has_reviews_en() -> None:
+def _has_own_base() -> None:
     """`make` installs it beside headswap; a base that is missing or damaged is a failure."""
     checked_base(BOX)
 
@@ -176,7 +176,7 @@ def test_the_python_code_of_the_readme_runs(workplace: Workplace) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("_has_reviews_en")
+@pytest.mark.usefixtures("_has_own_base")
 def test_the_readme_commands_of_the_installed_base_run(workplace: Workplace) -> None:
     (text,) = (block.text for block in blocks("README.md") if block.text.startswith("$ "))
     found = {words[1]: workplace.headswap(quick(words)) for words in map(shlex.split, shell_lines(text))}
@@ -251,7 +251,7 @@ def test_the_commands_of_study_run(workplace: Workplace) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("_has_reviews_en")
+@pytest.mark.usefixtures("_has_own_base")
 def test_the_commands_of_installed_bases_run(workplace: Workplace) -> None:
     first = next(block.text for block in blocks("docs/bases.md") if block.language == "bash")
     for line in shell_lines(first):
