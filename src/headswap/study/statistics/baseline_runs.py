@@ -21,6 +21,7 @@ from headswap.finetuning.config import FinetuneRecipe
 from headswap.finetuning.splits import LabelledSplits, read_splits
 from headswap.registry import PREDICTIONS
 from headswap.study.setup.arms import PAIR, baselines_of, default_baselines
+from headswap.study.statistics.budget_words import budget_words
 from headswap.study.statistics.runs import ScoredRun, StudyRuns
 
 log = logging.getLogger("headswap")
@@ -133,9 +134,9 @@ def _unread_sentences(study: StudyRuns, problems: dict[Path, str]) -> list[str]:
     by_reason: dict[str, list[ScoredRun]] = {}
     for folder, reason in problems.items():
         by_reason.setdefault(reason, []).append(runs[folder])
-    found = []
+    found, many = [], budget_words(study.task, study.unit).many
     for reason, of in by_reason.items():
-        first = f"{local_path(str(of[0].folder))} ({of[0].labels:,} labels, seed {of[0].seed})"
+        first = f"{local_path(str(of[0].folder))} ({of[0].labels:,} {many}, seed {of[0].seed})"
         if len(of) == 1:
             found.append(f"The labelled sets of {first} {reason}, so this run is not compared with baselines.")
         else:
@@ -155,10 +156,10 @@ def _overlap_sentences(study: StudyRuns, read: dict[Path, _Labels | None]) -> li
             told = arms.setdefault((run.labels, sentence), [])
             told += [run.arm] if run.arm not in told else []
     every = {run.labels: {one.arm for one in study.runs if one.labels == run.labels} for run in study.runs}
-    found = []
+    found, many = [], budget_words(study.task, study.unit).many
     for (labels, sentence), told in arms.items():
         whose = "" if set(told) == every[labels] else f" of {', '.join(told)}"
-        found.append(f"Training set of {labels:,} labels{whose}: {sentence[0].lower()}{sentence[1:]}")
+        found.append(f"Training set of {labels:,} {many}{whose}: {sentence[0].lower()}{sentence[1:]}")
     return found
 
 
@@ -182,8 +183,9 @@ def _other_labels_sentences(study: StudyRuns, chosen: dict[tuple[int, int], Scor
         fitted = chosen.get((run.labels, run.seed))
         if fitted is not None and run.labelled is not None and run.labelled != fitted.labelled:
             seeds.setdefault((run.labels, run.arm), []).append(run.seed)
+    many = budget_words(study.task, study.unit).many
     return [
-        f"At {labels:,} labels, {arm} was trained on other labelled {study.unit}s than the baselines "
+        f"At {labels:,} {many}, {arm} was trained on other labelled {study.unit}s than the baselines "
         f"(seed {', '.join(map(str, sorted(of)))}), so these runs are not compared with them."
         for (labels, arm), of in seeds.items()
     ]
