@@ -1,4 +1,4 @@
-"""Tables on a terminal: the first column is never wrapped; names of models."""
+"""Tables on a terminal: the first column is never wrapped; names of models; what a study prints."""
 
 import io
 import re
@@ -9,6 +9,9 @@ import pytest
 
 from headswap.cli.display import model_name, print_table
 from headswap.cli.exit_codes import run
+from headswap.cli.study_display import print_results
+from headswap.study.report.write import make_report
+from study_fixture import synthetic_study
 
 
 class Terminal(io.StringIO):
@@ -73,3 +76,15 @@ def test_names_of_data_sets_are_not_shortened() -> None:
 )  # fmt: skip
 def test_model_is_shown_by_its_name(given: str, shown: str) -> None:
     assert model_name(given) == shown
+
+
+def test_the_table_of_a_study_counts_pairs_and_prints_names_without_markdown_escapes(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    cells = {(arm, labels): [0.7, 0.71, 0.72] for arm in ("scratch", "own[1]") for labels in (100, 1_000)}
+    print_results(make_report(synthetic_study(cells, unit="pair")).as_json(), out=None)
+    printed = capsys.readouterr().out
+    assert printed.startswith("arm\t100 pairs\t1,000 pairs\t")
+    assert "own[1]\t0.710" in printed
+    assert "between the arm 'own[1]' and scratch on average over 100 and 1,000 labelled pairs" in printed
+    assert "\\" not in printed

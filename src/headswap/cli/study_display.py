@@ -16,7 +16,9 @@ from headswap.study.jobs.planned_jobs import Job
 from headswap.study.report.chart_files import spark_line
 from headswap.study.report.charts import METRIC_NAMES, mean_curve
 from headswap.study.report.findings import seconds as readable_seconds
+from headswap.study.statistics.budget_words import budget_words
 from headswap.study.statistics.results import UNIT, Budget
+from headswap.tasks.choose import DEFAULT_TASK
 
 SECONDS_BETWEEN_UPDATES = 1.0
 SETS = {"eval": "validation", "train": "training"}
@@ -90,10 +92,12 @@ def _epoch(job: Job) -> str:
 def print_results(results: dict[str, Any], *, out: Path | None) -> None:
     """Print the table, the main findings, and where the report is."""
     cells = {(cell["arm"], cell["labels"]): cell for cell in results["cells"]}
+    unit = results.get("unit", UNIT)
+    words = budget_words(results.get("task", DEFAULT_TASK), unit)
     split, what, curves = _curves(results)
-    columns = ["arm", *(Budget(**budget).heading for budget in results["budgets"])]
+    columns = ["arm", *(Budget(**budget).heading(words) for budget in results["budgets"])]
     columns += [split] if curves else []
-    units = f"{results.get('unit', UNIT)}s"
+    units = f"{unit}s"
     rows = []
     for arm in results["arms"]:
         shown = [_cell(cells.get((arm, budget["labels"])), units) for budget in results["budgets"]]
@@ -104,7 +108,7 @@ def print_results(results: dict[str, Any], *, out: Path | None) -> None:
     title = f"Test {metric}, mean and 95 % interval over {over}, {seeds}, {results['num_test']:,} {units}"
     if curves:
         largest = results["budgets"][-1]["labels"]
-        title += f"\nBars: {split} {what} per epoch with {largest:,} labels"
+        title += f"\nBars: {split} {what} per epoch with {largest:,} {words.many}"
     print_table(title, columns, rows)
     for sentence in [*results["headline"], *results["caveats"]]:
         print_text(sentence)

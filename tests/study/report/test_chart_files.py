@@ -28,3 +28,18 @@ def test_bars_and_points_are_drawn_without_a_summary(tmp_path: Path) -> None:
     assert {file.stem for file in written} == {"parts", "values"}
     drawn = (tmp_path / "parts.svg").read_text(encoding="utf-8")
     assert "two" in drawn
+
+
+def test_long_titles_and_names_are_wrapped_between_words_and_after_colons(tmp_path: Path) -> None:
+    title = "Predicted against true values at 5,000 labelled pairs: pretrained, seed 1 only, 500 of 1,379 test pairs"
+    name = "consistency:adapted:box:reviews-en-2"
+    draw_figures(
+        [Chart("one", title, "x", "y", [Series(name, [Point(1, 2)], 1)], form="bars", names=("a",))],
+        tmp_path,
+        title="t",
+    )
+    drawn = (tmp_path / "one.svg").read_text(encoding="utf-8")
+    assert title not in drawn, "more than one line"
+    assert "500 of 1,379 test pairs" in drawn
+    assert ">consistency:adapted:box:<" in drawn
+    assert ">reviews-en-2<" in drawn

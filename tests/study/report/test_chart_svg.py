@@ -1,6 +1,6 @@
 """Charts as inline SVG."""
 
-from headswap.study.report.chart_svg import log_ticks, svg, tick_names, ticks
+from headswap.study.report.chart_svg import LONGEST_NAME, log_ticks, shortened, svg, tick_names, ticks
 from headswap.study.report.charts import Chart, Point, Series
 
 
@@ -30,3 +30,11 @@ def test_a_chart_has_axis_titles_and_a_tooltip_per_point() -> None:
 def test_a_chart_of_one_budget_is_drawn() -> None:
     chart = Chart("x", "T", "labels", "accuracy", [Series("a", [Point(100, 0.5)], 0)], is_log_x=True)
     assert "nan" not in svg(chart)
+
+
+def test_long_names_of_bars_are_cut_so_that_they_differ() -> None:
+    assert shortened(["label", "fromloc.city_name"]) == ["label", "fromloc.city_n…"]
+    names = ["depart_time.time", "depart_time.time_relative", "depart_time.period_of_day"]
+    cut = shortened(names)
+    assert cut == ["depar…time.time", "depar…_relative", "depart_time.pe…"]
+    assert max(map(len, cut)) <= LONGEST_NAME

@@ -58,10 +58,13 @@ def test_the_summary_has_the_epochs_of_accuracy_if_no_run_logged_the_metric() ->
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("unit", "counted"), [("sentence", "labelled sentences"), ("question", "labelled questions")])
+@pytest.mark.parametrize(("unit", "counted"), [("sentence", "labelled sentences"), ("pair", "labelled pairs")])
 def test_the_axis_of_labels_names_what_a_budget_counts(unit: str, counted: str) -> None:
     cells = {(arm, labels): [0.7, 0.7] for arm in ("scratch", "box") for labels in (100, 400)}
     for chart in make_charts(analyse(synthetic_study(cells, unit=unit)))[:2]:
         assert chart.x_title == f"{counted} (log scale)"
     assert make_charts(analyse(synthetic_study(cells)))[0].x_title == "labels (log scale)"
-    assert make_charts(analyse(synthetic_study(cells, unit=unit)))[0].title == f"Test accuracy by number of {counted}"
+    charts = make_charts(analyse(synthetic_study(cells, unit=unit)))
+    assert charts[0].title == f"Test accuracy by number of {counted}"
+    assert any(chart.title.startswith(f"400 {counted}: validation") for chart in charts)
+    assert f", 100 {counted}: 0.700" in charts[0].series[0].points[0].tip

@@ -6,10 +6,12 @@ import pytest
 
 from headswap.study.report.findings import (
     break_even_sentence,
+    catch_up_sentence,
     comparison_sentence,
     describe_arm,
     headline,
     seeds_sentence,
+    worth_cell,
     worth_sentence,
 )
 from headswap.study.report.what_next import what_next
@@ -170,6 +172,44 @@ def test_a_label_worth_beyond_the_budgets_keeps_its_interval() -> None:
     (sentence,) = (worth_sentence(row) for row in analyse(synthetic_study(cells)).label_worth)
     assert sentence.startswith("Pre-training at 100 labels: the label worth is at least 1.7 (95 % interval 1.7 to ")
     assert sentence.endswith("The mean of scratch does not reach this score with 400 labels, the largest budget tried.")
+
+
+def test_with_too_few_seeds_a_label_worth_has_no_interval_instead_of_an_open_one() -> None:
+    cells = {
+        ("scratch", 100): [0.60, 0.61, 0.59], ("scratch", 400): [0.70],
+        ("pretrained", 100): [0.65, 0.67, 0.66], ("pretrained", 400): [0.75],
+    }  # fmt: skip
+    (row,) = analyse(synthetic_study(cells)).label_worth
+    assert "(no interval with 1 seed)" in worth_sentence(row)
+    assert worth_cell(row, None)[1] == ["no interval with 1 seed"]
+    assert worth_cell(replace(row, count=3), None)[1] == ["less than 1 to more than 4"]
+
+
+def test_a_study_without_planned_tests_calls_its_headline_exploratory() -> None:
+    cells = {("box:a", 100): [0.70, 0.72, 0.68], ("box:b", 100): [0.60, 0.62, 0.58]}
+    (sentence,) = headline(analyse(synthetic_study(cells)))
+    assert sentence.startswith("Exploratory: box:a is 10.0 points (")
+    few = {arm: values[:2] for arm, values in cells.items()}
+    (sentence,) = headline(analyse(synthetic_study(few)))
+    assert "too few seeds" in sentence
+    assert "Exploratory" not in sentence, "nothing was tested"
+
+
+def test_sentences_of_pairs_count_pairs() -> None:
+    cells = {
+        ("scratch", 100): [0.60, 0.61, 0.59], ("scratch", 400): [0.70, 0.72, 0.68],
+        ("pretrained", 100): [0.66, 0.68, 0.67], ("pretrained", 400): [0.78, 0.77, 0.79],
+    }  # fmt: skip
+    results = analyse(synthetic_study(cells, unit="pair"))
+    sentences = [*headline(results), *what_next(results)]
+    sentences += [worth_sentence(row, results.words) for row in results.label_worth]
+    sentences += [break_even_sentence(row, results.words) for row in results.break_even]
+    sentences += [catch_up_sentence(row, results.words) for row in results.catch_up]
+    assert results.break_even
+    assert results.catch_up
+    assert not [sentence for sentence in sentences if " labels" in sentence or "one label " in sentence]
+    assert sentences[0].endswith("on average over 100 and 400 labelled pairs, compared with scratch.")
+    assert any("It pays off if labelling one pair takes longer than" in sentence for sentence in sentences)
 
 
 def test_equal_scores_are_stated() -> None:

@@ -41,6 +41,9 @@ def test_the_report_names_the_smallest_training_set_of_which_labels_are_held_out
     assert "without a validation set, below 1,050 labels, every trained arm has its fixed defaults" in text
     assert "200" not in text
     assert "Label subsets are stratified by label and nested: each" in text
+    assert "Labelled data" not in text, "the numbers of rows are not known here"
+    study.unit = "pair"
+    assert "Below 1,050 labelled pairs nothing is held out" in " ".join(methods(study))
     comparison = " ".join(methods(synthetic_study(cells)))
     assert "Some runs hold nothing out, and the last epoch is used." in comparison
 
@@ -52,12 +55,12 @@ def test_the_settings_that_baselines_selected_are_counted_per_run_or_per_label()
         if run.arm == "tfidf":
             run.result.update(C={"a": 1.0, "b": 10.0 * run.seed}, threshold=0.123456)
         if run.arm == "pairs":
-            run.result["alpha"] = 100.0
+            run.result["alpha"] = 1_000.0
     found = tuning_sentences(study)[1:]
     how = "selected by cross-validation on all labels of the budget"
     assert found == [
         f"C, {how}: tfidf 1 in 3, 10 in 1, 20 in 1, 30 in 1 of 6 labels in 3 runs.",
-        f"The penalty of ridge regression (alpha), {how}: pairs 100 in 3 of 3 runs.",
+        f"The penalty of ridge regression (alpha), {how}: pairs 1,000 in 3 of 3 runs.",
         f"The threshold of probabilities, {how}: tfidf 0.123 in 3 of 3 runs.",
     ]
     study.runs[0].result["threshold"] = {str(number): number / 100 for number in range(1, 11)}

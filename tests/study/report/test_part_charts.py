@@ -68,7 +68,7 @@ def test_a_regression_has_its_predicted_against_its_true_values() -> None:
 def test_labels_have_bars_for_the_primary_arm_and_the_best_baseline() -> None:
     one = label_sets(MOST_BARS + 3)
     chart = chart_of(study_of("multilabel", "micro_f1", {"tfidf": one, "scratch": one}))
-    assert chart.title == f"F1 per label at 50 labels: the {MOST_BARS} most frequent, 3 left out"
+    assert chart.title == f"F1 per label at 50 labelled texts: the {MOST_BARS} most frequent, 3 left out"
     assert [series.name for series in chart.series] == ["scratch", "tfidf"]
     assert chart.names == tuple(f"label {number}" for number in range(MOST_BARS))
     assert [point.y for point in chart.series[0].points[:2]] == pytest.approx([2 / 3, 1.0])
@@ -84,7 +84,7 @@ def test_types_of_entities_have_bars() -> None:
     one = TagPredictions(words, words, np.full(SIZE, 3), ("B-LOC", "B-PER", "O"), IDS)
     chart = chart_of(study_of("tag", "f1", {"scratch": one}, unit="sentence"))
     assert (chart.names, chart.x_title) == (("LOC", "PER"), "type of entity")
-    assert chart.title == "F1 per type of entity at 50 labels"
+    assert chart.title == "F1 per type of entity at 50 labelled sentences"
 
 
 @pytest.mark.parametrize("metric", ["f1", "exact_match"])

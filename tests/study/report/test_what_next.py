@@ -146,6 +146,44 @@ def test_adaptation_is_measured_or_called_untried() -> None:
     )
 
 
+def test_what_another_base_gained_by_adaptation_is_not_said_about_this_one() -> None:
+    cells = {(arm, 100): [0.7, 0.71, 0.72] for arm in ("box:mine", "box:other", "adapted:box:other")}
+    scratch = {("scratch", 100): [0.6, 0.61, 0.62]}
+    assert "whether box:mine gains from further training on the corpus was not tried" in adaptation(
+        cells | scratch, "box:mine"
+    )
+    own = {("box:mine", 100): [0.8, 0.81, 0.82], ("adapted:box:mine", 100): [0.7, 0.71, 0.72]}
+    assert adaptation(cells | own | scratch, "box:mine").startswith("Adaptation: box:mine is 10.0 points (")
+
+
+def test_more_seeds_are_for_planned_tests_and_no_test_is_stated_twice() -> None:
+    level = {100: [0.80, 0.83, 0.78], 400: [0.79, 0.82, 0.84]}
+    others = {100: [0.79, 0.80, 0.83], 400: [0.83, 0.80, 0.79]}
+    cells = {("scratch", 100): others[100], ("scratch", 400): others[400]}
+    cells |= {("pretrained", labels): level[labels] for labels in (100, 400)}
+    cells |= {("adapted", labels): others[labels] for labels in (100, 400)}
+    results = analyse(synthetic_study(cells))
+    tests = {(row.other, row.labels): row.verdict for row in results.comparisons if row.arm == "pretrained"}
+    assert tests == {(other, labels): "none" for labels in (100, 400) for other in ("scratch", "adapted")}
+    found = what_next(results)
+    assert sum(text.startswith("More ") and " is undecided (" in text for text in found) == 2
+    assert not any("against adapted" in text and text.startswith("More ") for text in found)
+    alone = {arm: values for arm, values in cells.items() if arm[0] != "scratch"}
+    unplanned = what_next(analyse(synthetic_study(alone)))
+    assert sum("pretrained against adapted at 100 labels is undecided (" in text for text in unplanned) == 1
+    assert not any("pretrained against adapted at 400 labels is undecided" in text for text in unplanned)
+    assert sum("pretrained against adapted at 400 labels" in text for text in unplanned) == 1
+
+
+def test_a_test_that_is_undecided_by_its_correction_alone_says_so() -> None:
+    cells = {("scratch", 100): [0.78, 0.80, 0.79], ("pretrained", 100): [0.80, 0.83, 0.82]}
+    results = analyse(synthetic_study(cells))
+    (row,) = results.comparisons
+    undecided = replace(row, verdict="none", low=0.01, high=0.04, p_holm=0.12, num_comparisons=3, seeds_needed=(4, 6))
+    (sentence,) = (text for text in what_next(replace(results, comparisons=[undecided])) if "is undecided" in text)
+    assert "+1.0 to +4.0; p = 0.12 after correction for 3 comparisons); 4 to 6 seeds" in sentence
+
+
 def test_without_a_primary_arm_more_labels_are_judged_from_the_arm_that_is_discussed() -> None:
     rising = {("scratch", 100): [0.70, 0.71, 0.72], ("scratch", 400): [0.80, 0.81, 0.82]}
     found = what_next(analyse(synthetic_study(rising)))

@@ -269,3 +269,42 @@ def test_the_error_rate_of_planned_tests_and_of_the_whole_report_are_stated(tmp_
         "one family of 6. With them, the probability of at least one false positive in the whole report is at" in text
     )
     assert "at most 0.20. Confirm an exploratory result" in text
+
+
+def test_without_a_planned_test_all_comparisons_are_exploratory(tmp_path: Path) -> None:
+    cells = {("box:a", 100): [0.6, 0.61, 0.59], ("box:b", 100): [0.7, 0.71, 0.69]}
+    write_report(synthetic_study(cells), tmp_path)
+    for name in ("report.md", "report.html"):
+        text = (tmp_path / name).read_text(encoding="utf-8")
+        assert (
+            "All comparisons are exploratory; they are Holm-corrected as one family of 1. The probability of at least "
+            "one false positive in the whole report is at most 0.05. Confirm an exploratory result with new seeds"
+        ) in text
+        assert "Planned tests" not in text
+        assert "All other comparisons" not in text
+
+
+def test_a_report_of_pairs_counts_pairs_and_its_tables_of_results_keep_their_columns(tmp_path: Path) -> None:
+    cells = {(arm, labels): [0.6, 0.61, 0.59] for arm in ("tfidf", "scratch") for labels in (100, 400)}
+    cells |= {("pretrained", labels): [level, level + 0.01, level - 0.01] for labels, level in ((100, 0.7), (400, 0.8))}
+    write_report(synthetic_study(cells, unit="pair"), tmp_path)
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    text = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert "<th>arm</th><th>100 pairs</th><th>400 pairs</th>" in page
+    assert "| arm | 100 pairs | 400 pairs |" in text
+    assert "100 and 400 labelled pairs; 3 seeds; 1,000 test pairs" in text
+    assert page.count("<th>labelled pairs</th>") + page.count('<th rowspan="2">labelled pairs</th>') == 3
+    for shown in (page, text):
+        assert not re.findall(r"[\d>] labels\b|[|>] ?labels ?[|<]|n labels", shown)
+    assert next(csv.reader((tmp_path / "results.csv").open(encoding="utf-8")))[:2] == ["arm", "labels"]
+    assert json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))["cells"][0]["labels"] == 100
+
+
+def test_a_share_that_is_not_zero_is_not_shown_as_zero(tmp_path: Path) -> None:
+    study = synthetic_study({("tfidf", 100): [0.6, 0.61, 0.59]})
+    for run in study.runs:
+        run.classes.probabilities[:, 0], run.classes.probabilities[:, 1] = 0.8, 0.2
+        run.classes.probabilities[0] = 0.97, 0.03
+    write_report(study, tmp_path)
+    assert "<small>&lt;1 %</small>" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "(<1 %)" in (tmp_path / "report.md").read_text(encoding="utf-8")

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from headswap.study.statistics.arm_names import arm_names
+from headswap.study.statistics.arm_names import arm_names, with_study_names
+from headswap.study.statistics.study_files import PlannedRun
 
 
 def settings_of(**changes: Any) -> dict[str, Any]:
@@ -93,9 +94,45 @@ def test_a_name_has_no_path_of_this_machine_beyond_what_tells_two_files_apart() 
         "pretrained train=https://host/b.csv", "pretrained train=https://host/b.csv (2)",
     ]  # fmt: skip
     lists = [settings_of(consistency__unlabelled=files) for files in ([], ["/home/u/more.txt", "own.txt"])]
-    assert names_of(*lists) == ["pretrained unlabelled=[]", "pretrained unlabelled=['more.txt', 'own.txt']"]
+    assert names_of(*lists) == ["pretrained", "pretrained unlabelled=more.txt,own.txt"]
 
 
-def test_a_setting_that_is_not_given_in_one_run_is_shown_as_none() -> None:
+def test_the_empty_value_of_a_setting_or_else_its_default_is_not_in_a_name() -> None:
     found = names_of(settings_of(data__train="/home/u/a.csv"), settings_of(data__train=None))
-    assert found == ["pretrained train=a.csv", "pretrained train=None"]
+    assert found == ["pretrained train=a.csv", "pretrained"]
+    found = names_of(*(settings_of(training__rdrop_alpha=alpha) for alpha in (0.5, 0.0, 1.0)))
+    assert found == ["pretrained rdrop_alpha=0.5", "pretrained", "pretrained rdrop_alpha=1.0"]
+    found = names_of(*(settings_of(training__rdrop_alpha=alpha) for alpha in (None, 0.0)))
+    assert found == ["pretrained", "pretrained rdrop_alpha=0.0"], "one value is left out, or two arms had one name"
+    found = names_of(*(settings_of(training__calibrate=value) for value in (True, False)))
+    assert found == ["pretrained calibrate=true", "pretrained"]
+
+
+def study_names(*runs: tuple[str, str | None, str | None]) -> list[str]:
+    """The names of runs, each given by its name from settings, its study and its arm there."""
+    paths = [Path(str(number)) for number in range(len(runs))]
+    planned = {
+        path: PlannedRun(Path(study), arm, None)
+        for path, (_, study, arm) in zip(paths, runs, strict=True)
+        if study is not None and arm is not None
+    }
+    names = {path: name for path, (name, _, _) in zip(paths, runs, strict=True)}
+    return list(with_study_names(names, planned).values())
+
+
+def test_runs_of_a_study_have_its_arms_also_if_their_settings_differ() -> None:
+    runs = [
+        ("base-1 learning_rate=0.1", "/s/one", "pretrained"),
+        ("base-2", "/s/one", "pretrained"),
+        ("x", "/s/one", "box"),
+    ]
+    assert study_names(*runs) == ["pretrained", "pretrained", "box"]
+    assert study_names(*runs, ("base-2", None, None), ("y", None, None))[3:] == ["pretrained", "y"]
+
+
+def test_arms_of_two_studies_that_are_called_alike_are_one_only_with_the_same_settings() -> None:
+    first = ("scratch", "/s/one", "scratch")
+    assert study_names(first, ("scratch", "/s/two", "scratch")) == ["scratch", "scratch"]
+    assert study_names(first, ("scratch width=8", "/s/two", "scratch")) == ["scratch (one)", "scratch (two)"]
+    runs = [("base", "/s/one", "pretrained"), ("pretrained", None, None)]
+    assert study_names(*runs) == ["pretrained (one)", "pretrained"], "a run of no study has this name"

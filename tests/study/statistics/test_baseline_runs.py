@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from headswap.cli.exit_codes import run as run_command
+from headswap.core.local_paths import local_path
 from headswap.core.settings import load_recipe
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.finetuning.finetune import finetune
@@ -38,14 +39,31 @@ def test_a_comparison_has_the_results_of_the_study(finished_study: Path) -> None
         assert (found["mean"], found["low"], found["p"]) == (other["mean"], other["low"], other["p"])
 
 
-def test_changed_labels_leave_the_baselines_out_with_a_note(finished_study: Path, tmp_path: Path) -> None:
-    copy = tmp_path / "run"
-    shutil.copytree(runs_of(finished_study, "scratch-220-seed1-")[0], copy)
-    checksums = json.loads((copy / "data.json").read_text())
-    (copy / "data.json").write_text(json.dumps(checksums | {"training set": "other"}))
-    runs = add_baselines(read_runs([copy]))
-    assert runs.arms == ["scratch"]
-    assert "have changed or cannot be read, so there is no baseline for it at 220 labels" in runs.prepared["notes"][0]
+def test_changed_labels_leave_the_baselines_out_with_one_sentence_per_reason(
+    finished_study: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    copies = []
+    for run in runs_of(finished_study, *(f"scratch-220-seed{seed}-" for seed in (1, 2, 3))):
+        copies.append(Path(shutil.copytree(run, tmp_path / run.name)))
+    checksums = json.loads((copies[0] / "data.json").read_text())
+    (copies[0] / "data.json").write_text(json.dumps(checksums | {"training set": "other"}))
+    for copy in copies[1:]:
+        recipe = (copy / "recipe.toml").read_text()
+        (copy / "recipe.toml").write_text(recipe.replace("/data/train.jsonl", "/data/gone.jsonl"))
+    runs = add_baselines(read_runs(copies))
+    assert set(runs.arms) == {run.arm for run in runs.runs}
+    assert "tfidf" not in runs.arms
+    changed, unread = runs.prepared["notes"]
+    names = [local_path(str(copy)) for copy in copies]
+    assert changed == (
+        f"The labelled sets of {names[0]} (220 labels, seed 1) have changed since, so this run is not compared with "
+        "baselines."
+    )
+    assert unread == (
+        "The labelled sets of 2 runs cannot be read, so these runs are not compared with baselines. The first of them "
+        f"is {names[1]} (220 labels, seed 2)."
+    )
+    assert sum("gone.jsonl" in record.getMessage() for record in caplog.records) == 1
 
 
 def tuned(run: Path, folder: Path, sections: dict[str, Any]) -> Path:
@@ -70,7 +88,7 @@ def two_training_sets(finished_study: Path, tmp_path_factory: pytest.TempPathFac
     return [*clean, *(tuned(run, folder / run.name, sections) for run in clean)]
 
 
-CLEAN, MIXED = "scratch train=train.jsonl", "scratch train=mixed.jsonl"
+CLEAN, MIXED = "scratch", "scratch train=mixed.jsonl"
 
 
 def test_the_overlap_of_every_training_set_is_stated_whatever_the_order_of_the_runs(

@@ -30,7 +30,7 @@ def test_the_median_is_shown_beside_the_mean_of_collapsed_runs(tmp_path: Path) -
     assert (cell.num_collapsed, cell.median) == (1, 0.88)
     assert cell.mean == pytest.approx(0.76)
     assert _cell(cell.as_json()).endswith(", median 0.880")
-    assert any("1 of 3 runs of scratch at 400 labels are at or below the majority" in one for one in caveats(results))
+    assert any("1 of 3 runs of scratch at 400 labels is at or below the majority" in one for one in caveats(results))
     write_report(synthetic_study(COLLAPSED), tmp_path)
     for name in ("report.md", "report.html"):
         assert "median 0.880" in (tmp_path / name).read_text()

@@ -38,7 +38,7 @@ def test_systems_are_compared_with_the_reference(
     assert [(row["arm"], row["other"], row["over"], row["verdict"]) for row in found["comparisons"]] == [
         ("small", "old", "texts", "none"), ("large", "old", "texts", "better"),
     ]  # fmt: skip
-    assert found["headline"][1].startswith("large (one answer per text) is 28.3 points (")
+    assert found["headline"][1].startswith("Exploratory: large (one answer per text) is 28.3 points (")
     assert "labels" not in found["headline"][1]
     assert found["seeds"] == []
 

@@ -10,6 +10,7 @@ from headswap.core.errors import InputError, SettingError
 from headswap.finetuning.prediction_file import Predictions
 from headswap.study.report.write import make_report
 from headswap.study.statistics.runs import compared_metric, read_runs, read_study
+from headswap.study.statistics.study_files import planned_runs, read_plan
 from headswap.tasks.choose import named_task
 from study_fixture import (
     runs_of,
@@ -92,11 +93,11 @@ def test_other_models_from_scratch_are_not_pooled_and_may_have_the_same_seeds(
     first, second, base = runs_of(finished_study, "scratch-220-seed1-", "scratch-220-seed2-", "pretrained-220-seed1-")
     small = runs_of(finished_study, "scratch-40-seed1-")[0]
     size = next(line for line in (first / "recipe.toml").read_text().splitlines() if line.startswith("hidden_size"))
-    old, wide = size.partition(" = ")[2], "hidden_size = 512"
+    wide = "hidden_size = 512"
     same_seed = changed_run(first, tmp_path / "same", size, wide)
     other_seed = changed_run(second, tmp_path / "other", size, wide)
     fewer_labels = changed_run(small, tmp_path / "fewer", size, wide)
-    one, other = f"scratch hidden_size={old}", "scratch hidden_size=512"
+    one, other = "scratch", "scratch hidden_size=512"
     for copy in (same_seed, other_seed, fewer_labels):
         found = read_runs([first, copy, base])
         assert [run.arm for run in found.runs] == [one, other, "pretrained"], copy
@@ -107,8 +108,23 @@ def test_other_models_from_scratch_are_not_pooled_and_may_have_the_same_seeds(
 def test_the_dropout_of_a_base_is_compared_beside_scratch(finished_study: Path, tmp_path: Path) -> None:
     scratch, base = runs_of(finished_study, "scratch-220-seed1-", "pretrained-220-seed1-")
     copy = changed_run(base, tmp_path / "copy", "\ndropout = 0.1", "\ndropout = 0.5")
-    expected = ["scratch", "pretrained dropout=0.1", "pretrained dropout=0.5"]
-    assert read_runs([scratch, base, copy]).arms == expected
+    assert read_runs([scratch, base, copy]).arms == ["scratch", "pretrained", "pretrained dropout=0.5"]
+
+
+def test_runs_of_a_study_have_its_arms_and_bases(finished_study: Path, tmp_path: Path) -> None:
+    run, other = runs_of(finished_study, "pretrained-220-seed1-", "pretrained-220-seed2-")
+    study = tmp_path / "study"
+    same = Path(shutil.copytree(run, study / "runs" / run.name))
+    changed = changed_run(other, study / "runs" / other.name, "\ndropout = 0.1", "\ndropout = 0.5")
+    assert read_runs([same, changed]).arms == ["pretrained", "pretrained dropout=0.5"], "run folders without a plan"
+    shutil.copy(finished_study / "plan.json", study)
+    found = read_runs([same, changed])
+    assert found.arms == ["pretrained"]
+    plan = read_plan(finished_study)
+    (base,) = {entry["base"] for entry in plan["entries"] if entry["arm"] == "pretrained"}
+    assert [one.base for one in found.runs] == [base, base]
+    (study / "plan.json").write_text("{")
+    assert planned_runs([same]) == {}
 
 
 def test_without_scratch_the_first_arm_is_the_reference(finished_study: Path, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from headswap.core.errors import counted
 from headswap.study.report.findings import enumerated
 from headswap.study.setup.arms import SCRATCH, is_adapted, is_from_box
 from headswap.study.setup.config import ALL
+from headswap.study.statistics.budget_words import BudgetWords
 from headswap.study.statistics.cell_quality import collapse_sentences
 from headswap.study.statistics.results import (
     BaseResult,
@@ -47,8 +48,8 @@ def caveats(results: StudyResults) -> list[str]:
         found.append(_public_checkpoint([arm for arm in results.arms if results.public.get(arm) == base], base))
     found += _other_sizes(results.arms, results.parameters)
     found += [_collapsed_sentence(row, results) for row in results.collapsed]
-    found += collapse_sentences(results.cells)
-    found += _turned_off(results.consistency)
+    found += collapse_sentences(results.cells, results.words)
+    found += _turned_off(results.consistency, results.words)
     if results.missing:
         verb = "is" if len(results.missing) == 1 else "are"
         found.append(
@@ -110,7 +111,9 @@ def _external_sentences(arm: str, other: ExternalArm, results: StudyResults) -> 
             "trained again."
         )
     if without := [budget for budget in results.budgets if not _has_cell(results, arm, budget.labels)]:
-        found.append(f"The arm '{arm}' has no answers at {', '.join(f'{one.labels:,}' for one in without)} labels.")
+        found.append(
+            f"The arm '{arm}' has no answers at {', '.join(f'{one.labels:,}' for one in without)} {results.words.many}."
+        )
     return [" ".join(found)]
 
 
@@ -154,14 +157,14 @@ def _collapsed_sentence(row: CollapsedRuns, results: StudyResults) -> str:
     )
 
 
-def _turned_off(runs: Sequence[ConsistencyRun]) -> list[str]:
+def _turned_off(runs: Sequence[ConsistencyRun], words: BudgetWords) -> list[str]:
     """A sentence per arm with runs whose predicted labels collapsed during consistency training."""
     found = []
     for arm in dict.fromkeys(run.arm for run in runs if run.turned_off):
         own = [run for run in runs if run.arm == arm]
         off = [run for run in own if run.turned_off]
         where = "; ".join(
-            f"{labels:,} labels: {sum(run.labels == labels for run in off)}"
+            f"{labels:,} {words.many}: {sum(run.labels == labels for run in off)}"
             for labels in sorted({run.labels for run in off})
         )
         found.append(

@@ -4,6 +4,7 @@ Names of arms and files are drawn literally: a `$` in them does not start a form
 (the reason is in chart_svg.py).
 """
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from textwrap import fill
@@ -25,6 +26,7 @@ STYLE: dict[Any, Any] = {
 MARKERS = ("o", "s", "^", "D", "x")
 MOST_NAMES_INSIDE = 4  # a longer legend is drawn to the right of the chart
 LEGEND_WIDTH = 1.7  # inches
+TITLE_WIDTH, NARROW_TITLE_WIDTH = 64, 54  # characters per line of a title: more would be cut off at the right
 NAME_WIDTH = 26  # characters per line of a legend: arms that are named by their settings have long names
 
 
@@ -46,14 +48,14 @@ def draw_figures(charts: Sequence[Chart], folder: Path, *, title: str, metric: s
             figure = Figure(figsize=(6.4 + _legend_width(chart), 4.0), layout="constrained")
             axes = figure.subplots()
             _draw(axes, chart)
-            axes.set_title(chart.title, fontsize=11, loc="left")
+            axes.set_title(fill(chart.title, TITLE_WIDTH), fontsize=11, loc="left")
             written += _save(figure, folder / chart.id)
         if not (chosen := summary_charts(charts, metric)):  # systems whose numbers of labels are not given
             return written
         figure = Figure(figsize=(sum(5.2 + _legend_width(chart) for chart in chosen), 4.0), layout="constrained")
         for axes, chart in zip(figure.subplots(1, len(chosen), squeeze=False)[0], chosen, strict=True):
             _draw(axes, chart)
-            axes.set_title(chart.title, fontsize=10, loc="left")
+            axes.set_title(fill(chart.title, NARROW_TITLE_WIDTH), fontsize=10, loc="left")
         figure.suptitle(title, fontsize=11, x=0.01, ha="left")
         written += _save(figure, folder / "summary")
     return written
@@ -79,7 +81,7 @@ def _draw(axes: Any, chart: Chart) -> None:
     if chart.names:
         is_slanted = len(chart.names) > MOST_LEVEL_NAMES
         turn = {"rotation": SLANT, "ha": "right", "rotation_mode": "anchor"} if is_slanted else {}
-        axes.set_xticks(range(len(chart.names)), [shortened(name) for name in chart.names], **turn)
+        axes.set_xticks(range(len(chart.names)), shortened(chart.names), **turn)
     if chart.form != "lines":
         x0, x1, y0, y1 = chart.limits()
         axes.set(xlim=(x0, x1), ylim=(y0, y1))
@@ -128,9 +130,14 @@ def _spread(series: Series) -> list[list[float]]:
 
 
 def _in_legend(name: str) -> str:
-    """A name for the legend: wrapped, and with a space before `_`, which matplotlib would hide."""
-    lines = fill(name, NAME_WIDTH)
-    return f" {lines}" if lines.startswith("_") else lines
+    """A name for the legend: wrapped, also after colons, and with a space before `_`, which matplotlib would hide."""
+    lines = [""]
+    for part in re.split(r"(?<=[\s:-])", name):
+        if lines[-1] and len(lines[-1]) + len(part.rstrip()) > NAME_WIDTH:
+            lines.append("")
+        lines[-1] += part
+    wrapped = "\n".join(fill(line, NAME_WIDTH) for line in lines)
+    return f" {wrapped}" if wrapped.startswith("_") else wrapped
 
 
 def _legend_width(chart: Chart) -> float:

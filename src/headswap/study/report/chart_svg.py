@@ -19,6 +19,7 @@ BAR_SHARE = 0.8  # of the width of a group of bars
 MOST_LEVEL_NAMES = 4  # more names of bars are slanted
 SLANT = 35  # degrees
 NAME_HEIGHT, LONGEST_NAME = 4, 15  # of slanted names: height per character, and characters
+HEAD = 5  # characters before the cut of a name that is cut in the middle
 
 
 def svg(chart: Chart) -> str:
@@ -39,7 +40,7 @@ class _Frame:
         self.chart = chart
         self.x0, self.x1, self.y0, self.y1 = chart.limits()
         self.is_slanted = len(chart.names) > MOST_LEVEL_NAMES
-        longest = max((len(shortened(name)) for name in chart.names), default=0)
+        longest = max(map(len, shortened(chart.names)), default=0)
         self.height = HEIGHT + (NAME_HEIGHT * longest if self.is_slanted else 0)
         self.inset = 0 if chart.form == "bars" else 22
 
@@ -101,11 +102,11 @@ class _Frame:
     def names(self) -> list[str]:
         """The names of the groups of bars; many are slanted and cut off, and a tooltip has the whole name."""
         parts, y = [], HEIGHT - BOTTOM + 19
-        for place, name in enumerate(self.chart.names):
+        for place, (name, short) in enumerate(zip(self.chart.names, shortened(self.chart.names), strict=True)):
             x = self.x(place)
             if self.is_slanted:
                 turn = f'text-anchor="end" transform="rotate(-{SLANT} {x + 4:.1f} {y - 4})"'
-                parts.append(f'<text class="tick" x="{x + 4:.1f}" y="{y - 4}" {turn}>{escape(shortened(name))}</text>')
+                parts.append(f'<text class="tick" x="{x + 4:.1f}" y="{y - 4}" {turn}>{escape(short)}</text>')
             else:
                 parts.append(f'<text class="tick" x="{x:.1f}" y="{y}" text-anchor="middle">{escape(name)}</text>')
         return parts
@@ -188,9 +189,14 @@ def legend(chart: Chart) -> list[tuple[str, str]]:
     ]
 
 
-def shortened(name: str) -> str:
-    """The name of a group of bars on its axis."""
-    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
+def shortened(names: Sequence[str]) -> list[str]:
+    """The names of groups of bars on their axis: long ones are cut, in the middle where their beginnings are alike."""
+    cut = [name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…" for name in names]
+    tail = LONGEST_NAME - 1 - HEAD
+    return [
+        short if cut.count(short) == 1 else f"{name[:HEAD]}…{name[-tail:]}"
+        for name, short in zip(names, cut, strict=True)
+    ]
 
 
 def ticks(low: float, high: float, *, most: int = 6) -> list[float]:

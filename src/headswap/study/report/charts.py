@@ -11,6 +11,7 @@ from typing import Literal
 from headswap.core.errors import counted
 from headswap.study.setup.answer_file import SINGLE
 from headswap.study.setup.arms import SCRATCH
+from headswap.study.statistics.budget_words import BudgetWords
 from headswap.study.statistics.results import EPOCH_SCORES, NO_BUDGET, Curve, StudyResults
 from headswap.study.statistics.score_results import Cell, Comparison
 
@@ -27,8 +28,6 @@ EPOCH_TITLES = {
     for part, words in (("eval", "validation"), ("train", "training"))
 } | {"eval_loss": ("validation loss", "loss")}
 """Title and short name, per metric of a `Curve`."""
-LABELS = {"sentence": "labelled sentences", "question": "labelled questions"}
-"""What a budget counts, where it is not the labels of texts."""
 
 
 @dataclass(frozen=True)
@@ -125,27 +124,22 @@ def summary_charts(charts: Sequence[Chart], metric: str) -> list[Chart]:
 def _efficiency(results: StudyResults) -> Chart:
     colours, metric = colour_of(results.arms), METRIC_NAMES[results.metric]
     series = [
-        Series(arm, [_cell_point(cell) for cell in results.cells if cell.arm == arm], colours[arm])
+        Series(arm, [_cell_point(cell, results.words) for cell in results.cells if cell.arm == arm], colours[arm])
         for arm in results.arms
     ]
     series = [] if any(budget.labels == NO_BUDGET for budget in results.budgets) else series
-    title = f"Test {metric} by number of {counted_labels(results)}"
+    title = f"Test {metric} by number of {results.words.many}"
     return Chart("efficiency", title, _label_axis(results), f"test {metric}", series, is_log_x=True)
 
 
-def counted_labels(results: StudyResults) -> str:
-    """What the numbers of labels count: labels, labelled sentences or labelled questions."""
-    return LABELS.get(results.unit, "labels")
-
-
 def _label_axis(results: StudyResults) -> str:
-    return f"{counted_labels(results)} (log scale)"
+    return f"{results.words.many} (log scale)"
 
 
-def _cell_point(cell: Cell) -> Point:
+def _cell_point(cell: Cell, words: BudgetWords) -> Point:
     span = f" ({cell.low:.3f} to {cell.high:.3f})" if cell.low is not None else ""
     runs = "one answer per text" if SINGLE in cell.values else counted(cell.count, "seed")
-    tip = f"{cell.arm}, {cell.labels:,} labels: {cell.mean:.3f}{span} ({runs})"
+    tip = f"{cell.arm}, {cell.labels:,} {words.many}: {cell.mean:.3f}{span} ({runs})"
     return Point(cell.labels, cell.mean, cell.low, cell.high, tip)
 
 
@@ -155,16 +149,17 @@ def _gain(results: StudyResults) -> Chart:
     for arm in results.arms:
         rows = [row for row in results.comparisons if row.arm == arm and row.other == SCRATCH and row.labels]
         if rows:
-            series.append(Series(f"{arm} - scratch", [_gain_point(row) for row in rows], colours[arm]))
+            series.append(Series(f"{arm} - scratch", [_gain_point(row, results.words) for row in rows], colours[arm]))
     title = f"Gain over scratch, paired by seed and {results.unit}"
     return Chart("gain", title, _label_axis(results), f"test {metric}, points", series, is_log_x=True, line="zero")
 
 
-def _gain_point(row: Comparison) -> Point:
+def _gain_point(row: Comparison, words: BudgetWords) -> Point:
     mean, low, high = (None if value is None else value * 100 for value in (row.mean, row.low, row.high))
     assert mean is not None
     span = f" ({low:+.1f} to {high:+.1f})" if low is not None else ""
-    tip = f"{row.arm} - scratch, {row.labels:,} labels: {mean:+.1f} points{span} ({counted(row.count, 'paired seed')})"
+    seeds = counted(row.count, "paired seed")
+    tip = f"{row.arm} - scratch, {row.labels:,} {words.many}: {mean:+.1f} points{span} ({seeds})"
     return Point(row.labels, mean, low, high, tip)
 
 
@@ -176,7 +171,7 @@ def _by_epoch(results: StudyResults) -> list[Chart]:
             curves = [curve for curve in results.curves if (curve.labels, curve.measure) == (budget.labels, metric)]
             colours = colour_of(results.arms)
             series = [line for curve in curves for line in _epoch_series(curve, title, colours[curve.arm])]
-            heading = f"{budget.labels:,} labels: {title} per epoch"
+            heading = f"{budget.labels:,} {results.words.many}: {title} per epoch"
             id = f"epochs-{budget.labels}-{short}"
             if series and any(chart.id == id and chart.series for chart in charts):  # some arms held nothing out
                 id = f"{id}-training"
@@ -237,11 +232,11 @@ def _calibration(results: StudyResults) -> Chart:
             Point(
                 part.confidence, part.accuracy,
                 tip=f"{detail.arm}: confidence {part.confidence:.2f}, accuracy {part.accuracy:.2f} "
-                f"({part.share * 100:.0f} % of the texts)",
+                f"({part.share * 100:.0f} % of the {results.unit}s)",
             )
             for part in detail.bins
         ]  # fmt: skip
         series.append(Series(detail.arm, points, colours[detail.arm]))
     labels = results.details[0].labels if results.details else NO_BUDGET
-    title = "Calibration" if labels == NO_BUDGET else f"Calibration at {labels:,} labels"
+    title = "Calibration" if labels == NO_BUDGET else f"Calibration at {labels:,} {results.words.many}"
     return Chart("calibration", title, "confidence", "accuracy", series, line="diagonal")

@@ -25,6 +25,7 @@ from headswap.study.setup.arms import (
     is_adapted,
     is_from_box,
 )
+from headswap.study.statistics.budget_words import LABELS, BudgetWords
 from headswap.study.statistics.results import NO_BUDGET, StudyResults
 from headswap.study.statistics.score_results import (
     BEST_BASELINE,
@@ -38,6 +39,7 @@ from headswap.study.statistics.significance import FEWEST_SEEDS_FOR_A_CLAIM
 from headswap.tasks.choose import named_task
 
 MOST_ARMS_IN_SENTENCES = 2
+INTERVAL = "95 % interval "
 
 
 def headline(results: StudyResults) -> list[str]:
@@ -45,7 +47,8 @@ def headline(results: StudyResults) -> list[str]:
 
     All but the planned ones are exploratory.
     """
-    sentences = [overall_sentence(results.overall)] if results.overall and results.overall.p is not None else []
+    overall = results.overall
+    sentences = [overall_sentence(overall, results.words)] if overall and overall.p is not None else []
     arms = [results.primary, *(arm for arm in results.arms if is_from_box(arm))]
     for arm in dict.fromkeys(arm for arm in arms if arm is not None):
         rows = [row for row in results.comparisons if row.arm == arm]
@@ -56,14 +59,20 @@ def headline(results: StudyResults) -> list[str]:
         }
         for reference in dict.fromkeys(references.values()):
             of_reference = [row for row in rows if references.get(row.other) == reference]
-            if (sentence := _reference_sentence(arm, of_reference)) not in sentences:
+            if (sentence := _reference_sentence(arm, of_reference, results.words)) not in sentences:
                 sentences.append(sentence)
-    return sentences or [comparison_sentence(row) for row in results.comparisons] or [_no_comparison(results)]
+    return sentences or [_alone(row, results) for row in results.comparisons] or [_no_comparison(results)]
 
 
-def overall_sentence(row: OverallDifference) -> str:
+def _alone(row: Comparison, results: StudyResults) -> str:
+    """A comparison as a sentence of the headline; an exploratory test is called so."""
+    is_exploratory = row.family == "exploratory" and row.verdict != "no claim"
+    return f"{'Exploratory: ' if is_exploratory else ''}{comparison_sentence(row, results.words)}"
+
+
+def overall_sentence(row: OverallDifference, words: BudgetWords = LABELS) -> str:
     """The primary arm against scratch over all budgets."""
-    budgets = f"on average over {enumerated(f'{labels:,}' for labels in row.budgets)} labels"
+    budgets = f"on average over {enumerated(f'{labels:,}' for labels in row.budgets)} {words.many}"
     if row.verdict == "none":
         difference = f"({row.mean * 100:+.1f} points, {_signed_span(row)})"
         return f"No significant difference between {_lower(_subject_of(row))} and scratch {budgets} {difference}."
@@ -93,7 +102,7 @@ def _mark(arm: str, row: Comparison | OverallDifference) -> str:
     return " (one answer per text)" if arm in row.one_answer else ""
 
 
-def _reference_sentence(arm: str, rows: Sequence[Comparison]) -> str:
+def _reference_sentence(arm: str, rows: Sequence[Comparison], words: BudgetWords) -> str:
     """An arm against scratch, the best baseline or a public checkpoint, at all budgets."""
     if all(row.verdict == "no claim" for row in rows):
         count = max(row.count for row in rows)
@@ -105,27 +114,29 @@ def _reference_sentence(arm: str, rows: Sequence[Comparison]) -> str:
         reference = f"the public checkpoint {names[0]}"
     subject, parts = _subject_of(rows[0]), []
     for verdict, verb in (("better", "gains"), ("worse", "loses")):
-        found = [f"{_points(abs(row.mean))} {_span(row)} at {_labels(row)}" for row in rows if row.verdict == verdict]
+        found = [
+            f"{_points(abs(row.mean))} {_span(row)} at {_budget(row, words)}" for row in rows if row.verdict == verdict
+        ]
         if found:
             parts.append(f"{verb} {enumerated(found)}")
     clauses = [f"{subject} {' and '.join(parts)}, compared with {reference}"] if parts else []
-    if unclear := [f"{_labels(row)} ({_insignificant(row)})" for row in rows if row.verdict == "none"]:
+    if unclear := [f"{_budget(row, words)} ({difference_and_interval(row)})" for row in rows if row.verdict == "none"]:
         start = (
             "no significant difference"
             if parts
             else f"No significant difference between {_lower(subject)} and {reference}"
         )
         clauses.append(f"{start} at {enumerated(unclear)}")
-    if few := [_labels(row) for row in rows if row.verdict == "no claim"]:
+    if few := [_budget(row, words) for row in rows if row.verdict == "no claim"]:
         clauses.append(f"too few seeds at {enumerated(few)}")
     sentence = f"{'; '.join(clauses)}."
     return f"Exploratory: {_lower(sentence)}" if rows[0].family == "exploratory" else sentence
 
 
-def comparison_sentence(row: Comparison) -> str:
+def comparison_sentence(row: Comparison, words: BudgetWords = LABELS) -> str:
     """One comparison as a sentence."""
     arm, other = (f"{name}{_mark(name, row)}" for name in (row.arm, row.other))
-    where = "" if row.labels == NO_BUDGET else f" at {_labels(row)}"
+    where = "" if row.labels == NO_BUDGET else f" at {_budget(row, words)}"
     pair = f"{arm} against {other}{where}"
     if row.verdict == "no claim":
         return (
@@ -135,7 +146,7 @@ def comparison_sentence(row: Comparison) -> str:
     if row.verdict == "none" and row.mean == 0:
         return f"{pair}: the same score."
     if row.verdict == "none":
-        return f"{pair}: no significant difference ({_insignificant(row)}); {seeds_sentence(row)}."
+        return f"{pair}: no significant difference ({difference_and_interval(row)}); {seeds_sentence(row)}."
     return f"{arm} is {_points(abs(row.mean))} {_span(row)} {row.verdict} than {other}{where}."
 
 
@@ -163,12 +174,12 @@ def arms_in_sentences(results: StudyResults) -> set[str]:
     return arms if len(arms) <= MOST_ARMS_IN_SENTENCES else arms & {results.primary}
 
 
-def worth_cell(row: LabelWorth, break_even: BreakEven | None) -> tuple[str, list[str]]:
+def worth_cell(row: LabelWorth, break_even: BreakEven | None, words: BudgetWords = LABELS) -> tuple[str, list[str]]:
     """A label worth as a table cell: the number, and below it the interval and the break-even cost of a label."""
     is_open = row.is_beyond or row.times is None
-    details = [] if _is_out_of_reach(row) else [_worth_span(row)]
+    details = [] if _is_out_of_reach(row) else [_worth_interval(row).removeprefix(INTERVAL)]
     if break_even:
-        details.append(f"pays off above {seconds(break_even.seconds_a_label)} per label")
+        details.append(f"pays off above {seconds(break_even.seconds_a_label)} per {words.heading.removesuffix('s')}")
     open_end = f"{'over' if _is_out_of_reach(row) else 'at least'} {_lower_bound(row):.2g}"
     return open_end if is_open else f"{row.times:.2g}", details
 
@@ -183,34 +194,37 @@ def _lower_bound(row: LabelWorth) -> float:
     return max(1.0, row.low) if row.low is not None else 1.0
 
 
-def worth_sentence(row: LabelWorth) -> str:
+def worth_sentence(row: LabelWorth, words: BudgetWords = LABELS) -> str:
     """The label worth of an arm at a budget."""
-    start = f"{_subject(row.arm)} at {_labels(row)}"
+    start = f"{_subject(row.arm)} at {_budget(row, words)}"
     other = "scratch" if row.other == SCRATCH else f"the {row.other}"
     most = f"{row.largest * row.labels:,.0f}"
     if _is_out_of_reach(row):
         return (
             f"{start}: the label worth is more than {row.largest:.2g}. {_upper(other)} does not reach this score with "
-            f"{most} labels, the largest budget tried."
+            f"{most} {words.many}, the largest budget tried."
         )
     if row.is_beyond or row.times is None:
         return (
-            f"{start}: the label worth is at least {_lower_bound(row):.2g} (95 % interval {_worth_span(row)}). The "
-            f"mean of {other} does not reach this score with {most} labels, the largest budget tried."
+            f"{start}: the label worth is at least {_lower_bound(row):.2g} ({_worth_interval(row)}). The "
+            f"mean of {other} does not reach this score with {most} {words.many}, the largest budget tried."
         )
     return (
-        f"{start}: the label worth is {row.times:.2g} (95 % interval {_worth_span(row)}). {_upper(other)} needs "
-        f"{row.times:.2g} times as many labels for the same score."
+        f"{start}: the label worth is {row.times:.2g} ({_worth_interval(row)}). {_upper(other)} needs "
+        f"{row.times:.2g} times as many {words.many} for the same score."
     )
 
 
-def _worth_span(row: LabelWorth) -> str:
+def _worth_interval(row: LabelWorth) -> str:
+    """The interval of a label worth; with too few seeds there is none, which is not an open interval."""
+    if row.count < FEWEST_SEEDS_FOR_A_CLAIM:
+        return f"no interval with {counted(row.count, 'seed')}"
     low = f"{row.low:.2g}" if row.low is not None else f"less than {row.smallest:.2g}"
     high = f"{row.high:.2g}" if row.high is not None else f"more than {row.largest:.2g}"
-    return f"{low} to {high}"
+    return f"{INTERVAL}{low} to {high}"
 
 
-def break_even_sentence(row: BreakEven) -> str:
+def break_even_sentence(row: BreakEven, words: BudgetWords = LABELS) -> str:
     """The cost of a label above which pre-training pays off."""
     name = "pre-training" if row.arm == "pretrained" else f"pre-training the base of '{row.arm}'"
     if is_adapted(row.arm):
@@ -219,20 +233,21 @@ def break_even_sentence(row: BreakEven) -> str:
     least = f" (at least {row.saved_low:,.0f})" if row.saved_low and not row.is_beyond else ""
     other = "scratch" if row.other == SCRATCH else f"the {row.other}"
     return (
-        f"At {_labels(row)}, {name} took {seconds(row.base_seconds)} and saved {number}{row.saved:,.0f} labels{least}, "
-        f"compared with {other}. It pays off if one label takes longer than {seconds(row.seconds_a_label)}."
+        f"At {_budget(row, words)}, {name} took {seconds(row.base_seconds)} and saved {number}{row.saved:,.0f} "
+        f"{words.many}{least}, compared with {other}. It pays off if {words.label} takes longer than "
+        f"{seconds(row.seconds_a_label)}."
     )
 
 
-def catch_up_sentence(row: CatchUp) -> str:
+def catch_up_sentence(row: CatchUp, words: BudgetWords = LABELS) -> str:
     """The number of labels at which scratch catches up with an arm."""
     subject = _subject(row.arm)
     if row.low is None:
         return (
-            f"{subject}: the 95 % interval of the gain over scratch is above 0 up to {row.largest:,} labels, the "
+            f"{subject}: the 95 % interval of the gain over scratch is above 0 up to {row.largest:,} {words.many}, the "
             "largest budget tried."
         )
-    where = f"about {row.labels:,.0f} labels" if row.labels else f"more than {row.largest:,} labels"
+    where = f"about {row.labels:,.0f} {words.many}" if row.labels else f"more than {row.largest:,} {words.many}"
     high = f"{row.high:,.0f}" if row.high else f"more than {row.largest:,}"
     return f"Scratch catches up with {_lower(subject)} at {where} (95 % interval {row.low:,.0f} to {high})."
 
@@ -258,7 +273,7 @@ def describe_arm(arm: str, task: str | None = None) -> str:
     return MEANING.get(arm, "a given bundle or recipe")
 
 
-def _insignificant(row: Comparison) -> str:
+def difference_and_interval(row: Comparison) -> str:
     """A difference with its interval; also why it is not significant if the interval alone does not contain 0."""
     difference = f"{row.mean * 100:+.1f} points, {_signed_span(row)}"
     is_apparent = row.is_above_zero or row.is_below_zero
@@ -285,8 +300,8 @@ def _span(row: Comparison | OverallDifference) -> str:
     return f"({low:.1f} to {high:.1f})"
 
 
-def _labels(row: Comparison | LabelWorth | BreakEven) -> str:
-    return f"{row.labels:,} labels"
+def _budget(row: Comparison | LabelWorth | BreakEven, words: BudgetWords) -> str:
+    return f"{row.labels:,} {words.many}"
 
 
 def _lower(subject: str) -> str:

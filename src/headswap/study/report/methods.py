@@ -19,12 +19,13 @@ from headswap.study.setup.arms import LINEAR, OF_CONSISTENCY, OF_LINEAR, PAIR, i
 from headswap.study.setup.folder import RECIPE
 from headswap.study.setup.row_files import CORPUS, TEXTS
 from headswap.study.setup.unlabelled_texts import SCORED
+from headswap.study.statistics.budget_words import budget_words
 from headswap.study.statistics.groups import counted_groups
 from headswap.study.statistics.runs import StudyRuns
 
 STATISTICS = (
-    "A budget of n labels includes the labels for model selection: one fifth (at most 2,000) selects the epoch, the "
-    "rest is for training. {nothing_held_out}, and the last epoch is used. Baselines are trained on all n labels.",
+    "A budget of n {many} includes those for model selection: one fifth (at most 2,000) selects the epoch, the "
+    "rest is for training. {nothing_held_out}, and the last epoch is used. Baselines are trained on all n {many}.",
     "Label subsets are {subsets}: each larger subset contains the smaller ones. At one seed all arms have "
     "the same subset. The seed also sets the initialisation and the order of the examples. Each run is scored on the "
     "test set once.",
@@ -59,10 +60,10 @@ OF_KIND = {
     "a validation set.",
     "tags": "F1 is that of entities, counted as seqeval does: type, first and last word must be right. Tags without "
     "prefixes are counted word by word. The tags are those of the whole training set. Label subsets are random samples "
-    "of sentences, and a label of a budget is one sentence.",
+    "of sentences.",
     "answers": "F1 and exact match are those of SQuAD, means over questions. A question without an answer is right "
     "only if none is predicted. Label subsets are random samples of questions that keep the share of unanswerable "
-    "ones, and whole contexts are held out for validation. A label of a budget is one question.",
+    "ones, and whole contexts are held out for validation.",
 }
 """Sentences about metrics and label subsets, per kind of predictions."""
 BASELINES = {
@@ -98,13 +99,15 @@ ON_OVERLAP = {"drop": "removed from train, validation and corpus", "report": "re
 def methods(study: StudyRuns) -> list[str]:
     """Data, learning rates and statistics, in sentences."""
     kind = study.runs[0].predictions.kind
+    many = budget_words(study.task, study.unit).many
     hold_out_from = None if study.recipe is None else study.recipe.data.hold_out_from
     names = {
         "unit": study.unit,
+        "many": many,
         "subsets": "stratified by label and nested" if kind == "classes" else "nested",
         "nothing_held_out": "Some runs hold nothing out"
         if hold_out_from is None
-        else f"Below {hold_out_from:,} labels nothing is held out",
+        else f"Below {hold_out_from:,} {many} nothing is held out",
         "values": f"{NOT_MEANS[kind]} are jackknife pseudo-values. " if kind in NOT_MEANS else "",
     }
     found = [sentence.format(**names) for sentence in STATISTICS]
@@ -137,7 +140,8 @@ def methods(study: StudyRuns) -> list[str]:
         documents = f" ({rows['corpus']:,} documents)" if "corpus" in rows else ""
         sizes = ", ".join(f"{rows[name]:,} {name}" for name in ("train", "validation", "test") if name in rows)
         on_overlap = f"{ON_OVERLAP[settings.on_overlap]} (--on-overlap {settings.on_overlap})"
-        found.insert(0, f"Corpus: {corpus}{documents}. Labelled data: {sizes}. Overlap: {on_overlap}.")
+        labelled = f" Labelled data: {sizes}." if sizes else ""
+        found.insert(0, f"Corpus: {corpus}{documents}.{labelled} Overlap: {on_overlap}.")
     return found
 
 
@@ -189,8 +193,9 @@ def _without_held_out_labels(study: StudyRuns) -> list[str]:
     for (arm, labels), size in sorted(sizes.items()):
         if size == 0 and labels in held_out:
             found.setdefault(arm, []).append(f"{labels:,}")
+    many = budget_words(study.task, study.unit).many
     return [
-        f"{arm} held no labels out at {enumerated(budgets)} labels: it was trained on all of them, and its last epoch "
+        f"{arm} held no labels out at {enumerated(budgets)} {many}: it was trained on all of them, and its last epoch "
         "is used."
         for arm, budgets in found.items()
     ]
@@ -198,7 +203,7 @@ def _without_held_out_labels(study: StudyRuns) -> list[str]:
 
 def _learning_rates(study: StudyRuns) -> list[str]:
     """The learning rates of each fine-tuned arm at its largest budget, from the recipes of its runs."""
-    found = []
+    found, many = [], budget_words(study.task, study.unit).many
     for arm in study.arms:
         runs = [run for run in study.runs if run.arm == arm and (run.folder / "recipe.toml").exists()]
         if not runs:
@@ -212,7 +217,7 @@ def _learning_rates(study: StudyRuns) -> list[str]:
             rates += f", times {factor:g} for the head"
         if gradual := sorted(labels for labels, one in recipes.items() if one.adaptation.unfreeze == "gradual"):
             rates += ", one more layer unfrozen per epoch"
-            rates += "" if len(gradual) == len(recipes) else f" (up to {gradual[-1]:,} labels)"
+            rates += "" if len(gradual) == len(recipes) else f" (up to {gradual[-1]:,} {many})"
         found.append(rates)
     return found
 

@@ -47,7 +47,7 @@ def _values(results: StudyResults, errors: ErrorAnalysis) -> Chart:
         for row, target, value in zip(found.rows, found.targets, found.values, strict=True)
     ]
     shown = "" if len(points) == results.num_test else f", {len(points):,} of {results.num_test:,} test {results.unit}s"
-    title = f"Predicted against true values{_at(errors)}: {errors.arm}, seed {found.seed} only{shown}"
+    title = f"Predicted against true values{_at(errors, results)}: {errors.arm}, seed {found.seed} only{shown}"
     series = Series(errors.arm, points, colour_of(results.arms)[errors.arm])
     return Chart("predicted-values", title, "true value", "predicted value", [series], line="identity", form="points")
 
@@ -74,12 +74,12 @@ def _bars(results: StudyResults, errors: ErrorAnalysis, parts: list[TestSlice]) 
         ]
         series.append(Series(score.arm, points, colours[score.arm]))
     names = tuple(part.name for part in shown)
-    title = f"F1 per {what}{_at(errors)}{which}"
+    title = f"F1 per {what}{_at(errors, results)}{which}"
     return Chart("parts", title, x_title, "F1, mean over seeds", series, form="bars", names=names)
 
 
-def _at(errors: ErrorAnalysis) -> str:
-    return f" at {errors.labels:,} labels" if errors.labels else ""
+def _at(errors: ErrorAnalysis, results: StudyResults) -> str:
+    return f" at {errors.labels:,} {results.words.many}" if errors.labels else ""
 
 
 def _tip(part: TestSlice, number: int) -> str:

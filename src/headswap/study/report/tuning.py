@@ -7,6 +7,7 @@ from typing import Any
 
 from headswap.core.errors import counted
 from headswap.study.jobs.trials import TRIAL_RATE_FACTORS
+from headswap.study.statistics.budget_words import budget_words
 from headswap.study.statistics.runs import StudyRuns
 
 SELECTED = {
@@ -24,6 +25,7 @@ def tuning_sentences(study: StudyRuns) -> list[str]:
     if study.recipe is None:
         return []
     number, found = study.recipe.study.trials, []
+    many = budget_words(study.task, study.unit).many
     if number == 1:
         found.append(
             "Tuning: every trained arm has one setting, its defaults, at all budgets (--trials 1). Validation selects "
@@ -32,7 +34,7 @@ def tuning_sentences(study: StudyRuns) -> list[str]:
     else:
         factors = ", ".join(f"{factor:g}" for factor in TRIAL_RATE_FACTORS[:number])
         found.append(
-            f"Tuning: without a validation set, below {study.recipe.data.hold_out_from:,} labels, every trained arm "
+            f"Tuning: without a validation set, below {study.recipe.data.hold_out_from:,} {many}, every trained arm "
             f"has its fixed defaults. Otherwise each trained arm has the same {number} trials per run, its default "
             f"learning rate times {factors}. The validation set inside the budget selects the trial; only the selected "
             "one is scored on test."
@@ -60,12 +62,21 @@ def _chosen(study: StudyRuns, values_of: Callable[[Mapping[str, Any]], list[floa
     found = []
     for arm in study.arms:
         per_run = [values for run in study.runs if run.arm == arm and (values := values_of(run.result))]
-        counts = Counter(f"{value:.3g}" for values in per_run for value in values)
+        counts = Counter(_short(value) for values in per_run for value in values)
         if total := counts.total():
             runs = "runs" if total == len(per_run) else f"labels in {counted(len(per_run), 'run')}"
-            names = sorted(counts, key=float)
+            names = sorted(counts, key=_number)
             shown = f"{', '.join(f'{name} in {counts[name]}' for name in names)} of"
             if len(names) > MOST_LISTED:
                 shown = f"{names[0]} to {names[-1]} in"
             found.append(f"{arm} {shown} {total} {runs}")
     return found
+
+
+def _short(value: float) -> str:
+    """A number with three digits, as in 0.001 and 1,000."""
+    return f"{float(f'{value:.3g}'):,g}"
+
+
+def _number(text: str) -> float:
+    return float(text.replace(",", ""))

@@ -4,8 +4,11 @@ Nothing is stated that was not measured: a gain that the study has seen is given
 and what was not tried is called so.
 """
 
+from collections.abc import Sequence
+
+from headswap.core.installed_bases import OWN_BASE, PREFIX
 from headswap.defaults.finetuning import LEAST_TOKENS_PER_PARAMETER, is_well_trained
-from headswap.study.report.findings import comparison_sentence, seeds_sentence
+from headswap.study.report.findings import comparison_sentence, difference_and_interval, seeds_sentence
 from headswap.study.setup.answer_file import SINGLE
 from headswap.study.setup.arms import ADAPTED, BASELINES, BOX, OF_BASE, SCRATCH, base_of, is_adapted, is_from_box
 from headswap.study.statistics.design import discussed_arm
@@ -32,10 +35,11 @@ def what_next(results: StudyResults) -> list[str]:
     last = cells[max(cells)]
     measured = [*_better_arm(last, results), *_labels(results)]
     found = [sentence for _, sentence in sorted(measured, key=lambda item: -item[0])]
-    seeds = _seeds(arm, results)
+    adaptation = _adaptation(last, results)
+    seeds = _seeds(arm, results, [*found, *adaptation])
     first = seeds if len(results.seeds) < FEWEST_SEEDS_FOR_A_CLAIM and SINGLE not in last.values else []
     later = [] if first else seeds
-    return [*first, *found, *later, *_text(arm, results), *_adaptation(last, results), *_untried(arm, results)]
+    return [*first, *found, *later, *_text(arm, results), *adaptation, *_untried(arm, results)]
 
 
 def _best(last: Cell, results: StudyResults) -> Cell:
@@ -50,9 +54,9 @@ def _better_arm(last: Cell, results: StudyResults) -> list[tuple[float, str]]:
     best = _best(last, results)
     if best.arm == last.arm:
         return []
-    where = f" at {last.labels:,} labels" if last.labels else ""
+    where = f" at {last.labels:,} {results.words.many}" if last.labels else ""
     means = f"{best.arm} has {best.mean:.3f} and {last.arm} {last.mean:.3f}{where}"
-    tested = _tested(_test_of(last, best.arm, results))
+    tested = _tested(_test_of(last, best.arm, results), results)
     return [((best.mean - last.mean) * 100, f"Another arm: {means}. {tested}")]
 
 
@@ -63,10 +67,12 @@ def _test_of(last: Cell, other: str, results: StudyResults) -> Comparison | None
     return next(iter(rows), None)
 
 
-def _tested(row: Comparison | None) -> str:
+def _tested(row: Comparison | None, results: StudyResults) -> str:
     if row is None:
         return "The two were not tested against each other."
-    return comparison_sentence(row) + (" This test is exploratory." if row.family == "exploratory" else "")
+    return comparison_sentence(row, results.words) + (
+        " This test is exploratory." if row.family == "exploratory" else ""
+    )
 
 
 def _labels(results: StudyResults) -> list[tuple[float, str]]:
@@ -75,27 +81,35 @@ def _labels(results: StudyResults) -> list[tuple[float, str]]:
     if step is None or step.low is None or step.high is None:
         return []
     rise = f"{step.mean * 100:+.1f} points ({step.low * 100:+.1f} to {step.high * 100:+.1f})"
-    where = f"{step.arm} changed by {rise} from {step.from_labels:,} to {step.labels:,} labels"
+    many = results.words.many
+    where = f"{step.arm} changed by {rise} from {step.from_labels:,} to {step.labels:,} {many}"
     if step.is_above_zero:
-        return [(step.mean * 100, f"More labels: {where}, so its curve still rises at the largest budget.")]
-    return [(-1.0, f"More labels: no gain is shown. {where}.")]
+        return [(step.mean * 100, f"More {many}: {where}, so its curve still rises at the largest budget.")]
+    return [(-1.0, f"More {many}: no gain is shown. {where}.")]
 
 
-def _seeds(arm: str, results: StudyResults) -> list[str]:
-    """More seeds, where the planned tests are undecided."""
+def _seeds(arm: str, results: StudyResults, said: Sequence[str]) -> list[str]:
+    """More seeds, where the planned tests of the arm are undecided; without planned ones, where its tests are.
+
+    A test is left out if one of the sentences `said` states it.
+    """
     if results.seeds and len(results.seeds) < FEWEST_SEEDS_FOR_A_CLAIM:
         return [
             f"More seeds: {len(results.seeds)} are too few to compare arms; use at least {FEWEST_SEEDS_FOR_A_CLAIM}."
         ]
+    own = [row for row in results.comparisons if row.arm == arm]
+    planned = [row for row in own if row.family != "exploratory"]
     found = []
-    for row in results.comparisons:
-        if row.arm == arm and row.verdict == "none" and row.low is not None and row.high is not None and row.mean:
+    for row in planned or own:
+        if any(comparison_sentence(row, results.words) in sentence for sentence in said):
+            continue
+        if row.verdict == "none" and row.low is not None and row.high is not None and row.mean:
             needed = row.seeds_needed or (None, None)
             rows = "More bases (--base-seeds, with at least as many --seeds)" if row.num_bases else "More seeds"
             what = f"More test {results.unit}s" if needed[0] is None else rows
-            span = f"{row.mean * 100:+.1f} points, {row.low * 100:+.1f} to {row.high * 100:+.1f}"
-            where = f" at {row.labels:,} labels" if row.labels else ""
-            found.append(f"{what}: {row.arm} against {row.other}{where} is undecided ({span}); {seeds_sentence(row)}.")
+            where = f" at {row.labels:,} {results.words.many}" if row.labels else ""
+            pair, difference = f"{row.arm} against {row.other}{where}", difference_and_interval(row)
+            found.append(f"{what}: {pair} is undecided ({difference}); {seeds_sentence(row)}.")
     return found
 
 
@@ -158,12 +172,13 @@ def _adaptation(last: Cell, results: StudyResults) -> list[str]:
     arm = last.arm
     bases = [name for name in results.arms if name == base_of(name) and is_from_box(name) and not is_adapted(name)]
     adapted = [name for name in results.arms if name == base_of(name) and is_adapted(name)]
+    if arm in bases:  # what another base gained says nothing about this one
+        bases, adapted = [arm], [name for name in adapted if _installed_base(name) == _installed_base(arm)]
     if not adapted:
-        names = [ADAPTED if name == BOX else f"{OF_BASE}{name}" for name in bases]
         return [
             f"Adaptation: whether {base} gains from further training on the corpus was not tried. In a study, the arm "
-            f"{name} does it before fine-tuning; --arms adds it."
-            for base, name in list(zip(bases, names, strict=True))[:1]
+            f"{ADAPTED if base == BOX else OF_BASE + base} does it before fine-tuning; --arms adds it."
+            for base in bases[:1]
         ]
     if arm in adapted:
         own = BOX if arm == ADAPTED else arm.removeprefix(OF_BASE)
@@ -178,10 +193,16 @@ def _adaptation(last: Cell, results: StudyResults) -> list[str]:
     if _best(last, results).arm in others:
         return []  # said about the better arm
     tests = [row for other in others if (row := _test_of(last, other, results)) is not None]
-    where = f" at {last.labels:,} labels" if last.labels else ""
+    where = f" at {last.labels:,} {results.words.many}" if last.labels else ""
     if not tests:
         return [f"Adaptation: {arm} and {others[0]} were not tested against each other{where}."]
-    return [f"Adaptation: {_tested(tests[0])}"]
+    return [f"Adaptation: {_tested(tests[0], results)}"]
+
+
+def _installed_base(arm: str) -> str:
+    """The installed base that `box`, `adapted` or `adapted:BASE` starts from."""
+    base = arm.removeprefix(OF_BASE)
+    return f"{PREFIX}{OWN_BASE}" if base in (BOX, ADAPTED) else base
 
 
 def _untried(arm: str, results: StudyResults) -> list[str]:

@@ -19,7 +19,7 @@ from headswap.study.report import findings
 from headswap.study.report.caveats import caveats, overlap_sentence
 from headswap.study.report.chart_files import draw_figures
 from headswap.study.report.chart_svg import legend, svg
-from headswap.study.report.charts import METRIC_NAMES, NUM_COLOURS, Chart, counted_labels, make_charts
+from headswap.study.report.charts import METRIC_NAMES, NUM_COLOURS, Chart, make_charts
 from headswap.study.report.methods import commands, methods, versions
 from headswap.study.report.part_charts import PART_CHARTS, part_charts, shown_parts
 from headswap.study.report.what_next import what_next
@@ -91,6 +91,7 @@ def _render(name: str, context: Mapping[str, Any]) -> str:
         trim_blocks=not is_page,
         finalize=None if is_page else _in_markdown,
     )
+    environment.filters["percent"] = _percent
     environment.filters["code"] = lambda text: Markup(markdown_code(text))
 
     def figure(chart: Chart) -> Markup:
@@ -135,7 +136,7 @@ def _context(study: StudyRuns, report: StudyReport, charts: list[Chart]) -> dict
         "groups": counted_groups(study),
         "parts": shown_parts(results),
         "parts_left_out": len(results.errors.slices) - len(shown_parts(results)) if results.errors else 0,
-        "counted_labels": counted_labels(results),
+        "words": results.words,
         "parts_metric": _upper(METRIC_NAMES[results.errors.metric]) if results.errors else "",
         "measures": [METRIC_NAMES[name] for name in results.cells[0].measures],
         "without_scores": _without_scores(results),
@@ -146,7 +147,7 @@ def _context(study: StudyRuns, report: StudyReport, charts: list[Chart]) -> dict
         "worth": _worth_sentences(results),
         "worth_table": _worth_table(results),
         "num_colours": NUM_COLOURS,
-        "undecided": [findings.comparison_sentence(row) for row in undecided],
+        "undecided": [findings.comparison_sentence(row, results.words) for row in undecided],
         "overlap_examples": examples[:MOST_OVERLAP_EXAMPLES],
         "methods": methods(study),
         "commands": commands(study),
@@ -174,9 +175,10 @@ def _planned(results: StudyResults) -> list[str]:
             f"tests is at most {results.error_rate:.2f}."
         )
     if others := sum(row.family == "exploratory" and row.p is not None for row in results.comparisons):
+        which, probability = ("All other", "With them, the") if found else ("All", "The")
         sentences.append(
-            f"All other comparisons are exploratory; they are Holm-corrected as one family of {others:,}. With them, "
-            "the probability of at least one false positive in the whole report is at most "
+            f"{which} comparisons are exploratory; they are Holm-corrected as one family of {others:,}. {probability} "
+            "probability of at least one false positive in the whole report is at most "
             f"{results.error_rate + ALPHA:.2f}. Confirm an exploratory result with new seeds and new test "
             f"{results.unit}s."
         )
@@ -220,12 +222,12 @@ def _without_scores(results: StudyResults) -> list[str]:
 
 
 def _worth_sentences(results: StudyResults) -> list[str]:
-    arms = findings.arms_in_sentences(results)
+    arms, words = findings.arms_in_sentences(results), results.words
     return [
-        *(findings.worth_sentence(row) for row in results.label_worth if row.arm in arms and row.largest > 1),
-        *(findings.break_even_sentence(row) for row in results.break_even if row.arm in arms),
+        *(findings.worth_sentence(row, words) for row in results.label_worth if row.arm in arms and row.largest > 1),
+        *(findings.break_even_sentence(row, words) for row in results.break_even if row.arm in arms),
         *(
-            findings.catch_up_sentence(row)
+            findings.catch_up_sentence(row, words)
             for row in results.catch_up
             if row.arm in arms | {results.primary} or is_from_box(row.arm)
         ),
@@ -236,7 +238,9 @@ def _worth_table(results: StudyResults) -> list[dict[str, Any]]:
     """The label worth of all arms; empty if sentences state all of it."""
     break_even = {(row.arm, row.other, row.labels): row for row in results.break_even}
     by_cell = {
-        (row.arm, row.other, row.labels): findings.worth_cell(row, break_even.get((row.arm, row.other, row.labels)))
+        (row.arm, row.other, row.labels): findings.worth_cell(
+            row, break_even.get((row.arm, row.other, row.labels)), results.words
+        )
         for row in results.label_worth
     }
     pairs = list(dict.fromkeys((row.arm, row.other) for row in results.label_worth))
@@ -244,7 +248,7 @@ def _worth_table(results: StudyResults) -> list[dict[str, Any]]:
         return []
     return [
         {
-            "arm": f"{arm}, in labels of {other}",
+            "arm": f"{arm}, in {results.words.many} of {other}",
             "cells": [by_cell.get((arm, other, budget.labels), ("not shown", [])) for budget in results.budgets],
         }
         for arm, other in pairs
@@ -262,7 +266,7 @@ def _title(study: StudyRuns) -> str:
 
 def _subtitle(results: StudyResults) -> str:
     known = [f"{budget.labels:,}" for budget in results.budgets if budget.labels != NO_BUDGET]
-    budgets = f" {findings.enumerated(known)} labels;" if known else ""
+    budgets = f" {findings.enumerated(known)} {results.words.many};" if known else ""
     seeds = f" {counted(len(results.seeds), 'seed')};" if results.seeds else " one answer per text;"
     return (
         f"{counted(len(results.arms), 'arm')};{budgets}{seeds} "
@@ -295,6 +299,11 @@ def _csv(results: StudyResults) -> str:
             shown = "" if seed == SINGLE else seed
             writer.writerow([csv_cell(cell.arm), cell.labels, shown, f"{value:.6f}"])
     return buffer.getvalue()
+
+
+def _percent(share: float) -> str:
+    """A share without decimals; one that is not 0 is not shown as 0."""
+    return "<1 %" if 0 < share < 0.005 else f"{100 * share:.0f} %"
 
 
 def _p(value: float) -> str:

@@ -3,7 +3,8 @@
 Runs are one arm if they start from the same base and all other settings are equal, except those in which runs of one
 arm may differ, such as the seed. An arm is named by its base and by as few settings as tell the arms of this base
 apart. Settings are compared within one base only: the shape of a new model is none of a trained base, and a setting
-that all runs of a base share is part of what the base stands for in the comparison.
+that all runs of a base share is part of what the base stands for in the comparison. Of a setting, one value is left out
+of the names: the empty one, otherwise the default. A run of a study has the name that its arm has there.
 """
 
 import json
@@ -14,7 +15,10 @@ from typing import Any
 
 from headswap.core.installed_bases import is_boxed
 from headswap.core.local_paths import CHECKPOINT, shared_names
+from headswap.core.settings import flattened
+from headswap.finetuning.config import FinetuneRecipe
 from headswap.study.setup.arms import BASELINES, SCRATCH
+from headswap.study.statistics.study_files import PlannedRun
 from headswap.training.resume_rules import FILES
 
 FREE = {"training.seed", "data.num_train", "machine.threads", "machine.device"}
@@ -34,10 +38,39 @@ def arm_names(flat: Mapping[Path, Mapping[str, Any]], sizes: Mapping[Path, int])
         free = FREE | _free_epochs(own, [sizes[path] for path in paths])
         differing = [name for name in own[0] if name != BASE and name not in free and _num_arms(own, [name]) > 1]
         chosen = _fewest_settings(own, differing)
-        shown = {name: _shown([settings[name] for settings in own], is_path=name in FILES) for name in chosen}
+        shown = [_shown(name, [settings[name] for settings in own]) for name in chosen]
         for place, path in enumerate(paths):
-            names[path] = " ".join([base, *(f"{name.partition('.')[2]}={shown[name][place]}" for name in chosen)])
+            names[path] = " ".join([base, *filter(None, (values[place] for values in shown))])
     return {path: names[path] for path in flat}
+
+
+def with_study_names(names: Mapping[Path, str], planned: Mapping[Path, PlannedRun]) -> dict[Path, str]:
+    """The names of runs, with the name from the study for every run that belongs to one.
+
+    Arms of two studies that are called alike are one arm if some of their runs have the same settings. Otherwise the
+    name of the study is added. A run outside of a study is part of the arm that has its settings.
+    """
+    settings: dict[tuple[Path, str], set[str]] = {}
+    for path, run in planned.items():
+        settings.setdefault((run.study, run.arm), set()).add(names[path])
+    outside = {name for path, name in names.items() if path not in planned}
+    places = {study: str(study) for study, _ in settings}
+    studies = shared_names(places.values())
+    final = {}
+    for study, arm in settings:
+        alike = [own for (_, other), own in settings.items() if other == arm]
+        is_unique = bool(set.intersection(*alike)) and arm not in outside.difference(*alike)
+        final[study, arm] = arm if is_unique else f"{arm} ({studies[places[study]]})"
+    of_settings: dict[str, set[str]] = {}
+    for place, own in settings.items():
+        for name in own:
+            of_settings.setdefault(name, set()).add(final[place])
+    found = {}
+    for path, name in names.items():
+        known = of_settings.get(name, set())
+        own_name = next(iter(known)) if len(known) == 1 else name
+        found[path] = final[planned[path].study, planned[path].arm] if path in planned else own_name
+    return found
 
 
 def _free_epochs(runs: Sequence[Mapping[str, Any]], sizes: Sequence[int]) -> set[str]:
@@ -69,10 +102,25 @@ def _fewest_settings(runs: Sequence[Mapping[str, Any]], differing: Sequence[str]
     return [name for name in differing if name in chosen]
 
 
-def _shown(values: Sequence[Any], *, is_path: bool) -> list[Any]:
-    """The values of a setting as they are shown: of a path no folder of this machine beyond what tells two apart."""
-    if not is_path:
-        return list(values)
-    every = [one for value in values for one in (value if isinstance(value, list) else [value]) if one is not None]
-    names = shared_names(every)
-    return [[names[one] for one in value] if isinstance(value, list) else names.get(value) for value in values]
+def _shown(name: str, values: Sequence[Any]) -> list[str]:
+    """A setting per run as `name=value`; nothing for one value: the empty one, otherwise the default."""
+    default = flattened(FinetuneRecipe()).get(name)
+    plain = next((value for value in values if value in (None, "", [])), default)
+    short = name.partition(".")[2]
+    texts = _texts(values, is_path=name in FILES)
+    return ["" if value == plain else f"{short}={text}" for value, text in zip(values, texts, strict=True)]
+
+
+def _texts(values: Sequence[Any], *, is_path: bool) -> list[str]:
+    """The values of a setting as texts; of a path no folder of this machine beyond what tells two apart."""
+    every = [one for value in values for one in _parts(value) if one is not None]
+    names = shared_names(every) if is_path else {}
+    return [",".join(_text(names.get(one, one)) for one in _parts(value)) or "none" for value in values]
+
+
+def _parts(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _text(value: Any) -> str:
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

@@ -8,17 +8,20 @@ import hashlib
 import logging
 from collections import Counter
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from headswap.baselines.tfidf import TooManyClassesError
 from headswap.core.errors import HeadswapError
 from headswap.core.files import read_json
+from headswap.core.local_paths import local_path
 from headswap.core.settings import load_recipe
 from headswap.data.records import pair_as_text, whole_text
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.finetuning.splits import LabelledSplits, read_splits
 from headswap.registry import PREDICTIONS
 from headswap.study.setup.arms import PAIR, baselines_of, default_baselines
+from headswap.study.statistics.budget_words import budget_words
 from headswap.study.statistics.runs import ScoredRun, StudyRuns
 
 log = logging.getLogger("headswap")
@@ -36,9 +39,9 @@ class _Labels:
 
 def add_baselines(study: StudyRuns) -> StudyRuns:
     """Add the baselines of the task that need no corpus, for every budget and seed that an arm was run with."""
-    read = _read_labels(study)
+    read, problems = _read_labels(study)
     notes = study.prepared.setdefault("notes", [])
-    notes += _unread_sentences(study, read)
+    notes += _unread_sentences(study, problems)
     notes += _overlap_sentences(study, read)
     study.runs = [
         replace(run, labelled=labels.checksum) if (labels := read[run.folder]) else run for run in study.runs
@@ -90,18 +93,34 @@ class _Fitted:
         return found
 
 
-def _read_labels(study: StudyRuns) -> dict[Any, _Labels | None]:
-    """The labelled sets per run folder; None if they have changed or cannot be read. Equal ones are read once."""
-    found: dict[Any, _Labels | None] = {}
+def _read_labels(study: StudyRuns) -> tuple[dict[Path, _Labels | None], dict[Path, str]]:
+    """The labelled sets per run folder, and for a run without them the reason. Equal ones are read once.
+
+    Why files cannot be read is logged, once per message: it has paths of this machine, which a report has not.
+    """
+    found: dict[Path, _Labels | None] = {}
+    problems: dict[Path, str] = {}
+    messages: list[str] = []
     known: dict[tuple[Any, ...], _Labels] = {}
     for run in study.runs:
         sums = read_json(run.folder / "data.json")
         recipe = load_recipe(FinetuneRecipe, run.folder / "recipe.toml")
         key = (*(sums.get(role) for role in ("training set", "validation set", "test set")), recipe.data.group_column)
-        if key not in known and (splits := _splits(recipe, sums)) is not None:
-            known[key] = _Labels(splits, _checksum(splits), tuple(splits.overlap_sentences()))
+        if key not in known:
+            try:
+                splits = read_splits(recipe)
+            except HeadswapError as problem:
+                problems[run.folder] = "cannot be read"
+                messages.append(str(problem))
+            else:
+                if all(sums.get(name) == checksum for name, checksum in splits.checksums().items()):
+                    known[key] = _Labels(splits, _checksum(splits), tuple(splits.overlap_sentences()))
+                else:
+                    problems[run.folder] = "have changed since"
         found[run.folder] = known.get(key)
-    return found
+    for message in dict.fromkeys(messages):
+        log.warning("%s", message)
+    return found, problems
 
 
 def _checksum(splits: LabelledSplits) -> str:
@@ -109,28 +128,26 @@ def _checksum(splits: LabelledSplits) -> str:
     return hashlib.sha256("\x1e".join(rows).encode()).hexdigest()[:32]
 
 
-def _splits(recipe: FinetuneRecipe, before: dict[str, Any]) -> LabelledSplits | None:
-    """The labelled sets of a run, unless they have changed since."""
-    try:
-        splits = read_splits(recipe)
-    except HeadswapError as problem:
-        log.warning("%s", problem)
-        return None
-    is_same = all(before.get(name) == checksum for name, checksum in splits.checksums().items())
-    return splits if is_same else None
+def _unread_sentences(study: StudyRuns, problems: dict[Path, str]) -> list[str]:
+    """A sentence per reason why the labelled sets of runs are not known."""
+    runs = {run.folder: run for run in study.runs}
+    by_reason: dict[str, list[ScoredRun]] = {}
+    for folder, reason in problems.items():
+        by_reason.setdefault(reason, []).append(runs[folder])
+    found, many = [], budget_words(study.task, study.unit).many
+    for reason, of in by_reason.items():
+        first = f"{local_path(str(of[0].folder))} ({of[0].labels:,} {many}, seed {of[0].seed})"
+        if len(of) == 1:
+            found.append(f"The labelled sets of {first} {reason}, so this run is not compared with baselines.")
+        else:
+            found.append(
+                f"The labelled sets of {len(of):,} runs {reason}, so these runs are not compared with baselines. The "
+                f"first of them is {first}."
+            )
+    return found
 
 
-def _unread_sentences(study: StudyRuns, read: dict[Any, _Labels | None]) -> list[str]:
-    """A sentence per run whose labelled sets are not known."""
-    return [
-        f"The labelled sets of {run.folder} have changed or cannot be read, so there is no baseline for it at "
-        f"{run.labels:,} labels, seed {run.seed}."
-        for run in study.runs
-        if read[run.folder] is None
-    ]
-
-
-def _overlap_sentences(study: StudyRuns, read: dict[Any, _Labels | None]) -> list[str]:
+def _overlap_sentences(study: StudyRuns, read: dict[Path, _Labels | None]) -> list[str]:
     """What the fine-tunings warned about, texts that are in two sets: once, with the arms if others do not have it."""
     arms: dict[tuple[int, str], list[str]] = {}
     for run in study.runs:
@@ -139,10 +156,10 @@ def _overlap_sentences(study: StudyRuns, read: dict[Any, _Labels | None]) -> lis
             told = arms.setdefault((run.labels, sentence), [])
             told += [run.arm] if run.arm not in told else []
     every = {run.labels: {one.arm for one in study.runs if one.labels == run.labels} for run in study.runs}
-    found = []
+    found, many = [], budget_words(study.task, study.unit).many
     for (labels, sentence), told in arms.items():
         whose = "" if set(told) == every[labels] else f" of {', '.join(told)}"
-        found.append(f"Training set of {labels:,} labels{whose}: {sentence[0].lower()}{sentence[1:]}")
+        found.append(f"Training set of {labels:,} {many}{whose}: {sentence[0].lower()}{sentence[1:]}")
     return found
 
 
@@ -166,8 +183,9 @@ def _other_labels_sentences(study: StudyRuns, chosen: dict[tuple[int, int], Scor
         fitted = chosen.get((run.labels, run.seed))
         if fitted is not None and run.labelled is not None and run.labelled != fitted.labelled:
             seeds.setdefault((run.labels, run.arm), []).append(run.seed)
+    many = budget_words(study.task, study.unit).many
     return [
-        f"At {labels:,} labels, {arm} was trained on other labelled {study.unit}s than the baselines "
+        f"At {labels:,} {many}, {arm} was trained on other labelled {study.unit}s than the baselines "
         f"(seed {', '.join(map(str, sorted(of)))}), so these runs are not compared with them."
         for (labels, arm), of in seeds.items()
     ]

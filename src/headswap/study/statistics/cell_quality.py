@@ -15,6 +15,7 @@ import numpy as np
 from headswap.metrics.abstention import LIMITS, AbstentionPoint, abstention_point
 from headswap.metrics.classification import scores
 from headswap.study.setup.arms import BASELINES
+from headswap.study.statistics.budget_words import LABELS, BudgetWords
 from headswap.study.statistics.runs import ScoredRun, StudyRuns
 
 STANDARD_ERRORS = 2.0
@@ -65,19 +66,19 @@ def majority_score(study: StudyRuns, labels: int) -> float:
     return float(np.mean([scores(run.classes.probabilities, run.classes.targets)[study.metric] for run in runs]))
 
 
-def collapse_sentences(cells: Sequence[Any]) -> list[str]:
+def collapse_sentences(cells: Sequence[Any], words: BudgetWords = LABELS) -> list[str]:
     """One sentence per cell with collapsed runs."""
     return [
-        f"{cell.num_collapsed} of {cell.count} runs of {cell.arm}{_at(cell.labels)} are at or below the "
-        f"majority class, while its best run has {max(cell.values.values()):.3f}: the median is {cell.median:.3f}, "
-        f"the mean {cell.mean:.3f}."
+        f"{cell.num_collapsed} of {cell.count} runs of {cell.arm}{_at(cell.labels, words)} "
+        f"{'is' if cell.num_collapsed == 1 else 'are'} at or below the majority class, while its best run has "
+        f"{max(cell.values.values()):.3f}: the median is {cell.median:.3f}, the mean {cell.mean:.3f}."
         for cell in cells
         if cell.num_collapsed
     ]
 
 
-def _at(labels: int) -> str:
-    return f" at {labels:,} labels" if labels else ""
+def _at(labels: int, words: BudgetWords) -> str:
+    return f" at {labels:,} {words.many}" if labels else ""
 
 
 def _num_test(runs: Sequence[ScoredRun]) -> int:

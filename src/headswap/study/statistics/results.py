@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from headswap.study.statistics.budget_words import TEXT, BudgetWords, budget_words
 from headswap.study.statistics.error_results import ErrorAnalysis
 from headswap.study.statistics.score_results import (
     BreakEven,
@@ -22,7 +23,7 @@ from headswap.tasks.choose import DEFAULT_TASK
 
 NO_BUDGET = 0
 """The labels of the only budget of a comparison of systems whose numbers of labels are not given."""
-UNIT = "text"
+UNIT = TEXT
 EPOCH_SCORES = ("accuracy", "macro_f1", "r2", "pearson", "micro_f1", "f1", "exact_match")
 """The metrics of studies; a run logs them per epoch on validation or, without one, on its training set."""
 EPOCH_METRICS = (*(f"{part}_{name}" for name in EPOCH_SCORES for part in ("eval", "train")), "eval_loss")
@@ -35,10 +36,9 @@ class Budget:
     name: str
     labels: int
 
-    @property
-    def heading(self) -> str:
+    def heading(self, words: BudgetWords) -> str:
         """The heading of its column in a table of scores."""
-        return "score" if self.labels == NO_BUDGET else f"{self.labels:,} labels"
+        return "score" if self.labels == NO_BUDGET else f"{self.labels:,} {words.heading}"
 
 
 @dataclass(frozen=True)
@@ -268,6 +268,11 @@ class StudyResults:
     task: str = DEFAULT_TASK
     unit: str = UNIT
     """What one test example is: text, pair, sentence, question."""
+
+    @property
+    def words(self) -> BudgetWords:
+        """The words for what a budget counts."""
+        return budget_words(self.task, self.unit)
 
     def as_json(self) -> dict[str, Any]:
         """`results.json` without its sentences (`headline` and `caveats`)."""

@@ -25,10 +25,10 @@ from headswap.study.jobs.job_outputs import damage, has_finished
 from headswap.study.setup.answer_file import VERB
 from headswap.study.setup.config import StudyRecipe
 from headswap.study.setup.folder import PLAN, RECIPE
-from headswap.study.statistics.arm_names import arm_names
+from headswap.study.statistics.arm_names import arm_names, with_study_names
 from headswap.study.statistics.design import Design, default_primary, read_designs
 from headswap.study.statistics.results import EPOCH_METRICS, Budget, MissingRun
-from headswap.study.statistics.study_files import CELL, read_plan, read_prepared
+from headswap.study.statistics.study_files import CELL, planned_runs, read_plan, read_prepared
 from headswap.tasks.choose import DEFAULT_TASK, named_task
 from headswap.tasks.task import Task
 from headswap.tasks.text_task import PAIR
@@ -228,17 +228,22 @@ def compared_metric(given: str | None, task: Task, trained_by: Collection[str | 
 
 
 def read_runs(paths: Sequence[Path], *, metric: str | None = None) -> StudyRuns:
-    """Read fine-tuning runs that were started one by one; runs with other settings are other arms.
+    """Read fine-tuning runs; runs with other settings are other arms, and runs of a study have its arms.
 
     They are compared by `metric`; None is the one that they were trained by, see `compared_metric`.
     """
     recipes = {path: _finetune_recipe(path) for path in paths}
     results = {path: RunFolder(path).result for path in paths}
     sizes = {path: result["num_train"] + result["num_validation"] for path, result in results.items()}
-    names = arm_names({path: flattened(recipe) for path, recipe in recipes.items()}, sizes)
+    planned = planned_runs(paths)
+    names = with_study_names(arm_names({path: flattened(one) for path, one in recipes.items()}, sizes), planned)
     runs = [
-        _scored_run(path, names[path], str(sizes[path]), sizes[path], recipes[path].training.seed) for path in paths
-    ]
+        _scored_run(
+            path, names[path], str(sizes[path]), sizes[path], recipes[path].training.seed,
+            base=planned[path].base if path in planned else None,
+        )
+        for path in paths
+    ]  # fmt: skip
     seen: dict[tuple[str, int, int], Path] = {}
     for run in runs:
         cell = (run.arm, run.labels, run.seed)

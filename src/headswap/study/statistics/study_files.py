@@ -1,8 +1,11 @@
-"""Read `plan.json` and `data/prepared.json` of a study for its report.
+"""Read `plan.json` and `data/prepared.json` of a study for its report, and the plan for a comparison of its runs.
 
 Every call of the study writes both files again. The message about a damaged file therefore names the command.
 """
 
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,16 @@ from headswap.study.statistics.results import SetOverlap
 
 CELL = ("arm", "budget", "labels", "seed")
 """Fields of an entry of the plan that identify its run."""
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """What the plan of a study says about one of its runs."""
+
+    study: Path
+    arm: str
+    base: str | None
+    """Id of the job that pre-trained or adapted its base."""
 
 
 def read_plan(out: Path) -> dict[str, Any]:
@@ -48,3 +61,30 @@ def read_prepared(out: Path) -> dict[str, Any]:
     return {
         "notes": [f"{file} is damaged, so the overlap check is not reported. {study_command(out)} writes it again."]
     }
+
+
+def planned_runs(folders: Iterable[Path]) -> dict[Path, PlannedRun]:
+    """The entry of the plan for each run folder that belongs to a study; other folders are left out."""
+    plans: dict[Path, dict[Path, PlannedRun]] = {}
+    found = {}
+    for folder in folders:
+        place = Path(os.path.abspath(folder))
+        study = place.parent.parent
+        if study not in plans:
+            plans[study] = _runs_of_plan(study)
+        if place in plans[study]:
+            found[folder] = plans[study][place]
+    return found
+
+
+def _runs_of_plan(study: Path) -> dict[Path, PlannedRun]:
+    """The runs of a study by their folders; none if there is no plan or it is damaged."""
+    try:
+        plan = read_plan(study) if (study / PLAN).exists() else {"jobs": {}, "entries": []}
+    except InputError:
+        return {}
+    runs: dict[Path, PlannedRun] = {}
+    for entry in plan["entries"]:
+        folder = study / "runs" / plan["jobs"][entry["job"]]["folder"]
+        runs.setdefault(folder, PlannedRun(study, entry["arm"], entry["base"]))
+    return runs
