@@ -72,7 +72,7 @@ def test_installed_bases_and_their_sizes_are_stated_once_for_all_arms() -> None:
     results = replace(results, num_bases=0)
     sizes = {"scratch": 1_000_000, "box": 7_200_000, "adapted": 7_200_000, "pretrained": 1_000_000}
     base, size = caveats(replace(results, parameters=sizes))
-    assert base.startswith("The arms 'box' and 'adapted' start from a base that was not pre-trained by this study. ")
+    assert base.startswith("The arms 'box' and 'adapted' start from a base that was not pre-trained here. ")
     assert "could not be checked for overlap with this test set" in base
     assert size == (
         "The models differ in size: scratch has 1.0 M parameters, 'box' 7.2 M and 'adapted' 7.2 M. So differences "

@@ -53,8 +53,8 @@ def caveats(results: StudyResults) -> list[str]:
     if results.missing:
         verb = "is" if len(results.missing) == 1 else "are"
         found.append(
-            f"{counted(len(results.missing), 'planned run')} {verb} missing (logs/ has the messages of failed jobs). "
-            "A comparison uses only the seeds that both arms have."
+            f"{counted(len(results.missing), 'planned run')} {verb} missing (logs/ has the messages of failed jobs); "
+            "the same command runs them. A comparison uses only the seeds that both arms have."
         )
     return [*found, *results.notes]
 
@@ -86,7 +86,7 @@ def _existing_base(arms: Sequence[str]) -> list[str]:
     if not arms:
         return []
     return [
-        f"{_start(arms)} a base that was not pre-trained by this study. The intervals leave out the variation between "
+        f"{_start(arms)} a base that was not pre-trained here. The intervals leave out the variation between "
         "pre-training runs, and the corpus of the base could not be checked for overlap with this test set (its card "
         "describes the corpus)."
     ]
