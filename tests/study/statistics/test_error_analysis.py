@@ -45,6 +45,16 @@ def test_possible_label_errors_have_the_same_confident_other_label_in_all_runs()
     assert (found.errors[1].lowest, found.errors[1].highest) == pytest.approx((0.05, 0.9))
 
 
+def test_an_arm_that_is_often_wrong_with_a_high_probability_finds_no_label_errors() -> None:
+    """A quarter of its predictions is wrong in all runs, with the highest probability."""
+    often = {row: ((TARGETS[row] + 1) % 3, 0.95) for row in range(0, len(TARGETS), 4)}
+    found = errors_of([run(seed, often) for seed in (1, 2, 3)])
+    assert found.is_above_majority
+    assert found.possible_label_errors == []
+    seldom = {row: often[row] for row in (0, 8)}
+    assert errors_of([run(seed, seldom) for seed in (1, 2, 3)]).possible_label_errors == [0, 8]
+
+
 def test_an_arm_that_is_no_better_than_the_most_frequent_label_finds_no_label_errors() -> None:
     """It predicts b for every text, with the same probability for all."""
     always = [run(seed, dict.fromkeys(range(len(TARGETS)), (1, 0.6))) for seed in (1, 2, 3)]

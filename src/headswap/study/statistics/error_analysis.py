@@ -4,7 +4,9 @@ The arm is the primary one at the fullest budget, next to the best baseline ther
 have 95 % intervals like the scores of the table. A text is a possible label error if all runs give it the same other
 label, and give that label on average at least the probability that texts of that label get for it (the threshold of
 confident learning, Northcutt et al. 2021). The test texts were not trained on, so these predictions are out of sample.
-An arm that is not clearly better than the most frequent label, by two standard errors, says nothing about labels.
+Its probability must also be one from which at least nine of ten such predictions are the label: a model that is often
+wrong with a high probability says nothing about labels. Nor does an arm that is not clearly better than the most
+frequent label, by two standard errors.
 """
 
 from collections.abc import Sequence
@@ -21,6 +23,8 @@ from headswap.study.statistics.significance import crossed_mean, texts_only
 MOST_ERRORS, MOST_CONFUSIONS = 10, 8
 NUM_LENGTHS = 4
 TEXT_LENGTH = 300
+RELIABLE = 0.9
+"""Share of predictions that must be right for the others to be possible label errors."""
 
 
 def analyse_errors(study: StudyRuns, baselines: dict[int, str], *, with_texts: bool) -> ErrorAnalysis | None:
@@ -132,9 +136,19 @@ def _possible_label_errors(probabilities: np.ndarray, targets: np.ndarray) -> li
     )
     chosen = predicted[0]
     confidence = mean[np.arange(len(targets)), chosen]
-    is_possible = (predicted == chosen).all(axis=0) & (chosen != targets) & (confidence >= thresholds[chosen])
+    is_agreed, is_right = (predicted == chosen).all(axis=0), chosen == targets
+    least = _reliable_from(confidence[is_agreed], is_right[is_agreed])
+    is_possible = is_agreed & ~is_right & (confidence >= np.maximum(thresholds[chosen], least))
     rows = np.flatnonzero(is_possible)
     return rows[np.argsort(-confidence[rows], kind="stable")].tolist()
+
+
+def _reliable_from(confidence: np.ndarray, is_right: np.ndarray) -> float:
+    """The smallest probability from which at least `RELIABLE` of the predictions are right; infinite without one."""
+    order = np.argsort(-confidence, kind="stable")
+    shares = np.cumsum(is_right[order]) / np.arange(1, len(order) + 1)
+    found = np.flatnonzero(shares >= RELIABLE)
+    return float(confidence[order[found[-1]]]) if len(found) else np.inf
 
 
 def _errors(
