@@ -73,3 +73,8 @@ def test_a_base_is_made_from_raw_files_without_any_text_of_train_or_test(tmp_pat
     card = read_json(tmp_path / "package" / "bundle" / "config.json")["card"]
     assert card["sha256 of unsup.jsonl.gz"] == overlap["files"]["unsup.jsonl.gz"]
     assert "1 also in test and 0 nearly so" in card["dropped from it"]
+    assert "It is finished" in box("train", "data", "run-2", "--edition", "2", "--", *QUICK)
+    assert "MB. Held-out loss" in box("pack", "data", "run-2", "--edition", "2", "--out", "package-2")
+    config = read_json(tmp_path / "package-2" / "bundle" / "config.json")
+    assert (config["objective"], config["card"]["name"]) == ("causal+masked", "reviews-en-2")
+    assert config["card"]["recipe"] == "recipes/box-reviews-en-2.toml"
