@@ -12,7 +12,9 @@ pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="Windows h
 
 @pytest.fixture(autouse=True)
 def _restored() -> Iterator[None]:
+    """The tests begin with a hangup that is not ignored, also under nohup."""
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
