@@ -21,10 +21,7 @@ GROUP = "headswap.bases"
 PREFIX = "box:"
 OWN_BASE = "reviews-en-2"
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
-OWN_PACKAGE = (
-    "It is part of the package headswap-base-reviews-en-2. In a checkout of headswap, install it with: "
-    "pip install ./bases/reviews-en-2"
-)
+OTHER_EDITIONS = ("reviews-en",)
 
 
 @dataclass(frozen=True)
@@ -95,11 +92,19 @@ def _package(point: EntryPoint) -> str:
     return point.dist.name if point.dist else "an unknown package"
 
 
+def own_package(name: str) -> str:
+    """How to install a base of headswap itself."""
+    return (
+        f"It is part of the package headswap-base-{name}. In a checkout of headswap, install it with: "
+        f"pip install ./bases/{name}"
+    )
+
+
 def _missing(wanted: str) -> str:
     names = sorted({point.name for point in _entry_points()})
     installed = f"Installed bases: {listed(names)}." if names else "No base is installed."
     elsewhere = f"Install the package that provides it, by convention headswap-base-{wanted}."
-    how = OWN_PACKAGE if wanted == OWN_BASE else elsewhere
+    how = own_package(wanted) if wanted in (OWN_BASE, *OTHER_EDITIONS) else elsewhere
     return f"The base '{wanted}' is not installed. {installed}{did_you_mean(wanted, names)} {how}"
 
 

@@ -16,14 +16,14 @@ def bases(*, flags: Annotated[OutputFlags, Output] = OutputFlags()) -> None:
     Example: headswap bases
     """
     from headswap.cli.display import print_json, print_table, start_messages
-    from headswap.core.installed_bases import OWN_BASE, OWN_PACKAGE, list_bases
+    from headswap.core.installed_bases import OWN_BASE, list_bases, own_package
 
     found = list_bases()
     if flags.json:
         print_json({"bases": [entry.as_json() for entry in found]})
         return
     if not found:
-        message = f"No base is installed. The base of headswap is called {OWN_BASE}. {OWN_PACKAGE}"
+        message = f"No base is installed. The base of headswap is called {OWN_BASE}. {own_package(OWN_BASE)}"
         start_messages(quiet=flags.quiet).print(message)
         return
     columns = ("name", "package", "objective", "shape", "weights", "trained on", "held out", "licence", "limits")
