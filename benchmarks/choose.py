@@ -4,6 +4,7 @@
     python benchmarks/choose.py run DATA OUT --round 2 ...              # methods: token dropout, heads, consistency
     python benchmarks/choose.py run DATA OUT --round 3 ...              # R-Drop, adversarial, cosine head, distillation
     python benchmarks/choose.py run DATA OUT --round 4 ...              # TF-IDF on the same rows, replaced tokens
+    python benchmarks/choose.py run DATA OUT --round 5 ...              # heads that begin as a linear model
     python benchmarks/choose.py table OUT                               # prints the table again
 
 DATA contains NAME/train.csv.gz (or .csv) with the columns text and label for each set. 1,500 rows of train are scored;
@@ -206,6 +207,13 @@ ROUNDS: dict[int, list[Setting]] = {
               consistency={"consistency_token_dropout": 0.0, "consistency_replacement": 0.4}),
         lever("box few, left out .2 and replaced .2", is_adapted=False, labels=FEW,
               consistency={"consistency_replacement": 0.2}),
+    ],
+    5: [
+        lever("box", is_adapted=False),
+        lever("box linear", is_adapted=False, head={"head_similarity": "dot"}, adaptation={"head_init": "linear"}),
+        lever("box random cosine", is_adapted=False, adaptation={"head_init": "random"}, labels=TWICE),
+        lever("box linear, head rate x1", is_adapted=False, head={"head_similarity": "dot"},
+              adaptation={"head_init": "linear", "head_lr_factor": 1.0}),
     ],
 }  # fmt: skip
 

@@ -16,11 +16,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from cyclopts import App
-from seed_means import mean_interval, paired_difference
+from seed_means import in_points, mean_interval, paired_difference, study_values
 
 app = App(help=__doc__)
 RECIPE = Path(__file__).parent.parent / "recipes" / "chitchat-study.toml"
-ARMS = "majority,tfidf,scratch,pretrained,box,adapted"
+BASELINES = ("majority", "tfidf")
+ARMS = ",".join([*BASELINES, "scratch,pretrained,box,adapted"])
 NUM_SCORED = 1_000
 HEADS = ("dot", "cosine")
 
@@ -54,21 +55,17 @@ def run(data: Path, out: Path, /, *, jobs: int = 4) -> None:
 @app.command
 def table(out: Path, /) -> None:
     """Print the accuracies of both heads and their differences, paired by seed."""
-    found = {head: _accuracies(out / head / "results.json") for head in HEADS}
+    found = {head: study_values(out / head / "results.json") for head in HEADS}
     print("| arm | labels | dot | cosine | cosine - dot, points | seeds |\n|---|---|---|---|---|---|")
     for arm, labels in sorted(found["dot"].keys() & found["cosine"].keys()):
+        if arm in BASELINES:
+            continue
         dot, cosine = found["dot"][arm, labels], found["cosine"][arm, labels]
         seeds = sorted(dot.keys() & cosine.keys())
         pairs = [[values[seed] for seed in seeds] for values in (dot, cosine)]
         gain = paired_difference(pairs[1], pairs[0])
         means = " | ".join(f"{mean_interval(values).mean:.3f}" for values in pairs)
-        interval = "" if gain.low is None else f" ({100 * gain.low:+.1f} to {100 * gain.high:+.1f})"
-        print(f"| {arm} | {labels:,} | {means} | {100 * gain.mean:+.1f}{interval} | {len(seeds)} |")
-
-
-def _accuracies(file: Path) -> dict[tuple[str, int], dict[str, float]]:
-    cells = json.loads(file.read_text(encoding="utf-8"))["cells"]
-    return {(cell["arm"], cell["labels"]): cell["values"] for cell in cells if cell["arm"] not in ("majority", "tfidf")}
+        print(f"| {arm} | {labels:,} | {means} | {in_points(gain)} | {len(seeds)} |")
 
 
 def _write(file: Path, rows: Iterable[dict[str, str]]) -> None:

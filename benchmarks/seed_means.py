@@ -1,7 +1,9 @@
 """Means over seeds with Student's t intervals, for figures that have no value per test text, such as a loss."""
 
+import json
 import math
 from collections.abc import Sequence
+from pathlib import Path
 
 from scipy.special import stdtrit
 
@@ -22,3 +24,16 @@ def mean_interval(values: Sequence[float]) -> Interval:
 def paired_difference(values: Sequence[float], others: Sequence[float]) -> Interval:
     """The mean of the differences of two arms, paired by seed, with its 95 % interval."""
     return mean_interval([value - other for value, other in zip(values, others, strict=True)])
+
+
+def in_points(gain: Interval) -> str:
+    """A difference of scores in points, with its interval if it has one: `+1.2 (-0.3 to +2.7)`."""
+    if gain.low is None or gain.high is None:
+        return f"{100 * gain.mean:+.1f}"
+    return f"{100 * gain.mean:+.1f} ({100 * gain.low:+.1f} to {100 * gain.high:+.1f})"
+
+
+def study_values(file: Path) -> dict[tuple[str, int], dict[str, float]]:
+    """The scores of the `results.json` of a study by arm and number of labels, and then by seed."""
+    cells = json.loads(file.read_text(encoding="utf-8"))["cells"]
+    return {(cell["arm"], cell["labels"]): cell["values"] for cell in cells}

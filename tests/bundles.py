@@ -17,8 +17,9 @@ def make_bundle(tokenizer: Tokenizer, head: str = "classify", preset: str = "sma
     shape = tiny_model_shape(preset, head=head, vocab_size=tokenizer.vocab_size, **changes)
     shape = shape.changed(classifier=classifier) if classifier else shape
     labels = {"lm": (), "span": ("start", "end")}.get(head, ("bad", "good", "middling"))
-    state = TaskState(task="classify" if head == "lm" else head, max_length=30)
-    problem_type = "single_label_classification" if head == "classify" else None
+    task = "classify" if head in ("lm", "compare") else head
+    state = TaskState(task=task, max_length=30, reads_pairs=head == "compare")
+    problem_type = "single_label_classification" if head in ("classify", "compare") else None
     return Bundle(
         build_model(shape, seed=3), tokenizer, labels, "causal", {"seed": 3}, task=state, problem_type=problem_type
     )

@@ -130,9 +130,11 @@ LABELS = {
 }
 
 
-def tiny_bundle(tokenizer: Tokenizer, task: str, *, preset: str = "small", **state: Any) -> Bundle:
-    """An untrained model of a task."""
-    shape = tiny_model_shape(preset, head=named_task(task).head, vocab_size=tokenizer.vocab_size)
+def tiny_bundle(
+    tokenizer: Tokenizer, task: str, *, preset: str = "small", head: str | None = None, **state: Any
+) -> Bundle:
+    """An untrained model of a task, with its head or another one."""
+    shape = tiny_model_shape(preset, head=head or named_task(task).head, vocab_size=tokenizer.vocab_size)
     model = build_model(shape.changed(num_labels=len(LABELS[task])), seed=3)
     return Bundle(model, tokenizer, LABELS[task], task=TaskState(task=task, **state))
 

@@ -13,6 +13,7 @@ from headswap.core.errors import SettingError
 from headswap.core.settings import load_recipe
 from headswap.defaults.finetuning import (
     POOLINGS,
+    FinetuningFacts,
     batch_size_of,
     finetuning_batch_size,
     finetuning_rate,
@@ -23,12 +24,29 @@ from headswap.defaults.finetuning import (
     with_scratch_settings,
 )
 from headswap.defaults.pretraining import PretrainingFacts, pretraining_rate, resolve_pretraining
-from headswap.finetuning.config import FinetuneRecipe, FinetuneTraining, HeadSettings
+from headswap.finetuning.config import FinetuneRecipe, FinetuneTraining
 from headswap.pretraining import pretrain
 from headswap.pretraining.config import PretrainRecipe
 from tiny import ONE_LAYER, ONE_THREAD, SCRATCH, TINY_LAYERS, sentences
 
+SHAPE_FACTS: dict[str, Any] = {
+    "hidden_size": 256,
+    "num_layers": 6,
+    "num_rows": 1_000,
+    "steps_per_epoch": 50,
+    "pooling": "mean",
+}
 SHAPE = {**ONE_LAYER, "hidden_size": 16, "intermediate_size": 16, "max_length": 24}
+
+
+def facts_with(**changes: Any) -> FinetuningFacts:
+    """What the defaults of some fine-tuning depend on."""
+    return FinetuningFacts(**(SHAPE_FACTS | changes))
+
+
+def recipe_with(**head: Any) -> FinetuneRecipe:
+    """The recipe of a fine-tuning with these settings of the head."""
+    return load_recipe(FinetuneRecipe, None, {"data": {"train": "x"}, "head": head})
 
 
 @pytest.mark.parametrize(
@@ -238,7 +256,28 @@ def test_the_lab_from_scratch_takes_no_settings_of_other_models() -> None:
     [(9, 50.0, "random"), (10, 50.0, "class-means"), (10, 0.5, "random"), (None, 50.0, "random"), (10, 0, "random")],
 )
 def test_many_classes_start_from_class_means(num_classes: int | None, tokens_per_parameter: float, wanted: str) -> None:
-    assert head_init(num_classes, tokens_per_parameter=tokens_per_parameter) == wanted
+    assert head_init(facts_with(num_classes=num_classes, tokens_per_parameter=tokens_per_parameter)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("changes", "has_bias", "wanted"),
+    [
+        ({}, True, "linear"),
+        ({"num_rows": 10_001}, True, "random"),
+        ({"tokens_per_parameter": 2.9}, True, "random"),
+        ({"tokens_per_parameter": None}, True, "linear"),
+        ({"head_similarity": "cosine", "num_classes": 200}, True, "class-means"),
+        ({"num_classes": 12}, True, "linear"),
+        ({"num_classes": None}, True, "linear"),
+        ({"compares_vectors": False}, True, "random"),
+        ({}, False, "random"),
+    ],
+)
+def test_a_head_that_compares_two_texts_begins_as_a_linear_model(
+    changes: dict[str, Any], has_bias: bool, wanted: str
+) -> None:
+    facts = {"compares_vectors": True, "num_classes": 3, "tokens_per_parameter": 50.0, "num_rows": 1_000} | changes
+    assert head_init(facts_with(**facts), has_bias=has_bias) == wanted
 
 
 @pytest.mark.parametrize(
@@ -249,9 +288,9 @@ def test_many_classes_are_scored_by_cosines_unless_the_setting_is_given(
     num_classes: int | None, tokens_per_parameter: float | None, wanted: str
 ) -> None:
     facts = {"num_classes": num_classes, "tokens_per_parameter": tokens_per_parameter}
-    assert head_shape(HeadSettings(), "causal", **facts).head_similarity == wanted
+    assert head_shape(recipe_with(), "causal", **facts).head_similarity == wanted
     for given in ("dot", "cosine"):
-        assert head_shape(HeadSettings(head_similarity=given), "causal", **facts).head_similarity == given
+        assert head_shape(recipe_with(head_similarity=given), "causal", **facts).head_similarity == given
 
 
 def test_a_run_with_many_labels_has_a_cosine_head_in_its_recipe_and_bundle(

@@ -40,6 +40,7 @@ TESTED_IN = {
     "estimator/fitting.py": "estimator/test_supervised.py",
     "estimator/messages.py": "estimator/test_contract.py",
     "estimator/pickled_bundle.py": "estimator/test_supervised.py",
+    "finetuning/head_inputs.py": "finetuning/test_linear_head.py",
     "finetuning/learning.py": "finetuning/test_layer_rates.py",
     "finetuning/messages.py": "tasks/test_task_runs.py",
     "inference/abstain.py": "inference/test_predict.py",

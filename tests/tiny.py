@@ -40,7 +40,7 @@ SMALL: dict[str, Any] = {**ONE_LAYER, **ONE_THREAD, "max_length": 24}
 """One layer, for tests of the Python interface."""
 STORY_SETTINGS = TINY_SETTINGS | {"max_length": 48}
 """For the longer documents of the fixture `stories`."""
-NUM_LABELS = {"classify": 3, "tag": 3, "span": 2}
+NUM_LABELS = {"classify": 3, "compare": 3, "tag": 3, "span": 2}
 OPTIONS: dict[str, tuple[str, dict[str, object]]] = {
     "shared keys": ("llama", {"num_key_value_heads": 1, "rope_theta": 500.0}),
     "shared keys with biases": ("small", {"num_key_value_heads": 1}),

@@ -36,6 +36,7 @@ class Registry(dict[str, str], Generic[T]):
 HEADS: "Registry[type[TaskHead]]" = Registry(
     {
         "classify": "model.heads:ClassificationHead",
+        "compare": "model.comparison_head:ComparisonHead",
         "tag": "model.heads:TokenHead",
         "span": "model.heads:SpanHead",
     }

@@ -21,6 +21,16 @@ def test_targets_are_counted_by_token_or_by_row() -> None:
     assert batch_of(whole, is_per_token=False).documents == (0, 1)
 
 
+def test_a_row_of_two_texts_is_two_sequences_with_one_target() -> None:
+    rows = [row(0, 5, targets=[0], split=2), row(1, 4, targets=[0], split=1)]
+    found = batch_of(rows, is_per_token=False)
+    assert found.lengths == (2, 3, 1, 3)
+    assert found.ids_N.tolist() == [0, 1, 2, 3, 4, 10, 11, 12, 13]
+    assert found.target_index_T.tolist() == [0, 1], "a target's index is that of its row"
+    assert found.target_counts == (2,)
+    assert [part.tolist() for part in rows[0].sequences] == [[0, 1], [2, 3, 4]]
+
+
 def test_rows_without_targets_make_a_batch_without_targets() -> None:
     found = batch_of([Row(0, np.array([1, 2])), Row(1, np.array([3]))], is_per_token=False)
     assert found.num_targets == 0

@@ -49,6 +49,20 @@ def test_segments_stay_with_their_tokens() -> None:
         assert changed.segments.tolist() == [int(id >= 20) for id in changed.ids]
 
 
+def test_each_of_two_texts_keeps_its_tokens_and_at_least_one() -> None:
+    ids = np.array([SOS, *range(10, 18), SOS, *range(20, 24)])
+    row = Row(0, ids, split=9)
+    for share in (0.3, 0.999999):
+        dropout = TokenDropout(share, seed=1, special_ids=frozenset({SOS}))
+        for step in range(40):
+            first, second = dropout(row, number=0, step=step).sequences
+            assert first[0] == second[0] == SOS
+            assert len(first) > 1
+            assert len(second) > 1
+            assert set(first[1:]) <= set(range(10, 18))
+            assert set(second[1:]) <= set(range(20, 24))
+
+
 def test_each_step_and_each_row_has_its_own_draws_and_the_same_step_has_the_same() -> None:
     row = rows(count=1)[0]
     first = DROPOUT(row, number=0, step=0).ids.tolist()

@@ -24,6 +24,8 @@ SHAPES = {
     "classify, causal": {"head": "classify", "pooling": "weighted-mean"},
     "classify, both ways, rotary": {"head": "classify", "preset": "modern", "direction": "bidirectional"},
     "classify, sinusoidal, last": {"head": "classify", "preset": "lab", "pooling": "last"},
+    "pairs as two sequences": {"head": "compare", "direction": "bidirectional"},
+    "pairs as two sequences, segments": {"head": "compare", "type_vocab_size": 2},
     "segments": {"head": "classify", "type_vocab_size": 2, "pooling": "mean+max"},
     "tags": {"head": "tag", "direction": "bidirectional"},
     "spans": {"head": "span", "direction": "bidirectional"},

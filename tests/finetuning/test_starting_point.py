@@ -1,17 +1,20 @@
 """The model before the first step of fine-tuning."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import headswap as hs
+from headswap.bundle.bundle import Bundle
 from headswap.core.errors import RunError, SettingError
 from headswap.core.settings import load_recipe
 from headswap.finetuning.config import FinetuneRecipe
+from headswap.finetuning.starting_point import knows_pairs
 from headswap.model import swap
-from task_data import ROWS, write_rows
-from tiny import ONE_THREAD, PRETRAIN
+from task_data import ROWS, paired, write_rows
+from tiny import ONE_THREAD, PRETRAIN, STORY_SETTINGS
 
 
 def test_a_tokenizer_other_than_that_of_the_base_is_an_error(tiny_runs: Path, tmp_path: Path) -> None:
@@ -113,3 +116,39 @@ def test_a_masked_base_is_not_made_causal(tiny_runs: Path, tmp_path: Path) -> No
     base = hs.pretrain(tiny_runs / "corpus.txt", out=tmp_path / "base", objective="masked", max_steps=1, **PRETRAIN)
     with pytest.raises(SettingError, match=r"direction is causal, but the attention of .* is bidirectional"):
         hs.finetune(base, train=tiny_runs / "few.jsonl", out=tmp_path / "run", direction="causal", **ONE_THREAD)
+
+
+def test_pairs_are_read_as_two_sequences_unless_the_base_was_trained_on_pairs(
+    tiny_runs: Path, stories: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Segment embeddings alone do not tell: a masked base of the preset bert-base has them, too."""
+    train = write_rows(tmp_path / "train.jsonl", paired(40, seed=1))
+    settings: dict[str, Any] = STORY_SETTINGS | {"preset": "bert-base", "max_steps": 1}
+    corpus = stories / "corpus.txt"
+    masked = hs.pretrain(corpus, out=tmp_path / "masked", objective="masked", **settings)
+    pairs = hs.pretrain(corpus, out=tmp_path / "pairs", objective="masked+nsp", **settings)
+    expected = {tiny_runs / "base": "separate", masked.path: "separate", pairs.path: "joined"}
+    heads = {"separate": "compare", "joined": "classify"}
+    given: dict[str, Any] = {"train": train, "text_pair_column": "text_pair", "max_steps": 2, **ONE_THREAD}
+    for base, encoding in expected.items():
+        out = tmp_path / f"{base.name}-run"
+        caplog.clear()
+        run = hs.finetune(base, out=out, **given)
+        assert f"(--pair-encoding {encoding})" in caplog.text
+        assert run.model.bundle.model.shape.head == heads[encoding]
+        assert load_recipe(FinetuneRecipe, run.path / "recipe.toml").head.pair_encoding == encoding
+        again = hs.finetune(config=run.path / "recipe.toml", out=tmp_path / f"{base.name}-again")
+        assert (again.path / "bundle/model.safetensors").read_bytes() == (
+            run.path / "bundle/model.safetensors"
+        ).read_bytes()
+        tuned = hs.finetune(run, out=tmp_path / f"{base.name}-tuned", **given)
+        assert tuned.model.bundle.model.shape.head == heads[encoding], "a fine-tuned base is read as it was trained"
+        other = {"separate": "joined", "joined": "separate"}[encoding]
+        given_other = given | {"pair_encoding": other, "out": tmp_path / f"{base.name}-not"}
+        assert hs.finetune(base, **given_other).model.bundle.model.shape.head == heads[other]
+
+
+def test_pairs_are_read_as_one_sequence_by_public_checkpoints(tiny_runs: Path) -> None:
+    base = Bundle.load(tiny_runs / "base")
+    assert not knows_pairs(base)
+    assert knows_pairs(replace(base, card={})), "a checkpoint from elsewhere does not record its training tokens"

@@ -24,6 +24,7 @@ def recipe(**sections: object) -> FinetuneRecipe:
             {"training": {"rdrop_alpha": 1}, "consistency": {"unlabelled": ["a.txt"]}},
             "rdrop_alpha cannot be used with --unlabelled",
         ),
+        ("classify", {"head": {"pair_encoding": "separate"}}, "the texts are no pairs"),
         ("tag", {"training": {"token_dropout": 0.1}}, "the task tag needs every token"),
     ],
 )

@@ -71,3 +71,23 @@ def test_a_cosine_head_is_no_stock_class(
     make_bundle(tokenizer, "classify", "gpt2-small", classifier=head).save(tmp_path / "bundle")
     said = call_wrong(capsys, "export", tmp_path / "bundle", "--to", "hf", "--out", tmp_path / "hf")
     assert "prevented by 1 setting: head_similarity is cosine; GPT-2 has --head-similarity dot" in said
+
+
+def test_a_head_that_compares_two_texts_is_no_stock_class(
+    capsys: pytest.CaptureFixture[str], tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    bundle = make_bundle(tokenizer, "compare", "gpt2-small")
+    bundle.save(tmp_path / "bundle")
+    for to in ("hf", "peft"):
+        said = call_wrong(capsys, "export", tmp_path / "bundle", "--to", to, "--out", tmp_path / to)
+        assert not (tmp_path / to).exists()
+        assert ("compares the vectors of two texts" if to == "hf" else "has no LoRA adapters") in said
+    small = make_bundle(tokenizer, "compare")
+    small.save(tmp_path / "small")
+    said = call_wrong(
+        capsys, "export", tmp_path / "small", "--to", "sentence-transformers", "--out", tmp_path / "vectors"
+    )
+    assert "No stock class" in said
+    assert "--pair-encoding joined" in call_wrong(
+        capsys, "export", tmp_path / "bundle", "--to", "hf", "--out", tmp_path / "hf"
+    )

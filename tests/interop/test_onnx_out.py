@@ -25,6 +25,8 @@ SHAPES: list[dict[str, Any]] = [
     *({"head": "classify", "pooling": pooling, "direction": way} for pooling in POOLINGS for way in WAYS),
     *({"head": head, "direction": way} for head in ("lm", "tag", "span") for way in WAYS),
     *({"head": "classify", "preset": preset} for preset in PRESETS),
+    *({"head": "compare", "pooling": pooling} for pooling in POOLINGS),
+    {"head": "compare", "type_vocab_size": 2},
     {"head": "classify", "type_vocab_size": 2},
     {"head": "classify", "classifier": HeadShape(head_similarity="cosine")},
 ]  # fmt: skip

@@ -31,9 +31,13 @@ MODELS = [
     for preset, direction, (head, pooling) in itertools.product(
         PRESETS,
         ("causal", "bidirectional"),
-        [("lm", "mean"), ("tag", "mean"), ("span", "mean"), *(("classify", pooling) for pooling in POOLINGS)],
+        [
+            ("lm", "mean"), ("tag", "mean"), ("span", "mean"),
+            *(("classify", pooling) for pooling in POOLINGS),
+            *(("compare", pooling) for pooling in ("mean", "mean+max")),
+        ],
     )
-]
+]  # fmt: skip
 MODELS += [
     pytest.param(tiny_model_shape(preset, head=head, direction=direction, **changes), id=f"{name}-{direction}-{head}")
     for (name, (preset, changes)), direction, head in itertools.product(
@@ -62,7 +66,13 @@ class TaskFixture:
         begins = np.cumsum([0, *(len(sequences[number]) for number in chosen)]) if self.is_per_token else range(99)
         index = [place + begin for number, begin in zip(chosen, begins, strict=False) for place in self.places[number]]
         values = np.concatenate([self.values[number] for number in chosen])
-        return flat_batch([sequences[number] for number in chosen], target_index=index, target_value=values)
+        return flat_batch(inputs(self.head, sequences, chosen), target_index=index, target_value=values)
+
+
+def inputs(head: str, sequences: list[np.ndarray], chosen: list[int]) -> list[np.ndarray]:
+    """The chosen sequences; for a head that compares two, each of them and the one after it."""
+    count = 1 if head == "lm" else registry.HEADS.load(head).sequences_per_target
+    return [sequences[(number + place) % len(sequences)] for number in chosen for place in range(count)]
 
 
 WHOLE = [[0]] * 5
@@ -79,6 +89,9 @@ TASKS = {
     ),
     "regress": TaskFixture(
         "classify", RegressionObjective, WHOLE, [np.array([n - 2.0], dtype=np.float32) for n in range(5)], 2.0
+    ),
+    "two texts": TaskFixture(
+        "compare", ClassificationObjective, WHOLE, [np.array([n % 3]) for n in range(5)], math.log(3)
     ),
     "tag": TaskFixture(
         "tag",
@@ -103,27 +116,26 @@ def task_model(task: str, preset: str = "small") -> TextModel:
 
 
 def test_every_task_and_every_head_has_its_fixture() -> None:
-    assert set(TASKS) == set(registry.TASKS)
+    assert set(TASKS) == {*registry.TASKS, "two texts"}
     assert {fixture.head for fixture in TASKS.values()} == set(registry.HEADS)
 
 
 def rows_of(model: TextModel, logits: torch.Tensor, lengths: list[int]) -> list[torch.Tensor]:
     """The outputs of each sequence."""
-    return list(logits.split(1)) if model.shape.head == "classify" else list(logits.split(lengths))
+    is_per_token = model.shape.head == "lm" or registry.HEADS.load(model.shape.head).is_per_token
+    return list(logits.split(lengths)) if is_per_token else list(logits.split(1))
 
 
 @pytest.mark.parametrize("shape", MODELS)
 @torch.no_grad()
 def test_padding_batch_size_and_neighbours_never_change_an_output(shape: ModelShape) -> None:
     model = build_model(shape, seed=1)
-    sequences = random_sequences(LENGTHS)
-    together = rows_of(model, model(flat_batch(sequences)), LENGTHS)
+    sequences, head = random_sequences(LENGTHS), shape.head
+    together = rows_of(model, model(flat_batch(inputs(head, sequences, [0, 1, 2, 3, 4]))), LENGTHS)
     order = [3, 0, 4, 2, 1]
-    shuffled = rows_of(
-        model, model(flat_batch([sequences[index] for index in order])), [LENGTHS[index] for index in order]
-    )
+    shuffled = rows_of(model, model(flat_batch(inputs(head, sequences, order))), [LENGTHS[index] for index in order])
     for position, index in enumerate(order):
-        alone = model(flat_batch([sequences[index]]))
+        alone = model(flat_batch(inputs(head, sequences, [index])))
         torch.testing.assert_close(together[index], alone, atol=1e-5, rtol=0)
         torch.testing.assert_close(shuffled[position], alone, atol=1e-5, rtol=0)
 

@@ -139,7 +139,7 @@ def test_calibration_needs_labels_that_are_held_out(tmp_path: Path, hold_out_fro
 
 
 @pytest.mark.parametrize("name", ["{}", "adapted:{}"])
-def test_a_base_without_a_separator_is_refused_for_pairs_before_it_is_adapted(tmp_path: Path, name: str) -> None:
+def test_a_base_without_a_separator_is_refused_for_joined_pairs_before_it_is_adapted(tmp_path: Path, name: str) -> None:
     vocabulary = {"<sos>": 0, "<pad>": 1, "<eos>": 2, "<unk>": 3, "a": 4}
     bare = Tokenizer(tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="<unk>")).to_str())
     base = tiny_base(tmp_path / "base", bare)
@@ -149,8 +149,10 @@ def test_a_base_without_a_separator_is_refused_for_pairs_before_it_is_adapted(tm
         rows = [json.loads(line) for line in Path(given["data"][role]).read_text(encoding="utf-8").splitlines()]
         write_rows(Path(given["data"][role]), [row | {"second": f"{role} {row['text']}"} for row in rows])
     given["data"]["text_pair_column"] = "second"
-    with pytest.raises(SettingError, match=r"two texts need a separator such as <sep>, which the tokenizer of .*base"):
-        check(tmp_path / "pairs", given)
+    check(tmp_path / "pairs", given)  # each text of a pair is a sequence of its own
+    given["head"] = {"pair_encoding": "joined"}
+    with pytest.raises(SettingError, match=r"two texts in one sequence need a separator such as <sep>, .* of .*base"):
+        check(tmp_path / "joined", given)
     given["study"]["arms"] = (f"linear:{name.format(base)}",)
     check(tmp_path / "vectors", given)  # it reads each text of a pair alone
 

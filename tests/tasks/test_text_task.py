@@ -48,3 +48,22 @@ def test_pairs_are_separated_by_sep_and_have_segments_if_the_base_has_them(token
             (with_segments,) = outputs_of(bundle.model, [row])
             (without,) = outputs_of(bundle.model, [replace(row, segments=None)])
             assert np.abs(with_segments - without).max() > 1e-6, "the segments are read"
+
+
+def test_two_texts_of_a_pair_are_two_sequences_for_a_head_that_compares_them(tokenizer: Tokenizer) -> None:
+    task, longer = named_task("classify"), " ".join(["fine"] * 30)
+    examples = [Example("the film", "pos", "x", 1, "was fine"), Example("dull", "neg", "x", 2, longer)]
+    bundle = tiny_bundle(tokenizer, "classify", max_length=12, reads_pairs=True, head="compare")
+    encoded = task.encode(examples, bundle)
+    first, second = (
+        [[tokenizer.sos_id, *tokenizer.encode(text)][:12] for text in (example.text, example.text_pair)]
+        for example in examples
+    )
+    assert [[part.tolist() for part in row.sequences] for row in encoded.rows] == [first, second]
+    texts = [text for example in examples for text in (example.text, example.text_pair or "")]
+    assert encoded.num_tokens == sum(1 + len(tokenizer.encode(text)) for text in texts)
+    assert encoded.num_truncated == 1 + len(tokenizer.encode(longer)) - 12, "each text is truncated by itself"
+    assert [row.target_value.tolist() for row in encoded.rows] == [[1], [0]]
+    outputs = outputs_of(bundle.model, encoded.rows)
+    assert len(task.predictions(outputs, encoded, bundle)) == 2
+    assert task.inputs([("a film", "a story")], bundle)[0].text_pair == "a story"

@@ -151,6 +151,7 @@ class HeadOptions(TypedDict, total=False):
 
     pooling: Literal["last", "mean", "first", "max", "mean+max", "weighted-mean"] | None
     head_similarity: Literal["dot", "cosine"] | None
+    pair_encoding: Literal["joined", "separate"] | None
 
 
 class HeadShapeOptions(TypedDict, total=False):
@@ -172,7 +173,7 @@ class AdaptationOptions(TypedDict, total=False):
     layer_lr_decay: float | None
     head_lr_factor: float | None
     head_epochs: float | None
-    head_init: Literal["random", "class-means"] | None
+    head_init: Literal["random", "class-means", "linear"] | None
 
 
 class PretrainOptions(

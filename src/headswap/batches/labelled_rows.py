@@ -24,7 +24,7 @@ def nothing() -> np.ndarray:
 
 @dataclass(frozen=True)
 class Row:
-    """One sequence of a batch: token ids, and targets as (position in the row, value)."""
+    """One sequence of a batch, or two of a pair: token ids, and targets as (position in the row, value)."""
 
     example: int
     """Index of the example that the row comes from."""
@@ -36,6 +36,13 @@ class Row:
     target_value: np.ndarray = field(default_factory=nothing)
     wanted: np.ndarray | None = None
     """Positions of the tokens whose scores are kept; None: all of them."""
+    split: int = 0
+    """Where the second sequence of the row begins, if a pair of texts is read as two sequences; 0: there is one."""
+
+    @property
+    def sequences(self) -> list[np.ndarray]:
+        """The token ids of each of its sequences."""
+        return np.split(self.ids, [self.split]) if self.split else [self.ids]
 
 
 class Note(NamedTuple):
@@ -105,13 +112,16 @@ class ExampleBatches:
 
 
 def batch_of(rows: Sequence[Row], *, is_per_token: bool) -> Batch:
-    """A flat batch of rows; a target's index is that of its token in the batch, or that of its row."""
+    """A flat batch of rows; a target's index is that of its token in the batch, or that of its row.
+
+    The tokens of a row are next to each other, also where it has two sequences.
+    """
     begins = np.cumsum([0, *(len(row.ids) for row in rows[:-1])]) if is_per_token else np.arange(len(rows))
     index = np.concatenate([row.target_index + begin for row, begin in zip(rows, begins, strict=True)])
     values = [row.target_value for row in rows if len(row.target_value)]
     segments = [row.segments for row in rows if row.segments is not None]
     return flat_batch(
-        [row.ids for row in rows],
+        [sequence for row in rows for sequence in row.sequences],
         target_index=index,
         target_value=np.concatenate(values) if values else NOTHING,
         documents=[row.example for row in rows],

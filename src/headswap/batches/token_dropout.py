@@ -2,7 +2,7 @@
 
 Iyyer et al. (2015) call it word dropout. Which tokens are left out is a function of (seed, step, row, position), so it
 does not depend on the batch, the micro-batch or the process, and a resumed run leaves out the same tokens. Special
-tokens stay, and so does at least one other token per row.
+tokens stay, and so does at least one other token per sequence.
 """
 
 from dataclasses import dataclass, replace
@@ -27,9 +27,11 @@ class TokenDropout:
         draws_N = Draws(self.seed, self.stream, step).uniform("kept", np.array([number]), np.arange(len(row.ids)))
         is_special_N = np.isin(row.ids, list(self.special_ids))
         is_kept_N = is_special_N | (draws_N >= self.share)
-        if not (is_kept_N & ~is_special_N).any() and not is_special_N.all():
-            is_kept_N[np.where(is_special_N, -1.0, draws_N).argmax()] = True
+        for part in (slice(0, row.split), slice(row.split, None)):
+            others = ~is_special_N[part]
+            if others.any() and not (is_kept_N[part] & others).any():
+                is_kept_N[part.start + np.where(others, draws_N[part], -1.0).argmax()] = True
         if is_kept_N.all():
             return row
         segments = None if row.segments is None else row.segments[is_kept_N]
-        return replace(row, ids=row.ids[is_kept_N], segments=segments)
+        return replace(row, ids=row.ids[is_kept_N], segments=segments, split=int(is_kept_N[: row.split].sum()))

@@ -19,7 +19,7 @@ from headswap.model.shape import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from headswap.finetuning.config import FinetuneRecipe, FinetuneTraining, HeadInit, HeadSettings
+    from headswap.finetuning.config import FinetuneRecipe, FinetuneTraining, HeadInit, HeadSettings, PairEncoding
 
 log = logging.getLogger("headswap")
 FINETUNE_RATE_AT_256 = 1e-4
@@ -45,6 +45,9 @@ sufficiently trained: it gained 4.4 and 1.3 points with 150 labels, and nothing 
 COSINE_FROM = 100
 """The same for a head that scores labels by cosines (`head_similarity`): with 150 classes it gained 4 points over a
 random head, and 3 to 6 beside class means. With 34 classes and long texts the scores were lower (docs/log.md)."""
+LINEAR_HEAD_UP_TO = 10_000
+"""A head that compares the vectors of two texts begins as a linear model of up to so many training pairs, if the base
+is sufficiently trained: it gained 4 and 14 points with 100 pairs (docs/results.md). The fit takes longer with more."""
 UNDERTRAINED_RATE_AT_256 = 6e-4
 """Fine-tuning a base that saw fewer than `LEAST_TOKENS_PER_PARAMETER`."""
 LEAST_TOKENS_PER_PARAMETER = 3.0
@@ -83,6 +86,10 @@ class FinetuningFacts:
     """Number of labels of a classifier whose class layer reads the vector of a text; otherwise None."""
     head_similarity: HeadSimilarity = "dot"
     """How the new head scores labels."""
+    pair_encoding: "PairEncoding | None" = None
+    """How pairs of texts are read; None for single texts."""
+    compares_vectors: bool = False
+    """Whether the head compares the vectors of two texts, and could begin as a linear model."""
 
 
 def with_scratch_settings(given: "Mapping[str, Mapping[str, Any]]") -> dict[str, dict[str, Any]]:
@@ -137,24 +144,30 @@ def resolve_finetuning(recipe: "FinetuneRecipe", facts: FinetuningFacts) -> "tup
     default = "gradual" if is_gradual else "at-once"
     adaptation = recipe.adaptation.changed(
         unfreeze=recipe.adaptation.unfreeze or default,
-        head_init=recipe.adaptation.head_init
-        or head_init(facts.num_classes, tokens_per_parameter=per_parameter, has_bias=recipe.head.head_bias),
+        head_init=recipe.adaptation.head_init or head_init(facts, has_bias=recipe.head.head_bias),
     )
-    head = recipe.head.changed(head_similarity=facts.head_similarity)
+    head = recipe.head.changed(head_similarity=facts.head_similarity, pair_encoding=facts.pair_encoding)
     head = head if facts.pooling is None else head.changed(pooling=facts.pooling)
     return recipe.changed(training=training, adaptation=adaptation, head=head), steps
 
 
 def head_shape(
-    head: "HeadSettings", direction: Direction, *, num_classes: int | None, tokens_per_parameter: float | None
+    recipe: "FinetuneRecipe", direction: Direction, *, num_classes: int | None, tokens_per_parameter: float | None
 ) -> HeadShape:
     """The new head, with its open settings: the pooling by the attention direction, the similarity by the classes.
 
-    `num_classes` and `tokens_per_parameter` are those of `FinetuningFacts`.
+    `num_classes` and `tokens_per_parameter` are those of `FinetuningFacts`. A linear model scores by dot products.
     """
-    similarity = head.head_similarity or head_similarity(num_classes, tokens_per_parameter=tokens_per_parameter)
-    others = head.model_dump(exclude={"pooling", "head_similarity"})
+    head = recipe.head
+    similarity = head_similarity(num_classes, tokens_per_parameter=tokens_per_parameter)
+    similarity = head.head_similarity or ("dot" if recipe.adaptation.head_init == "linear" else similarity)
+    others = head.model_dump(exclude={"pooling", "head_similarity", "pair_encoding"})
     return HeadShape(**others, pooling=head.pooling or POOLINGS[direction], head_similarity=similarity)
+
+
+def pair_encoding(head: "HeadSettings", *, knows_pairs: bool) -> "PairEncoding":
+    """How pairs of texts are read: as two sequences, unless the base knows how to read two texts in one."""
+    return head.pair_encoding or ("joined" if knows_pairs else "separate")
 
 
 def finetuning_rate(hidden_size: int, *, tokens_per_parameter: float | None) -> float:
@@ -188,13 +201,17 @@ def finetuning_epochs(num_examples: int, batch_size: int) -> float:
     return float(min(most, max(fewest, round(FINETUNE_STEPS * batch_size / num_examples))))
 
 
-def head_init(num_classes: int | None, *, tokens_per_parameter: float | None, has_bias: bool = True) -> "HeadInit":
-    """The first weights of a new head: class means for many classes, if the base is sufficiently trained.
+def head_init(facts: FinetuningFacts, *, has_bias: bool = True) -> "HeadInit":
+    """The first weights of a new head: if the base is sufficiently trained, a linear model for pairs that are read as
+    two sequences, and class means for many classes.
 
-    A head without a bias cannot have them.
+    A head without a bias can have neither.
     """
-    has_many = num_classes is not None and num_classes >= CLASS_MEANS_FROM and has_bias
-    return "class-means" if has_many and is_well_trained(tokens_per_parameter) else "random"
+    if not has_bias or not is_well_trained(facts.tokens_per_parameter):
+        return "random"
+    if facts.compares_vectors and facts.head_similarity == "dot" and facts.num_rows <= LINEAR_HEAD_UP_TO:
+        return "linear"
+    return "class-means" if facts.num_classes is not None and facts.num_classes >= CLASS_MEANS_FROM else "random"
 
 
 def head_similarity(num_classes: int | None, *, tokens_per_parameter: float | None) -> HeadSimilarity:

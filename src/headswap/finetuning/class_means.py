@@ -17,22 +17,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from headswap.batches.labelled_rows import Row, batch_of
+from headswap.batches.labelled_rows import Row
 from headswap.core.errors import SettingError
 from headswap.finetuning.config import HeadSettings
-from headswap.inference.outputs import TOKENS_PER_BATCH, token_batches
+from headswap.finetuning.head_inputs import head_inputs
 from headswap.model.heads import ClassificationHead
-from headswap.model.pooling import pool
 from headswap.model.text_model import TextModel
 from headswap.tasks.task import Task
 
 LEAST_SPREAD = 1e-3
 """The smallest standard deviation of a dimension, relative to the mean of all."""
-
-
-def reads_text_vector(task: Task, head_hidden: str) -> bool:
-    """Whether there are classes of texts and a class layer that reads the pooled vector."""
-    return task.one_label_per_text and head_hidden == "none"
 
 
 def check_class_means(task: Task, head: HeadSettings) -> None:
@@ -56,7 +50,7 @@ def set_class_means(model: TextModel, rows: Sequence[Row], *, autocast: Abstract
     """Set the class layer of a classifier from the vectors of its training rows."""
     head = model.head
     assert isinstance(head, ClassificationHead)
-    vectors_RP = _vectors(model, rows, head, autocast).double()
+    vectors_RP = head_inputs(model, rows, autocast=autocast)
     if head.cosine_scale is not None:
         vectors_RP = F.normalize(vectors_RP, dim=1)
     classes_R = torch.from_numpy(np.concatenate([row.target_value for row in rows]))
@@ -91,19 +85,3 @@ def of_length_one(weight_CP: Tensor, bias_C: Tensor, *, otherwise_CP: Tensor) ->
     has_direction_C1 = lengths_C1 > 1e-12
     directions_CP = torch.where(has_direction_C1, weight_CP / lengths_C1, otherwise_CP.to(weight_CP))
     return directions_CP, torch.where(has_direction_C1, bias_C[:, None] / lengths_C1, 0.0).squeeze(1)
-
-
-def _vectors(
-    model: TextModel, rows: Sequence[Row], head: ClassificationHead, autocast: AbstractContextManager
-) -> Tensor:
-    """The pooled vector of each row, on the CPU."""
-    model.eval()
-    found: list[Tensor] = [torch.empty(0)] * len(rows)
-    order = sorted(range(len(rows)), key=lambda index: len(rows[index].ids))
-    for chosen in token_batches(order, [row.ids for row in rows], TOKENS_PER_BATCH[model.device.type]):
-        batch = batch_of([rows[index] for index in chosen], is_per_token=False).to(model.device)
-        with autocast:
-            pooled_BP = pool(model.hidden(batch), batch.lengths_B, head.pooling)
-        for index, vector_P in zip(chosen, pooled_BP.float().cpu(), strict=True):
-            found[index] = vector_P
-    return torch.stack(found)

@@ -26,7 +26,8 @@ from headswap.tokens.config import TokenizerSettings
 from headswap.training.config import Epochs, Positive, ProcessSettings, Steps, TrainingSettings
 
 Unfreeze = Literal["at-once", "gradual"]
-HeadInit = Literal["random", "class-means"]
+HeadInit = Literal["random", "class-means", "linear"]
+PairEncoding = Literal["joined", "separate"]
 
 
 class HeadSettings(HeadShape):
@@ -40,6 +41,11 @@ class HeadSettings(HeadShape):
     """How a classifier scores labels: dot (dot product of the text vector and the weights of the label), or cosine (16
     times their cosine; the lengths of the two vectors have no effect). Default: cosine with 100 or more labels, if the
     base was pre-trained on at least 3 tokens per parameter; otherwise dot."""
+    pair_encoding: PairEncoding | None = None
+    """How a pair of texts is read: joined (both in one sequence with <sep> between them, a cross-encoder), or separate
+    (each in a sequence of its own, a bi-encoder; the head reads both vectors, their absolute difference and their
+    product). Default: separate; joined for a base that was trained on pairs in one sequence (masked+nsp, masked+sop, or
+    fine-tuned so), and for a public checkpoint."""
 
 
 class AdaptationSettings(Settings):
@@ -69,10 +75,12 @@ class AdaptationSettings(Settings):
     """Number of epochs at the start in which only the new head is trained. Default: 1 with --unfreeze gradual,
     otherwise 0."""
     head_init: HeadInit | None = None
-    """Initial weights of the new head of a classifier: random, or class-means. With class-means the head scores the
-    labels by how close the vector of a text is to the mean vector of each label's training texts. Needs head_bias.
-    Default: class-means with 10 or more labels and head_bias, if the base was pre-trained on at least 3 tokens per
-    parameter; otherwise random."""
+    """Initial weights of the new head: random, class-means, or linear. With class-means a classifier scores the labels
+    by how close the vector of a text is to the mean vector of each label's training texts. With linear the head of a
+    classifier or regression begins as a logistic or ridge regression that is fitted to the vectors of the training
+    texts. Both need head_bias, linear also --head-similarity dot. Default, if the base was pre-trained on at least 3
+    tokens per parameter: linear with --pair-encoding separate and at most 10,000 training pairs, otherwise class-means
+    with 10 or more labels. In all other cases random."""
 
     def model_post_init(self, _context: object) -> None:
         """Check `trainable`; top-N contains a number, so a Literal type cannot list its values."""

@@ -79,7 +79,7 @@ def distilled_rows(
     rows = [replace(row, target_value=labels_CC[row.target_value]) for row in train.rows]
     rows += [
         Row(len(train) + row.example, row.ids, row.segments, index, probabilities_RC[row.example : row.example + 1])
-        for row in task.encode_inputs(unlabelled, student).rows
+        for row in task.encode_inputs(unlabelled, student).rows  # single texts: there is no file of unlabelled pairs
     ]
     log.info(
         "Distillation: the mean probabilities of %s are the targets of %s; their highest one is %.2f on average.",

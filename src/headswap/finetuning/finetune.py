@@ -31,12 +31,14 @@ from headswap.defaults.finetuning import (
     with_scratch_settings,
 )
 from headswap.finetuning.calibration import calibration_sentence, check_can_calibrate
-from headswap.finetuning.class_means import reads_text_vector, set_class_means
+from headswap.finetuning.class_means import set_class_means
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.finetuning.consistency import CollapseCheck, read_unlabelled, texts_checksum
 from headswap.finetuning.distillation import distilled_rows, teachers_checksum
+from headswap.finetuning.head_inputs import reads_text_vector
 from headswap.finetuning.layer_rates import count, freeze, group_rates, report_trainable
 from headswap.finetuning.learning import make_learning
+from headswap.finetuning.linear_head import has_linear_model, set_linear_head
 from headswap.finetuning.messages import log_best_epoch, log_encoding, log_inputs
 from headswap.finetuning.reload_check import FreshProcess, Reader, SameProcess, check_reload
 from headswap.finetuning.sampled_tokens import sampled_tokens
@@ -157,10 +159,21 @@ class _Finetuning:
         training = training.changed(batch_size=batch_size_of(training, num_texts))
         self.steps_per_epoch = steps_per_epoch(len(self.rows), training.batch_size)
         self.recipe, self.total_steps = resolve_finetuning(recipe.changed(training=training), self._facts())
-        if self.recipe.adaptation.head_init == "class-means":
-            set_class_means(start.model.to(self.machine.device), self.train.rows, autocast=self.machine.scoring())
-            self.start = replace(start, ledger=start.ledger.with_new_weights(start.model))
+        self._set_first_head()
         freeze(start.model, self.recipe.adaptation)
+
+    def _set_first_head(self) -> None:
+        """The first weights of the new head, if they are computed from the training texts."""
+        wanted, model = self.recipe.adaptation.head_init, self.start.model
+        if wanted == "random":
+            return
+        model.to(self.machine.device)
+        if wanted == "class-means":
+            set_class_means(model, self.train.rows, autocast=self.machine.scoring())
+        else:
+            metric = self.task.metric(self.recipe.training)
+            set_linear_head(self.bundle, self.task, self.train, metric, self.machine.scoring())
+        self.start = replace(self.start, ledger=self.start.ledger.with_new_weights(model))
 
     def _card(self, seed: int) -> dict[str, Any]:
         """How the model is made; the base by its name and the checksum of its weights."""
@@ -194,6 +207,10 @@ class _Finetuning:
             pooling=None if self.task.is_per_token else model.shape.classifier.pooling,
             num_classes=len(self.splits.labels) if has_class_layer else None,
             head_similarity=model.shape.classifier.head_similarity,
+            pair_encoding=self.start.pair_encoding,
+            compares_vectors=self.start.pair_encoding == "separate"
+            and has_linear_model(self.task)
+            and self.recipe.head.head_hidden == "none",
         )
 
     def checksums(self) -> dict[str, str]:

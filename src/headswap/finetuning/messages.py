@@ -5,11 +5,15 @@ import logging
 from headswap.batches.labelled_rows import EncodedSet
 from headswap.core.errors import counted
 from headswap.data.checks import issues_of, log_issues
-from headswap.finetuning.config import FinetuneRecipe
+from headswap.finetuning.config import FinetuneRecipe, PairEncoding
 from headswap.finetuning.splits import LabelledSplits
 from headswap.finetuning.starting_point import StartingPoint
 
 log = logging.getLogger("headswap")
+PAIR_ENCODINGS: dict[PairEncoding, str] = {
+    "joined": "one sequence",
+    "separate": "two sequences, whose vectors the head compares",
+}
 
 
 def log_inputs(recipe: FinetuneRecipe, splits: LabelledSplits, start: StartingPoint) -> None:
@@ -31,6 +35,8 @@ def log_inputs(recipe: FinetuneRecipe, splits: LabelledSplits, start: StartingPo
         )
     elif task.is_per_token and start.model.shape.direction == "causal":
         log.info("The base is causal: the prediction for a word does not use the text after it.")
+    if (encoding := start.pair_encoding) is not None:
+        log.info("A pair of texts is read as %s (--pair-encoding %s).", PAIR_ENCODINGS[encoding], encoding)
     log_issues(issues_of({"train": splits.train, "validation": splits.validation, "test": splits.test}), log)
     log.info("Ledger: %s.", start.ledger.sentence())
     log.info(

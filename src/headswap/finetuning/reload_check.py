@@ -42,8 +42,9 @@ class FreshProcess:
     def scores(self, folder: Path, rows: Sequence[Row]) -> list[Any]:
         """The scores of some rows, computed from the saved bundle alone."""
         asked = [
-            {name: None if part is None else part.tolist() for name, part in parts.items()}
-            for parts in ({"ids": row.ids, "segments": row.segments, "wanted": row.wanted} for row in rows)
+            {name: None if part is None else part.tolist() for name, part in parts.items()} | {"split": row.split}
+            for row in rows
+            for parts in ({"ids": row.ids, "segments": row.segments, "wanted": row.wanted},)
         ]
         found, problem = self.process.communicate(json.dumps({"folder": str(folder), "rows": asked}))
         if self.process.returncode:
@@ -92,6 +93,6 @@ def answer() -> None:
     rows = []
     for number, row in enumerate(request["rows"]):
         segments, wanted = (None if row[name] is None else np.array(row[name]) for name in ("segments", "wanted"))
-        rows.append(Row(number, np.array(row["ids"]), segments, wanted=wanted))
+        rows.append(Row(number, np.array(row["ids"]), segments, wanted=wanted, split=row["split"]))
     model = Bundle.load(request["folder"]).model
     json.dump([scores.tolist() for scores in outputs_of(model, rows)], sys.stdout)

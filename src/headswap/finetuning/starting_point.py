@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from headswap.bundle.bundle import Bundle
 from headswap.core.errors import SettingError
 from headswap.data.records import Document
-from headswap.defaults.finetuning import head_shape
-from headswap.finetuning.class_means import reads_text_vector
-from headswap.finetuning.config import FinetuneRecipe, StartSettings
+from headswap.defaults.finetuning import head_shape, pair_encoding
+from headswap.finetuning.config import FinetuneRecipe, PairEncoding, StartSettings
+from headswap.finetuning.head_inputs import reads_text_vector
 from headswap.finetuning.splits import LabelledSplits
 from headswap.model.parameter_count import num_parameters
 from headswap.model.shape import Direction
 from headswap.model.swap import Ledger, scratch_ledger, swap_head
 from headswap.model.text_model import ModelShape, TextModel, build_model
+from headswap.registry import HeadKind
+from headswap.tasks.text_task import PAIR_HEAD
 from headswap.tokens.config import check_untrained
 from headswap.tokens.tokenizer import Tokenizer
 from headswap.tokens.train_tokenizer import train_tokenizer
@@ -33,6 +35,8 @@ class StartingPoint:
     objective: str
     tokens_trained: int | None = 0
     """Tokens that the base was pre-trained on; None where that is not known."""
+    pair_encoding: PairEncoding | None = None
+    """How pairs of texts are read; None for single texts."""
     is_turned: bool = False
     """Whether the base is causal and is fine-tuned with bidirectional attention."""
 
@@ -66,17 +70,19 @@ class StartingPoint:
         assert start.preset is not None
         assert start.direction is not None
         length = recipe.training.max_length
+        base = start.laid_over(start.preset, vocab_size=tokenizer.vocab_size, max_length=length)
+        encoding = _pair_encoding(recipe, knows_pairs=False)
         shape = ModelShape(
-            base=start.laid_over(start.preset, vocab_size=tokenizer.vocab_size, max_length=length),
+            base=base,
             direction=start.direction,
-            head=splits.task.head,
+            head=_head(splits, encoding),
             num_labels=len(splits.labels),
             classifier=head_shape(
-                recipe.head, start.direction, num_classes=_num_classes(recipe, splits), tokens_per_parameter=0
+                recipe, start.direction, num_classes=_num_classes(recipe, splits), tokens_per_parameter=0
             ),
         )
         model = build_model(shape, seed=recipe.training.seed)
-        return cls(model, tokenizer, scratch_ledger(model), "none")
+        return cls(model, tokenizer, scratch_ledger(model), "none", pair_encoding=encoding)
 
     @classmethod
     def _from_base(cls, recipe: FinetuneRecipe, splits: LabelledSplits) -> "StartingPoint":
@@ -107,13 +113,14 @@ class StartingPoint:
         base, tokens = bundle.model.shape.base, bundle.tokens_trained
         if recipe.model.dropout is not None:
             base = base.changed(dropout=recipe.model.dropout)
+        encoding = _pair_encoding(recipe, knows_pairs=knows_pairs(bundle))
         shape = ModelShape(
             base=base,
             direction=direction,
-            head=splits.task.head,
+            head=_head(splits, encoding),
             num_labels=len(splits.labels),
             classifier=head_shape(
-                recipe.head,
+                recipe,
                 direction,
                 num_classes=_num_classes(recipe, splits),
                 tokens_per_parameter=None if tokens is None else tokens / num_parameters(bundle.model.base),
@@ -122,7 +129,28 @@ class StartingPoint:
         )
         model, ledger = swap_head(bundle.model, shape, seed=recipe.training.seed, source=str(recipe.model.base))
         is_turned = direction != bundle.model.shape.direction and not bundle.reads_both_ways
-        return cls(model, bundle.tokenizer, ledger, bundle.objective, tokens, is_turned)
+        return cls(model, bundle.tokenizer, ledger, bundle.objective, tokens, encoding, is_turned)
+
+
+def knows_pairs(bundle: Bundle) -> bool:
+    """Whether a base can be expected to read two texts in one sequence: it was trained on such pairs, or it is a public
+    checkpoint, which was trained on far more text than a base of one corpus."""
+    shape = bundle.model.shape
+    if shape.head != "lm":
+        return bundle.task.reads_pairs and shape.head != PAIR_HEAD
+    return bool(shape.pair_head) or bundle.tokens_trained is None
+
+
+def _pair_encoding(recipe: FinetuneRecipe, *, knows_pairs: bool) -> PairEncoding | None:
+    """How pairs of texts are read; None for single texts."""
+    if recipe.data.text_pair_column is None:
+        return None
+    return pair_encoding(recipe.head, knows_pairs=knows_pairs)
+
+
+def _head(splits: LabelledSplits, encoding: PairEncoding | None) -> HeadKind:
+    """The head of the task; for pairs of texts that are read separately one that compares two vectors."""
+    return PAIR_HEAD if encoding == "separate" else splits.task.head
 
 
 def _num_classes(recipe: FinetuneRecipe, splits: LabelledSplits) -> int | None:

@@ -6,6 +6,7 @@ from headswap.finetuning.class_means import check_class_means
 from headswap.finetuning.config import FinetuneRecipe, FinetuneTraining
 from headswap.finetuning.consistency import check_consistency
 from headswap.finetuning.distillation import check_teachers
+from headswap.finetuning.linear_head import check_linear_head
 from headswap.model.text_model import ModelShape
 from headswap.tasks.task import Task
 
@@ -20,6 +21,11 @@ def for_task(recipe: FinetuneRecipe, task: Task) -> FinetuneRecipe:
         raise SettingError(
             f"token_dropout is {training.token_dropout:g}, but the task {task.name} needs every token. Remove it."
         )
+    if recipe.head.pair_encoding is not None and data.text_pair_column is None:
+        raise SettingError(
+            f"pair_encoding is '{recipe.head.pair_encoding}', but the texts are no pairs. Remove it, or name the "
+            "column of the second text with --text-pair-column."
+        )
     if recipe.head.head_similarity == "cosine" and not task.one_label_per_text:
         raise SettingError(
             f"head_similarity is 'cosine', but the task {task.name} does not choose one label per text. Remove it."
@@ -28,6 +34,8 @@ def for_task(recipe: FinetuneRecipe, task: Task) -> FinetuneRecipe:
     check_teachers(recipe.consistency)
     if recipe.adaptation.head_init == "class-means":
         check_class_means(task, recipe.head)
+    if recipe.adaptation.head_init == "linear":
+        check_linear_head(task, recipe.head)
     reads_pairs, is_scratch = data.text_pair_column is not None, recipe.model.base == "scratch"
     check_consistency(recipe.consistency, task, reads_pairs=reads_pairs, is_scratch=is_scratch)
     recipe = recipe.changed(data=data.changed(task=task.name), training=training)

@@ -88,6 +88,14 @@ class HeadswapModel(transformers.PreTrainedModel):
 class HeadswapForSequenceClassification(HeadswapModel):
     """A classifier or a regression."""
 
+    def __init__(self, config: HeadswapConfig) -> None:
+        super().__init__(config)
+        if self.text_model.sequences_per_target == 2:
+            raise InputError(
+                "This model compares the vectors of two texts, which pipelines of transformers do not give it. Use "
+                "headswap.load(...).predict, AutoModel for the vectors, or a model with --pair-encoding joined."
+            )
+
     def output(self, hidden_ND: Tensor, batch: Batch, is_real: Tensor) -> Any:
         """One row of scores per sequence."""
         return SequenceClassifierOutput(logits=self.head(hidden_ND, batch))

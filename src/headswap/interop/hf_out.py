@@ -77,10 +77,10 @@ def has_head(bundle: Bundle) -> bool:
 
 
 def auto_class(shape: ModelShape) -> str:
-    """The AutoModel class that loads a model."""
+    """The AutoModel class that loads a model; the one without a head for a head that no stock class has."""
     if shape.head == "lm":
         return "AutoModelForCausalLM" if shape.direction == "causal" else "AutoModelForMaskedLM"
-    return CLASSES[shape.head]
+    return CLASSES.get(shape.head, "AutoModel")
 
 
 def write_checkpoint(
@@ -137,6 +137,11 @@ def their_tensors(bundle: Bundle, family: Family, *, with_head: bool = True) -> 
 
 def stock_family(shape: ModelShape, *, with_head: bool = True) -> Family:
     """The family whose stock class computes what a model of this shape computes; else an `InputError`."""
+    if with_head and shape.head == "compare":
+        raise InputError(
+            "The model compares the vectors of two texts, which no stock class of transformers does. Export to ONNX "
+            "(--to onnx), export its vectors (--to sentence-transformers), or fine-tune with --pair-encoding joined."
+        )
     found = {
         family.name: list(obstacles(family, shape, with_head=with_head))
         for family in FAMILIES

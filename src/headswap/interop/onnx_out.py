@@ -61,6 +61,8 @@ class Onnx(ExportTarget):
             facts |= scores
         write_json(folder / "config.json", _config(bundle) | ids)
         use = f"`{MODEL}` reads `{'`, `'.join(names)}` and returns `logits`; `config.json` has the labels."
+        if model.sequences_per_target == 2:
+            use += " Rows 0 and 1 of a batch are the two texts of the first pair, rows 2 and 3 those of the second."
         measured = "on the exported model" if settings.test is not None else "before the export"
         write_card(bundle, folder, library="onnx", use=use, measured=measured)
         size = (folder / MODEL).stat().st_size / 1e6
@@ -94,10 +96,12 @@ def exported_model(bundle: Bundle) -> TextModel:
 
 def export_graph(model: TextModel, file: Path, names: list[str]) -> None:
     """Write the graph with dynamic batch and length."""
-    ids = torch.zeros(2, 3, dtype=torch.int64)
+    per_target = model.sequences_per_target
+    ids = torch.zeros(2 * per_target, 3, dtype=torch.int64)
     # One tensor per input: the exporter would make one input of a tensor that is given twice.
     given = {name: torch.ones_like(ids) if name == "attention_mask" else ids.clone() for name in names}
     batch, length = torch.export.Dim("batch"), torch.export.Dim("length", max=model.shape.base.max_position_embeddings)
+    batch = batch if per_target == 1 else per_target * batch
     padded = PaddedModel(model)
     padded(**given)  # fills the caches of position tables with real tensors
     with _quiet():
@@ -152,6 +156,7 @@ def _config(bundle: Bundle) -> dict[str, Any]:
         "labels": list(bundle.labels),
         "max_length": state.max_length or bundle.max_length,
         "thresholds": list(state.thresholds),
+        **({"pair_encoding": "separate"} if bundle.model.sequences_per_target == 2 else {}),
     }
 
 

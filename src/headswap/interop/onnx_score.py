@@ -1,6 +1,7 @@
 """Outputs of an exported graph: compared with those of the model, and scored on a test set."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,8 @@ def largest_difference(model: TextModel, file: Path, names: list[str]) -> float:
         Row(number, stream.integers(0, vocabulary, length), _segments(length, names))
         for number, length in enumerate(lengths)
     ]
+    if model.sequences_per_target == 2:
+        rows = [replace(row, split=len(row.ids) // 2, segments=None) for row in rows if len(row.ids) > 1]
     pairs = zip(_of_model(model, rows), _of_graph(file, names, rows, model), strict=True)
     return max(float(np.abs(one - other).max()) for one, other in pairs)
 
@@ -84,11 +87,13 @@ def _of_graph(file: Path | None, names: Sequence[str], rows: Sequence[Row], mode
     found: list[np.ndarray] = []
     for start in range(0, len(rows), BATCH):
         part = rows[start : start + BATCH]
-        longest = max(len(row.ids) for row in part)
-        given = {name: np.zeros((len(part), longest), dtype=np.int64) for name in names}
+        sequences = [sequence for row in part for sequence in row.sequences]
+        longest = max(map(len, sequences))
+        given = {name: np.zeros((len(sequences), longest), dtype=np.int64) for name in names}
+        for number, ids in enumerate(sequences):
+            given["input_ids"][number, : len(ids)] = ids
+            given["attention_mask"][number, : len(ids)] = 1
         for number, row in enumerate(part):
-            given["input_ids"][number, : len(row.ids)] = row.ids
-            given["attention_mask"][number, : len(row.ids)] = 1
             if row.segments is not None and "token_type_ids" in given:
                 given["token_type_ids"][number, : len(row.ids)] = row.segments
         scores = session.run(["logits"], given)[0]

@@ -77,6 +77,6 @@ class SentenceTransformers(ExportTarget):
 def default_pooling(bundle: Bundle) -> Pooling:
     """The pooling of a classifier, or the one that fits the attention direction."""
     shape = bundle.model.shape
-    if shape.head == "classify":
+    if shape.head in ("classify", "compare"):
         return shape.classifier.pooling
     return "weighted-mean" if shape.direction == "causal" else "mean"

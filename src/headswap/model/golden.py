@@ -13,6 +13,8 @@ from headswap.core.random_streams import numpy_stream
 from headswap.model.text_model import TextModel
 
 GOLDEN_TOLERANCE = 1e-4
+LENGTHS = {1: (3, 9, 17), 2: (3, 9, 17, 5)}
+"""Lengths of the sequences, by how many of them have one row of scores."""
 
 
 @torch.no_grad()
@@ -20,7 +22,7 @@ def golden_outputs(model: TextModel) -> dict[str, Any]:
     """Outputs on token ids drawn from a seed; no user text is used."""
     shape = model.shape.base
     stream = numpy_stream(0, "golden")
-    lengths = [min(shape.max_position_embeddings, length) for length in (3, 9, 17)]
+    lengths = [min(shape.max_position_embeddings, length) for length in LENGTHS[model.sequences_per_target]]
     sequences = [stream.integers(0, shape.vocab_size, length) for length in lengths]
     was_training = model.training
     model.eval()

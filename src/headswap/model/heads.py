@@ -70,6 +70,8 @@ class TaskHead(nn.Module):
     """Whether scores have one row per token, instead of one per sequence."""
     num_scores: ClassVar[int | None] = None
     """The number of scores, where it does not depend on the labels."""
+    sequences_per_target: ClassVar[int] = 1
+    """How many sequences of a batch have one row of scores together, if scores are not per token."""
 
     def __init__(self, shape: BaseShape, head: HeadShape, num_labels: int) -> None:
         super().__init__()
@@ -130,9 +132,17 @@ class ClassificationHead(TaskHead):
         """One per pooling; `mean+max` has two."""
         return len(head.pooling.split("+"))
 
+    def vectors(self, hidden_ND: Tensor, batch: Batch) -> Tensor:
+        """What the class layer reads, B x P."""
+        return self.combined(pool(hidden_ND, batch.lengths_B, self.pooling))
+
+    def combined(self, pooled_BP: Tensor) -> Tensor:
+        """What the class layer reads, from the vectors of all sequences: one row per sequence."""
+        return pooled_BP
+
     def forward(self, hidden_ND: Tensor, batch: Batch) -> Tensor:
         """Logits, B x C."""
-        return self.score(pool(hidden_ND, batch.lengths_B, self.pooling))
+        return self.score(self.vectors(hidden_ND, batch))
 
 
 class TokenHead(TaskHead):

@@ -63,6 +63,11 @@ class TextModel(nn.Module):
         """The device of the weights."""
         return self.base.embedding.weight.device
 
+    @property
+    def sequences_per_target(self) -> int:
+        """How many sequences of a batch have one row of scores together, if scores are not per token."""
+        return self.head.sequences_per_target if isinstance(self.head, TaskHead) else 1
+
     def hidden(self, batch: Batch) -> Tensor:
         """The base's vectors for a flat batch, N x D."""
         limit = self.shape.base.max_position_embeddings

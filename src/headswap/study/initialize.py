@@ -17,8 +17,10 @@ from headswap.core.installed_bases import is_boxed
 from headswap.core.lock import FolderLock
 from headswap.core.settings import load_recipe
 from headswap.data.config import FEWEST_FOR_CHOOSING
+from headswap.defaults.finetuning import pair_encoding
 from headswap.finetuning.config import FinetuneRecipe
 from headswap.finetuning.splits import num_for_choosing
+from headswap.finetuning.starting_point import knows_pairs
 from headswap.model.shape import DEFAULT_PRESET
 from headswap.pretraining.config import AdaptRecipe, PretrainRecipe
 from headswap.study.jobs.answer_runs import read_arm_answers
@@ -194,7 +196,8 @@ def _check_finetuning(job: Job) -> None:
 
 
 def _check_separator(job: Job, jobs: Mapping[str, Job]) -> None:
-    """Refuse an existing base that cannot read two texts, adapted or not; the study's own bases are not checked."""
+    """Refuse an existing base that cannot read two texts in one sequence, adapted or not, where they are read so; the
+    study's own bases are not checked."""
     recipe = load_recipe(FinetuneRecipe, None, job.sections)
     base = recipe.model.base
     if job.made_base is not None:
@@ -204,10 +207,14 @@ def _check_separator(job: Job, jobs: Mapping[str, Job]) -> None:
         base = made.sections["model"]["base"] if is_kept else SCRATCH
     if base == SCRATCH or not named_task(recipe.data.task).needs_sep(recipe.data):
         return
-    if not _check_existing_base(base, None).tokenizer.frame.between:
+    bundle = _check_existing_base(base, None)
+    reads_pairs = recipe.data.text_pair_column is not None
+    is_joined = pair_encoding(recipe.head, knows_pairs=knows_pairs(bundle)) == "joined"
+    if (is_joined or not reads_pairs) and not bundle.tokenizer.frame.between:
         raise SettingError(
-            f"two texts need a separator such as <sep>, which the tokenizer of {base} does not have. "
-            "Leave the arm out with --arms."
+            f"two texts in one sequence need a separator such as <sep>, which the tokenizer of {base} does not have. "
+            + ("Pass --pair-encoding separate, or leave" if reads_pairs else "Leave")
+            + " the arm out with --arms."
         )
 
 

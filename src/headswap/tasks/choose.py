@@ -35,7 +35,7 @@ def task_of(bundle: Bundle) -> Task:
         )
     task = named_task(bundle.task.task)
     outputs = task.num_outputs or len(bundle.labels)
-    if task.head != bundle.model.shape.head or len(bundle.labels) != outputs:
+    if bundle.model.shape.head not in task.heads(bundle.task) or len(bundle.labels) != outputs:
         raise InputError(
             f"{bundle.path or 'This bundle'} has a head for {bundle.model.shape.head} with {len(bundle.labels)} "
             f"outputs, which does not fit its task {task.name}. Restore config.json from a copy."

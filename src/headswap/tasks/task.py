@@ -251,6 +251,11 @@ class Task(ABC):
         if self.is_per_token and pooling not in (None, "mean"):
             raise SettingError(f"pooling cannot be set: the head of the task {self.name} reads token by token.")
 
+    def heads(self, state: TaskState) -> tuple[HeadKind, ...]:
+        """The heads that a model of this task may have."""
+        del state
+        return (self.head,)
+
     def needs_sep(self, columns: ColumnSettings) -> bool:
         """Whether inputs have two parts, so that the tokenizer needs `<sep>`."""
         return columns.text_pair_column is not None

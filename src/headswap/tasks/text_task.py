@@ -29,6 +29,8 @@ from headswap.tokens.kept_ids import encode_kept
 
 PAIR = "text_pair"
 """The column of the second texts in a row of `as_row`."""
+PAIR_HEAD: HeadKind = "compare"
+"""The head that compares one vector per text, where a pair is read as two sequences."""
 SCORES_PER_CHUNK = 1 << 24
 """Scores that are turned into metrics or probabilities at a time, so that copies of them do not fill the memory."""
 
@@ -85,7 +87,7 @@ class TextTask(Task):
         """One row per text, or one row per window."""
         state, tokenizer, limit = bundle.task, bundle.tokenizer, length_of(bundle)
         if state.reads_pairs:
-            return _encode_pairs(examples, bundle)
+            return _pairs_as_two(examples, bundle) if _has_two_vectors(bundle) else _pairs_as_one(examples, bundle)
         rows: list[Row] = []
         num_tokens = num_truncated = 0
         for number, ids in enumerate(encode_kept(tokenizer, [example.text for example in examples])):
@@ -101,8 +103,9 @@ class TextTask(Task):
         targets = self.targets(encoded.examples, bundle)
         index = np.zeros(1, dtype=np.int64)
         rows = [  # `replace` would take several times as long per row
-            Row(row.example, row.ids, row.segments, index, targets[row.example : row.example + 1], row.wanted)
+            Row(row.example, row.ids, row.segments, index, target, row.wanted, row.split)
             for row in encoded.rows
+            for target in (targets[row.example : row.example + 1],)
         ]
         return replace(encoded, rows=rows)
 
@@ -123,6 +126,10 @@ class TextTask(Task):
     def inputs(self, given: Sequence[Any], bundle: Bundle) -> list[Example]:
         """Texts, or pairs of texts if the model reads pairs."""
         return [self._input(one, number, len(given), bundle) for number, one in enumerate(given, 1)]
+
+    def heads(self, state: TaskState) -> tuple[HeadKind, ...]:
+        """A pooled head; for pairs of texts also one that compares two vectors."""
+        return (self.head, PAIR_HEAD) if state.reads_pairs else (self.head,)
 
     def input_form(self, state: TaskState) -> InputForm:
         """Texts, or pairs of texts."""
@@ -170,13 +177,35 @@ PAIRS = InputForm(
 )
 
 
-def _encode_pairs(examples: Sequence[Example], bundle: Bundle) -> EncodedSet:
+def _has_two_vectors(bundle: Bundle) -> bool:
+    """Whether the head compares one vector per text."""
+    return bundle.model.shape.head == PAIR_HEAD
+
+
+def _pairs_as_two(examples: Sequence[Example], bundle: Bundle) -> EncodedSet:
+    """Two sequences per pair, `<sos> text` and `<sos> second text`; each of them is truncated by itself."""
+    tokenizer, limit = bundle.tokenizer, length_of(bundle)
+    frame = tokenizer.frame
+    firsts = encode_kept(tokenizer, [example.text for example in examples])
+    seconds = encode_kept(tokenizer, [example.text_pair or "" for example in examples])
+    rows: list[Row] = []
+    num_tokens = num_truncated = 0
+    for number, pair in enumerate(zip(firsts, seconds, strict=True)):
+        first, second = (cut_text(ids, frame, max_length=limit, long="truncate", overlap=None)[0] for ids in pair)
+        rows.append(Row(number, np.concatenate((first, second)), split=len(first)))
+        length = sum(map(len, pair)) + 2 * frame.num_single
+        num_tokens += length
+        num_truncated += length - len(first) - len(second)
+    return EncodedSet(examples, rows, num_tokens, num_truncated)
+
+
+def _pairs_as_one(examples: Sequence[Example], bundle: Bundle) -> EncodedSet:
     """`<sos> text <sep> second text`; if they are too long, the longer one is truncated first."""
     tokenizer, limit = bundle.tokenizer, length_of(bundle)
     if not tokenizer.frame.between:
         raise SettingError(
-            "Pairs of texts need a separator such as <sep>, which the tokenizer of this base does not have. "
-            "Pre-train a base with a tokenizer that headswap trained, or use --base scratch."
+            "Two texts in one sequence need a separator such as <sep>, which the tokenizer of this base does not have. "
+            "Pass --pair-encoding separate, or pre-train a base with a tokenizer that headswap trained."
         )
     has_segments = bundle.model.shape.base.type_vocab_size >= 2
     firsts = encode_kept(tokenizer, [example.text for example in examples])

@@ -67,7 +67,7 @@ def can_capture(model: TextModel, machine: Machine, *, num_micro: int) -> bool:
         and torch.cuda.get_device_capability(machine.device) >= (8, 0)
         and dropout == 0
         and shape.base.head_dim <= WIDEST_HEAD
-        and shape.head in ("lm", "classify")
+        and shape.head in ("lm", "classify", "compare")
         and not shape.pair_head
         and num_parameters(model) <= MAX_PARAMETERS
     )

@@ -1,8 +1,10 @@
 """Learning rates and commands of the methods section."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from headswap.core.settings import load_recipe
+from headswap.finetuning.config import FinetuneRecipe
 from headswap.study.report.methods import commands, methods
 from headswap.study.report.tuning import tuning_sentences
 from headswap.study.setup.config import StudyRecipe
@@ -14,6 +16,23 @@ from study_fixture import runs_of, synthetic_study
 def test_the_learning_rates_of_every_arm_are_stated(finished_study: Path) -> None:
     (sentence,) = [sentence for sentence in methods(read_study(finished_study)) if "Learning rates" in sentence]
     assert "scratch 0.00085; pretrained 0.0017, times 0.8 per layer downwards, times 10 for the head." in sentence
+
+
+def test_how_each_arm_reads_pairs_is_stated(tmp_path: Path) -> None:
+    study = synthetic_study({(arm, 100): [0.8] for arm in ("tfidf", "scratch", "box", "bert", "older")})
+    encodings = {"scratch": "separate", "box": "separate", "bert": "joined", "older": None}
+    study.runs[:] = [replace(run, folder=tmp_path / run.arm) for run in study.runs]
+    for run in study.runs:
+        run.folder.mkdir()
+        if run.arm in encodings:
+            recipe = load_recipe(FinetuneRecipe, None, {"data": {"train": "a.csv", "text_pair_column": "b"}})
+            head = recipe.head.changed(pair_encoding=encodings[run.arm])
+            training = recipe.training.changed(learning_rate=1e-4)
+            recipe.changed(head=head, training=training).save(run.folder / "recipe.toml")
+    found = [sentence for sentence in methods(study) if "--pair-encoding" in sentence]
+    assert [sentence.split(":")[0] for sentence in found] == ["bert, older", "scratch, box"]
+    assert "one sequence" in found[0]
+    assert "two sequences" in found[1]
 
 
 def test_the_command_of_a_comparison_names_existing_runs(finished_study: Path) -> None:

@@ -55,9 +55,10 @@ def params(
         Context length in tokens. It changes the count only with --positions learned. [default: that of the preset
         (gpt2-small 1024, others 512)]
     head
-        Head of the model: none (the base alone), lm (language modelling), classify, tag or span.
+        Head of the model: none (the base alone), lm (language modelling), classify, compare (pairs of texts, one vector
+        per text), tag or span.
     num_labels
-        Number of labels, for the heads classify and tag. [default: 2]
+        Number of labels, for the heads classify, compare and tag. [default: 2]
     """
     from headswap.bundle.bundle import Bundle
     from headswap.cli.display import model_name, print_json

@@ -29,6 +29,7 @@ ADDED = {
     "adaptation.head_epochs": None,
     "adaptation.head_init": None,
     "head.head_similarity": None,
+    "head.pair_encoding": None,
     "masking.mlm_probability_start": None,
     "masking.masked_share": None,
     "data.hold_out_from": FEWEST_FOR_CHOOSING,
@@ -50,7 +51,9 @@ def job_id(kind: str, content: Any) -> str:
 def recipe_content(recipe: Recipe) -> dict[str, Any]:
     """Every setting that changes the result; paths and the machine do not."""
     content = {name: value for name, value in flattened(recipe).items() if name not in PATHS | MACHINE}
-    return {name: value for name, value in content.items() if name not in ADDED or value != ADDED[name]}
+    # Pairs were always read as one sequence before `pair_encoding`, which is not what its default is now.
+    added = ADDED if content.get("data.text_pair_column") is None else ADDED | {"head.pair_encoding": "joined"}
+    return {name: value for name, value in content.items() if name not in added or value != added[name]}
 
 
 def bundle_content(path: str) -> list[str]:

@@ -1,6 +1,7 @@
 """The methods section of a report: data, learning rates, statistics, commands that reproduce it, versions."""
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 
 from headswap import __version__
@@ -91,6 +92,12 @@ LINEAR_SENTENCE = (
     "fit to all labels of the budget, where the arm frozen trains its head by gradient steps and holds out a fifth of "
     "the labels to select the epoch."
 )
+PAIR_ENCODINGS = {
+    "joined": "a pair of texts is one sequence, and attention covers both texts (--pair-encoding joined).",
+    "separate": "the two texts of a pair are two sequences, and the head compares their vectors (--pair-encoding "
+    "separate).",
+}
+"""How arms read pairs of texts."""
 TWO_TEXTS = ("pair", "question")
 HARMFUL = ("exact", "near", "contained")
 ON_OVERLAP = {"drop": "removed from train, validation and corpus", "report": "reported only", "stop": "an error"}
@@ -123,7 +130,9 @@ def methods(study: StudyRuns) -> list[str]:
             f"and {what}s, because the {study.unit}s of one {what} are not independent."
         )
     found[:0] = [*tuning_sentences(study), *_without_held_out_labels(study)]
-    if rates := _learning_rates(study):
+    recipes = _recipes(study)
+    found[:0] = _pair_encodings(recipes)
+    if rates := _learning_rates(recipes, many):
         found.insert(0, f"Learning rates (given or default): {'; '.join(rates)}.")
     arms = [arm for arm in study.arms if arm == LINEAR or arm.startswith(OF_LINEAR)]
     if linear and arms:
@@ -201,23 +210,38 @@ def _without_held_out_labels(study: StudyRuns) -> list[str]:
     ]
 
 
-def _learning_rates(study: StudyRuns) -> list[str]:
-    """The learning rates of each fine-tuned arm at its largest budget, from the recipes of its runs."""
-    found, many = [], budget_words(study.task, study.unit).many
-    for arm in study.arms:
-        runs = [run for run in study.runs if run.arm == arm and (run.folder / "recipe.toml").exists()]
-        if not runs:
-            continue
-        recipes = {run.labels: load_recipe(FinetuneRecipe, run.folder / "recipe.toml") for run in runs}
-        recipe = recipes[max(recipes)]
+def _recipes(study: StudyRuns) -> dict[str, dict[int, FinetuneRecipe]]:
+    """The recipes of each fine-tuned arm, by number of labels; of several seeds that of the last."""
+    found: dict[str, dict[int, FinetuneRecipe]] = {}
+    for run in sorted(study.runs, key=lambda run: study.arms.index(run.arm)):
+        if (run.folder / "recipe.toml").exists():
+            found.setdefault(run.arm, {})[run.labels] = load_recipe(FinetuneRecipe, run.folder / "recipe.toml")
+    return found
+
+
+def _pair_encodings(recipes: Mapping[str, Mapping[int, FinetuneRecipe]]) -> list[str]:
+    """Which arms read a pair of texts as one sequence, and which as two. Earlier versions always read it as one."""
+    found: dict[str, list[str]] = {}
+    for arm, by_labels in recipes.items():
+        recipe = by_labels[max(by_labels)]
+        if recipe.data.text_pair_column is not None:
+            found.setdefault(recipe.head.pair_encoding or "joined", []).append(arm)
+    return [f"{', '.join(arms)}: {PAIR_ENCODINGS[name]}" for name, arms in sorted(found.items())]
+
+
+def _learning_rates(recipes: Mapping[str, Mapping[int, FinetuneRecipe]], many: str) -> list[str]:
+    """The learning rates of each fine-tuned arm at its largest budget."""
+    found = []
+    for arm, by_labels in recipes.items():
+        recipe = by_labels[max(by_labels)]
         rates = f"{arm} {recipe.training.learning_rate:g}"
         if (decay := recipe.adaptation.layer_lr_decay) not in (None, 1.0):
             rates += f", times {decay:g} per layer downwards"
         if (factor := recipe.adaptation.head_lr_factor) not in (None, 1.0):
             rates += f", times {factor:g} for the head"
-        if gradual := sorted(labels for labels, one in recipes.items() if one.adaptation.unfreeze == "gradual"):
+        if gradual := sorted(labels for labels, one in by_labels.items() if one.adaptation.unfreeze == "gradual"):
             rates += ", one more layer unfrozen per epoch"
-            rates += "" if len(gradual) == len(recipes) else f" (up to {gradual[-1]:,} {many})"
+            rates += "" if len(gradual) == len(by_labels) else f" (up to {gradual[-1]:,} {many})"
         found.append(rates)
     return found
 
