@@ -10,6 +10,7 @@ from headswap.core.errors import counted
 from headswap.core.installed_bases import PREFIX
 from headswap.core.local_paths import CHECKPOINT
 from headswap.registry import LINEAR_MODELS
+from headswap.study.setup.arm_bases import base_of, is_adapted, is_from_box, own_name
 from headswap.study.setup.arms import (
     ADAPTED,
     BASELINES,
@@ -20,10 +21,7 @@ from headswap.study.setup.arms import (
     OF_CONSISTENCY,
     OF_LINEAR,
     SCRATCH,
-    base_of,
     baselines_of,
-    is_adapted,
-    is_from_box,
 )
 from headswap.study.statistics.budget_words import LABELS, BudgetWords
 from headswap.study.statistics.results import NO_BUDGET, StudyResults
@@ -270,7 +268,7 @@ def describe_arm(arm: str, task: str | None = None) -> str:
         return f"the installed base {arm}, all weights fine-tuned"
     if arm.startswith(CHECKPOINT):
         return f"the public checkpoint {arm}, all weights fine-tuned"
-    return MEANING.get(arm, "a given bundle or recipe")
+    return MEANING.get(own_name(arm), "a given bundle or recipe")
 
 
 def difference_and_interval(row: Comparison) -> str:

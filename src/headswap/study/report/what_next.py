@@ -10,7 +10,8 @@ from headswap.core.installed_bases import OWN_BASE, PREFIX
 from headswap.defaults.finetuning import LEAST_TOKENS_PER_PARAMETER, is_well_trained
 from headswap.study.report.findings import comparison_sentence, difference_and_interval, seeds_sentence
 from headswap.study.setup.answer_file import SINGLE
-from headswap.study.setup.arms import ADAPTED, BASELINES, BOX, OF_BASE, SCRATCH, base_of, is_adapted, is_from_box
+from headswap.study.setup.arm_bases import base_of, is_adapted, is_from_box
+from headswap.study.setup.arms import ADAPTED, BASELINES, BOX, OF_BASE, SCRATCH
 from headswap.study.statistics.design import discussed_arm
 from headswap.study.statistics.results import BaseResult, StudyResults
 from headswap.study.statistics.score_results import Cell, Comparison

@@ -24,7 +24,7 @@ from headswap.study.report.methods import commands, methods, versions
 from headswap.study.report.part_charts import PART_CHARTS, part_charts, shown_parts
 from headswap.study.report.what_next import what_next
 from headswap.study.setup.answer_file import SINGLE
-from headswap.study.setup.arms import is_from_box
+from headswap.study.setup.arm_bases import is_from_box
 from headswap.study.statistics.analysis import analyse
 from headswap.study.statistics.groups import counted_groups
 from headswap.study.statistics.results import NO_BUDGET, StudyResults

@@ -188,28 +188,6 @@ def _check_task(arms: Sequence[Arm], data: LabelledSettings) -> None:
             )
 
 
-def base_of(arm: str) -> str:
-    """The base in the name of an arm, as in `linear:BASE` and `consistency:BASE`."""
-    return arm.removeprefix(OF_LINEAR).removeprefix(OF_CONSISTENCY)
-
-
-def is_from_box(arm: str) -> bool:
-    """Whether an arm starts from an installed base."""
-    base = base_of(arm)
-    return base in (BOX, ADAPTED) or base.removeprefix(OF_BASE).startswith(PREFIX)
-
-
-def is_adapted(arm: str) -> bool:
-    """Whether the base of an arm is adapted by the study."""
-    base = base_of(arm)
-    return base == ADAPTED or base.startswith(OF_BASE)
-
-
-def is_existing_base(arm: str) -> bool:
-    """Whether an arm fine-tunes an installed or an adapted base, or a public checkpoint."""
-    return arm == base_of(arm) and (is_from_box(arm) or is_adapted(arm) or arm.startswith(CHECKPOINT))
-
-
 def saved_name(arm: str) -> str:
     """An arm as it is written into the recipe: a folder or file below the home folder as `~/...`."""
     name, sign, file = arm.partition("=")
@@ -345,8 +323,8 @@ def _check_base(name: str, path: Path) -> None:
 
 
 def _own_name(name: str, kind: str) -> str:
-    """The name of a folder or file; a suffix is added to the name of a built-in arm."""
-    return f"{name}-{kind}" if name in NAMED else name
+    """The name of a folder or file; a suffix is added if it reads as a built-in arm, such as `box` and `box (1)`."""
+    return f"{name}-{kind}" if name.partition(" (")[0] in NAMED else name
 
 
 def _from_recipe(path: Path) -> Arm:

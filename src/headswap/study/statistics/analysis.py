@@ -11,7 +11,8 @@ import numpy as np
 from headswap.core.local_paths import CHECKPOINT
 from headswap.metrics.classification import MOST_CLASSES_OF_CONFUSION, calibration, confusion_matrix, f1_scores
 from headswap.study.setup.answer_file import SINGLE
-from headswap.study.setup.arms import OF_BASE, base_of, is_constant
+from headswap.study.setup.arm_bases import base_of
+from headswap.study.setup.arms import OF_BASE, is_constant
 from headswap.study.statistics.design import design_changes
 from headswap.study.statistics.error_analysis import analyse_errors, shortened
 from headswap.study.statistics.part_scores import analyse_parts

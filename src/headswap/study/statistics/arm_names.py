@@ -17,6 +17,7 @@ from headswap.core.installed_bases import is_boxed
 from headswap.core.local_paths import CHECKPOINT, shared_names
 from headswap.core.settings import flattened
 from headswap.finetuning.config import FinetuneRecipe
+from headswap.study.setup.arm_bases import with_study
 from headswap.study.setup.arms import BASELINES, SCRATCH
 from headswap.study.statistics.study_files import PlannedRun
 from headswap.training.resume_rules import FILES
@@ -60,7 +61,7 @@ def with_study_names(names: Mapping[Path, str], planned: Mapping[Path, PlannedRu
     for study, arm in settings:
         alike = [own for (_, other), own in settings.items() if other == arm]
         is_unique = bool(set.intersection(*alike)) and arm not in outside.difference(*alike)
-        final[study, arm] = arm if is_unique else f"{arm} ({studies[places[study]]})"
+        final[study, arm] = arm if is_unique else with_study(arm, studies[places[study]])
     of_settings: dict[str, set[str]] = {}
     for place, own in settings.items():
         for name in own:
