@@ -208,7 +208,7 @@ def _score_table(results: StudyResults) -> list[dict[str, Any]]:
 def _meaning(arm: str, results: StudyResults) -> str:
     """An arm in a few words."""
     if (other := results.external.get(arm)) is None:
-        return findings.describe_arm(arm, results.task)
+        return findings.describe_arm(arm, results.task, results.installed.get(arm))
     return f"answers of another system ({other.file}){', one per text' if other.has_one_answer else ''}"
 
 

@@ -84,12 +84,12 @@ MEANING = {
     "masked": "a base pre-trained with masked language modelling",
     "masked+nsp": "a base pre-trained with masked language modelling and next-sentence prediction",
     "causal+masked": "a base pre-trained with causal and with masked language modelling, read in both directions",
-    ADAPTED: f"the installed base {PREFIX}{OWN_BASE}, first trained on the corpus and the training texts, then all "
-    "weights fine-tuned",
+    ADAPTED: "{base}, first trained on the corpus and the training texts, then all weights fine-tuned",
     CONSISTENCY: "the base of adapted, or of pretrained where the installed base cannot be used, all weights "
     "fine-tuned with consistency training on texts without labels",
-    BOX: f"the installed base {PREFIX}{OWN_BASE}, all weights fine-tuned",
+    BOX: "{base}, all weights fine-tuned",
 }
+"""`base` is the installed base that the runs of the study used; another version may have had another one."""
 
 
 def read_arms(recipe: StudyRecipe) -> list[Arm]:
