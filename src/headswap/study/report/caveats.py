@@ -55,7 +55,7 @@ def caveats(results: StudyResults) -> list[str]:
         verb = "is" if len(results.missing) == 1 else "are"
         found.append(
             f"{counted(len(results.missing), 'planned run')} {verb} missing (logs/ has the messages of failed jobs); "
-            "the same command runs them. A comparison uses only the seeds that both arms have."
+            "headswap study, called again, runs them. A comparison uses only the seeds that both arms have."
         )
     return [*found, *results.notes]
 
