@@ -19,12 +19,12 @@ from headswap.study.jobs.estimate import Estimator
 from headswap.study.jobs.job import run_job
 from headswap.study.jobs.planned_jobs import Plan
 from headswap.study.report.findings import describe_arm
-from headswap.study.report.write import write_report
+from headswap.study.report.write import make_report, write_report
 from headswap.study.setup.arms import read_arms, saved_name
 from headswap.study.setup.config import StudyRecipe
-from headswap.study.statistics.runs import read_study
+from headswap.study.statistics.runs import read_runs, read_study
 from headswap.tokens.tokenizer import Tokenizer
-from study_fixture import done_here, planned, sections_of, task_sections
+from study_fixture import done_here, planned, runs_of, sections_of, task_sections
 from task_data import write_rows
 
 ONE = {"budgets": ("40",), "seeds": 1}
@@ -125,6 +125,27 @@ def test_the_report_says_which_texts_of_test_were_read(tmp_path: Path) -> None:
     report = (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
     assert "are also in validation or test and were not removed (30 of unlabelled in test)." in report
     assert "no text of a given validation set" not in report
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_a_report_names_the_installed_base_that_the_runs_used(
+    base: Path, box: Box, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another version had another base behind `box` and `adapted`."""
+    box.offer("first", str(base))
+    with monkeypatch.context() as patch:
+        patch.setattr("headswap.study.setup.arms.OWN_BASE", "first")
+        arms = ("box", "linear:box", "adapted", "consistency:adapted")
+        done_here(tmp_path / "out", sections(tmp_path, arms=arms, **ONE))
+    report = write_report(read_study(tmp_path / "out"), tmp_path / "report")
+    assert set(report.results.installed.items()) == {(arm, "box:first") for arm in arms}
+    page = (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
+    assert page.count("the installed base box:first, first trained on the corpus") == 2
+    assert page.count("the installed base box:first, all weights fine-tuned") == 1
+    assert "on the vectors of the base box:first" in page
+    assert "reviews-en" not in page
+    compared = make_report(read_runs(runs_of(tmp_path / "out", "box-40-seed1", "adapted-40-seed1")))
+    assert compared.results.installed == {"box": "box:first", "adapted": "box:first"}
 
 
 @pytest.mark.usefixtures("base")

@@ -18,7 +18,8 @@ from headswap.study.jobs.planned_jobs import Job, Plan
 from headswap.study.report.caveats import caveats
 from headswap.study.report.findings import describe_arm
 from headswap.study.report.write import write_report
-from headswap.study.setup.arms import is_adapted, is_from_box, read_arms, saved_name
+from headswap.study.setup.arm_bases import is_adapted, is_from_box
+from headswap.study.setup.arms import read_arms, saved_name
 from headswap.study.setup.config import StudyRecipe
 from headswap.study.setup.default_arms import with_default_arms
 from headswap.study.setup.unlabelled_sample import FILE

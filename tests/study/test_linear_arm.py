@@ -14,7 +14,8 @@ from headswap.data.records import Example
 from headswap.inference.embed import embed_texts
 from headswap.study.jobs.embeddings import ARRAYS, Embeddings
 from headswap.study.report.write import write_report
-from headswap.study.setup.arms import is_adapted, is_from_box, read_arms, saved_name
+from headswap.study.setup.arm_bases import is_adapted, is_from_box
+from headswap.study.setup.arms import read_arms, saved_name
 from headswap.study.setup.config import StudyRecipe
 from headswap.study.statistics.runs import read_study
 from headswap.tokens.tokenizer import Tokenizer

@@ -38,3 +38,5 @@ def test_long_names_of_bars_are_cut_so_that_they_differ() -> None:
     cut = shortened(names)
     assert cut == ["depar…time.time", "depar…_relative", "depart_time.pe…"]
     assert max(map(len, cut)) <= LONGEST_NAME
+    names = ["label", *(f"the questions about the {which} item today" for which in ("first", "other"))]
+    assert shortened(names) == ["label", "the questions…2", "the questions…3"]

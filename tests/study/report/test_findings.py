@@ -269,6 +269,10 @@ def test_every_arm_is_described() -> None:
     assert describe_arm("box:letters") == "the installed base box:letters, all weights fine-tuned"
     assert describe_arm("hf:bert") == "the public checkpoint hf:bert, all weights fine-tuned"
     assert describe_arm("mine") == "a given bundle or recipe"
+    assert describe_arm("box", installed="box:letters") == describe_arm("box:letters")
+    assert describe_arm("box") == "the installed base, all weights fine-tuned", "no edition that is not known"
+    assert describe_arm("consistency:adapted", installed="box:letters").startswith("the installed base box:letters, fi")
+    assert "on the vectors of the base box:letters, fitted" in describe_arm("linear:box", installed="box:letters")
     assert describe_arm("linear") == (
         "logistic regression on the vectors of the pre-trained base, fitted to all labels of the budget"
     )

@@ -156,6 +156,20 @@ def test_what_another_base_gained_by_adaptation_is_not_said_about_this_one() -> 
     assert adaptation(cells | own | scratch, "box:mine").startswith("Adaptation: box:mine is 10.0 points (")
 
 
+def test_the_base_of_an_adapted_arm_may_have_another_name_or_be_of_another_edition() -> None:
+    low, high = [0.70, 0.71, 0.72], [0.8, 0.81, 0.82]
+    named = {("adapted:box:reviews-en-2", 100): high, ("box", 100): low, ("scratch", 100): [0.6, 0.61, 0.62]}
+    assert adaptation(named, "adapted:box:reviews-en-2").startswith("Adaptation: adapted:box:reviews-en-2 is 10.0")
+    named = {("adapted", 100): high, ("box:reviews-en-2", 100): low, ("scratch", 100): [0.6, 0.61, 0.62]}
+    assert adaptation(named, "adapted").startswith("Adaptation: adapted is 10.0 points (")
+    first = {"adapted": "box:reviews-en"}
+    found = what_next(replace(analyse(synthetic_study(named, primary="adapted")), installed=first))
+    assert any(text.endswith("no arm is the base of adapted without it. --arms adds box:reviews-en.") for text in found)
+    box = {("box", 100): high, ("scratch", 100): low}
+    found = what_next(replace(analyse(synthetic_study(box, primary="box")), installed={"box": "box:reviews-en"}))
+    assert any("In a study, the arm adapted:box:reviews-en does it before fine-tuning" in text for text in found)
+
+
 def test_more_seeds_are_for_planned_tests_and_no_test_is_stated_twice() -> None:
     level = {100: [0.80, 0.83, 0.78], 400: [0.79, 0.82, 0.84]}
     others = {100: [0.79, 0.80, 0.83], 400: [0.83, 0.80, 0.79]}

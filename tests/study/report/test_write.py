@@ -84,7 +84,7 @@ def test_a_missing_run_is_named_and_the_rest_is_reported(study_copy: Path) -> No
     results = write_report(read_study(study_copy), study_copy).as_json()
     assert results["missing"] == [{"arm": "pretrained", "budget": "220", "labels": 220, "seed": 2}]
     page = (study_copy / "report.html").read_text(encoding="utf-8")
-    assert "1 planned run is missing" in page
+    assert "1 planned run is missing (logs/ has the messages of failed jobs); headswap study, called again, " in page
     assert "pretrained 220 seed 2" in page
 
 

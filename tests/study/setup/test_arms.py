@@ -17,7 +17,7 @@ def bundle_at(folder: Path, *, head: str) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", ["box", "tfidf", "pretrained"])
+@pytest.mark.parametrize("name", ["box", "tfidf", "pretrained", "box (1)"])
 def test_a_bundle_with_the_name_of_a_built_in_arm_gets_a_suffix(tmp_path: Path, name: str) -> None:
     folder = bundle_at(tmp_path / name, head="lm")
     (arm,) = read_arms(load_recipe(StudyRecipe, None, {"study": {"arms": str(folder)}}))

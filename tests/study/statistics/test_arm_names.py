@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from headswap.study.statistics.arm_names import arm_names, with_study_names
+from headswap.study.statistics.arm_names import arm_names, with_shared_files, with_study_names
 from headswap.study.statistics.study_files import PlannedRun
 
 
@@ -136,3 +136,43 @@ def test_arms_of_two_studies_that_are_called_alike_are_one_only_with_the_same_se
     assert study_names(first, ("scratch width=8", "/s/two", "scratch")) == ["scratch (one)", "scratch (two)"]
     runs = [("base", "/s/one", "pretrained"), ("pretrained", None, None)]
     assert study_names(*runs) == ["pretrained (one)", "pretrained"], "a run of no study has this name"
+
+
+def run_of_study(
+    study: str, name: str, *, train: str = "1a2b", tokenizer: str = "tokenizer-11", **more: Any
+) -> tuple[Path, dict[str, Any], PlannedRun]:
+    """A run of a study as its recipe and its plan have it: `train` identifies the rows, `tokenizer` its job."""
+    files = {"data__train": f"{study}/data/train.jsonl", "data__test": f"{study}/data/test.jsonl"}
+    own = {"tokenizer__tokenizer": f"{study}/runs/{tokenizer}/tokenizer.json"}
+    settings = settings_of(model__base="scratch", **files, **own, **more)
+    needs, digests = {tokenizer, "base-seed1-22", "unlabelled-33"}, {"train": train, "test": "3c4d"}
+    return Path(f"{study}/runs/{name}"), settings, PlannedRun(Path(study), name.partition("-")[0], None, digests, needs)
+
+
+def names_of_studies(*runs: tuple[Path, dict[str, Any], PlannedRun]) -> list[str]:
+    flat, planned = {path: one for path, one, _ in runs}, {path: plan for path, _, plan in runs}
+    return list(
+        with_study_names(arm_names(with_shared_files(flat, planned), dict.fromkeys(flat, 40)), planned).values()
+    )
+
+
+def test_arms_of_two_studies_are_one_if_their_files_have_the_same_content() -> None:
+    first = run_of_study("/s/one", "scratch-1")
+    assert names_of_studies(first, run_of_study("/s/two", "scratch-2")) == ["scratch", "scratch"]
+    named = ["scratch (one)", "scratch (two)"]
+    assert names_of_studies(first, run_of_study("/s/two", "scratch-2", train="ffff")) == named
+    assert names_of_studies(first, run_of_study("/s/two", "scratch-2", tokenizer="tokenizer-99")) == named
+    assert names_of_studies(first, run_of_study("/s/two", "scratch-2", head__pooling="last")) == named
+
+
+def test_a_base_and_texts_that_a_study_made_are_those_of_their_jobs() -> None:
+    def consistency(study: str, base: str = "base-seed1-22") -> tuple[Path, dict[str, Any], PlannedRun]:
+        path, settings, plan = run_of_study(study, "mine-1")
+        made = {"model.base": f"{study}/runs/{base}"}
+        return path, settings | made | {"consistency.unlabelled": [f"{study}/runs/unlabelled-33/texts.jsonl"]}, plan
+
+    assert names_of_studies(consistency("/s/one"), consistency("/s/two")) == ["mine", "mine"]
+    assert names_of_studies(consistency("/s/one"), consistency("/s/two", "base-seed1-99")) == [
+        "mine (one)",
+        "mine (two)",
+    ]

@@ -55,6 +55,16 @@ def test_an_arm_that_is_often_wrong_with_a_high_probability_finds_no_label_error
     assert errors_of([run(seed, seldom) for seed in (1, 2, 3)]).possible_label_errors == [0, 8]
 
 
+def test_possible_label_errors_do_not_depend_on_the_order_of_rows_with_one_probability() -> None:
+    """Of 16 predictions with the highest probability, 2 are wrong: first, or after 14 right ones."""
+    for wrong in ((0, 1), (14, 15)):
+        sure = {row: ((TARGETS[row] + (row in wrong)) % 3, 0.95) for row in range(16)}
+        low = {row: ((TARGETS[row] + 1) % 3, 0.4) for row in range(40, 60)}
+        assert errors_of([run(seed, sure | low) for seed in (1, 2, 3)]).possible_label_errors == list(wrong)
+        many = {row: ((TARGETS[row] + 1) % 3, 0.8) for row in range(40, 70)}
+        assert errors_of([run(seed, sure | many) for seed in (1, 2, 3)]).possible_label_errors == []
+
+
 def test_an_arm_that_is_no_better_than_the_most_frequent_label_finds_no_label_errors() -> None:
     """It predicts b for every text, with the same probability for all."""
     always = [run(seed, dict.fromkeys(range(len(TARGETS)), (1, 0.6))) for seed in (1, 2, 3)]

@@ -127,6 +127,28 @@ def test_runs_of_a_study_have_its_arms_and_bases(finished_study: Path, tmp_path:
     assert planned_runs([same]) == {}
 
 
+def test_runs_of_two_studies_with_the_same_settings_are_one_arm_and_are_compared_with_scratch(
+    finished_study: Path, tmp_path: Path
+) -> None:
+    """The recipes have absolute paths, so every study has other ones."""
+    found = []
+    for name, seeds in (("a", (1,)), ("b", (2, 3))):
+        shutil.copytree(finished_study, tmp_path / name)
+        wanted = [f"{arm}-40-seed{seed}-" for arm in ("scratch", "pretrained") for seed in seeds]
+        found += runs_of(tmp_path / name, *wanted)
+        for file in (tmp_path / name / "runs").glob("*/recipe.toml"):
+            file.write_text(file.read_text().replace(str(finished_study), str(tmp_path / name)))
+    recipe = (found[0] / "recipe.toml").read_text()
+    assert f'train = "{tmp_path / "a" / "data" / "train.jsonl"}"' in recipe
+    study = read_runs(found)
+    assert sorted(study.arms) == ["pretrained", "scratch"]
+    (row,) = make_report(study).results.comparisons
+    assert (row.arm, row.other, row.count) == ("pretrained", "scratch", 3)
+    again = runs_of(tmp_path / "b", "scratch-40-seed1-")
+    with pytest.raises(InputError, match="are the same arm, budget and seed"):
+        read_runs([*found, *again])
+
+
 def test_without_scratch_the_first_arm_is_the_reference(finished_study: Path, tmp_path: Path) -> None:
     (run,) = runs_of(finished_study, "pretrained-220-seed1-")
     other = tmp_path / "other"

@@ -29,17 +29,8 @@ from headswap.study.jobs.job_id import bundle_content, job_id, recipe_content
 from headswap.study.jobs.planned_jobs import Entry, Job, Plan
 from headswap.study.jobs.trials import trial_factors
 from headswap.study.setup.answer_file import SINGLE, Answers
-from headswap.study.setup.arms import (
-    ADAPTED,
-    LINEAR,
-    OF_BASE,
-    SCRATCH,
-    Arm,
-    Sections,
-    base_of,
-    baselines_of,
-    needs_space,
-)
+from headswap.study.setup.arm_bases import base_of
+from headswap.study.setup.arms import ADAPTED, LINEAR, OF_BASE, SCRATCH, Arm, Sections, baselines_of, needs_space
 from headswap.study.setup.budgets import data_section, usable_budgets
 from headswap.study.setup.config import ALL, StudyRecipe
 from headswap.study.setup.prepare import Prepared

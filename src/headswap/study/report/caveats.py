@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from headswap.core.errors import counted
 from headswap.study.report.findings import enumerated
-from headswap.study.setup.arms import SCRATCH, is_adapted, is_from_box
+from headswap.study.setup.arm_bases import is_adapted, is_from_box
+from headswap.study.setup.arms import SCRATCH
 from headswap.study.setup.config import ALL
 from headswap.study.statistics.budget_words import BudgetWords
 from headswap.study.statistics.cell_quality import collapse_sentences
@@ -54,7 +55,7 @@ def caveats(results: StudyResults) -> list[str]:
         verb = "is" if len(results.missing) == 1 else "are"
         found.append(
             f"{counted(len(results.missing), 'planned run')} {verb} missing (logs/ has the messages of failed jobs); "
-            "the same command runs them. A comparison uses only the seeds that both arms have."
+            "headswap study, called again, runs them. A comparison uses only the seeds that both arms have."
         )
     return [*found, *results.notes]
 

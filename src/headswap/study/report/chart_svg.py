@@ -190,12 +190,19 @@ def legend(chart: Chart) -> list[tuple[str, str]]:
 
 
 def shortened(names: Sequence[str]) -> list[str]:
-    """The names of groups of bars on their axis: long ones are cut, in the middle where their beginnings are alike."""
+    """The names of groups of bars on their axis: long ones are cut, in the middle where their beginnings are alike.
+
+    Names whose ends are alike, too, have their number among all names at the end.
+    """
     cut = [name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…" for name in names]
     tail = LONGEST_NAME - 1 - HEAD
-    return [
+    ends = [
         short if cut.count(short) == 1 else f"{name[:HEAD]}…{name[-tail:]}"
         for name, short in zip(names, cut, strict=True)
+    ]
+    return [
+        short if ends.count(short) == 1 else f"{name[: LONGEST_NAME - 1 - len(str(number))]}…{number}"
+        for number, (name, short) in enumerate(zip(names, ends, strict=True), 1)
     ]
 
 

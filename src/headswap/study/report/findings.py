@@ -10,6 +10,7 @@ from headswap.core.errors import counted
 from headswap.core.installed_bases import PREFIX
 from headswap.core.local_paths import CHECKPOINT
 from headswap.registry import LINEAR_MODELS
+from headswap.study.setup.arm_bases import base_of, is_adapted, is_from_box, own_name
 from headswap.study.setup.arms import (
     ADAPTED,
     BASELINES,
@@ -20,10 +21,7 @@ from headswap.study.setup.arms import (
     OF_CONSISTENCY,
     OF_LINEAR,
     SCRATCH,
-    base_of,
     baselines_of,
-    is_adapted,
-    is_from_box,
 )
 from headswap.study.statistics.budget_words import LABELS, BudgetWords
 from headswap.study.statistics.results import NO_BUDGET, StudyResults
@@ -252,25 +250,26 @@ def catch_up_sentence(row: CatchUp, words: BudgetWords = LABELS) -> str:
     return f"Scratch catches up with {_lower(subject)} at {where} (95 % interval {row.low:,.0f} to {high})."
 
 
-def describe_arm(arm: str, task: str | None = None) -> str:
-    """An arm of a study of this task in a few words."""
+def describe_arm(arm: str, task: str | None = None, installed: str | None = None) -> str:
+    """An arm of a study of this task in a few words; `installed` is its installed base, if its runs name one."""
     if arm in (known := baselines_of(task)):
         return known.load(arm).meaning
     if arm.startswith(OF_CONSISTENCY):
-        return f"{describe_arm(base_of(arm), task)}, with consistency training on texts without labels"
+        return f"{describe_arm(base_of(arm), task, installed)}, with consistency training on texts without labels"
     if arm == LINEAR or arm.startswith(OF_LINEAR):
-        base = "the adapted base" if is_adapted(arm) else f"the base {arm.removeprefix(OF_LINEAR)}"
+        base = "the adapted base" if is_adapted(arm) else f"the base {installed or base_of(arm)}"
         base = "the pre-trained base" if arm == LINEAR else base
         model = LINEAR_MODELS.load(named_task(task).prediction_kind or "")
         return f"{model.name} on the vectors of {base}, fitted to all labels of the budget"
     if arm.startswith(OF_BASE):
-        name = arm.removeprefix(OF_BASE)
+        name = installed or arm.removeprefix(OF_BASE)
         return f"the base {name}, first trained on the corpus and the training texts, then all weights fine-tuned"
     if arm.startswith(PREFIX):
-        return f"the installed base {arm}, all weights fine-tuned"
+        return f"the installed base {installed or arm}, all weights fine-tuned"
     if arm.startswith(CHECKPOINT):
         return f"the public checkpoint {arm}, all weights fine-tuned"
-    return MEANING.get(arm, "a given bundle or recipe")
+    base = f"the installed base {installed}" if installed else "the installed base"
+    return MEANING.get(own_name(arm), "a given bundle or recipe").format(base=base)
 
 
 def difference_and_interval(row: Comparison) -> str:

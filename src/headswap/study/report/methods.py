@@ -16,7 +16,8 @@ from headswap.finetuning.consistency import MOST_TEXTS
 from headswap.registry import LINEAR_MODELS
 from headswap.study.report.findings import enumerated
 from headswap.study.report.tuning import tuning_sentences
-from headswap.study.setup.arms import LINEAR, OF_CONSISTENCY, OF_LINEAR, PAIR, is_adapted
+from headswap.study.setup.arm_bases import is_adapted
+from headswap.study.setup.arms import LINEAR, OF_CONSISTENCY, OF_LINEAR, PAIR
 from headswap.study.setup.folder import RECIPE
 from headswap.study.setup.row_files import CORPUS, TEXTS
 from headswap.study.setup.unlabelled_texts import SCORED

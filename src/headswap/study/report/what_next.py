@@ -10,7 +10,8 @@ from headswap.core.installed_bases import OWN_BASE, PREFIX
 from headswap.defaults.finetuning import LEAST_TOKENS_PER_PARAMETER, is_well_trained
 from headswap.study.report.findings import comparison_sentence, difference_and_interval, seeds_sentence
 from headswap.study.setup.answer_file import SINGLE
-from headswap.study.setup.arms import ADAPTED, BASELINES, BOX, OF_BASE, SCRATCH, base_of, is_adapted, is_from_box
+from headswap.study.setup.arm_bases import base_of, is_adapted, is_from_box, own_name
+from headswap.study.setup.arms import ADAPTED, BASELINES, BOX, OF_BASE, SCRATCH
 from headswap.study.statistics.design import discussed_arm
 from headswap.study.statistics.results import BaseResult, StudyResults
 from headswap.study.statistics.score_results import Cell, Comparison
@@ -170,24 +171,27 @@ def _last_change(base: BaseResult) -> tuple[float, float, float, float] | None:
 def _adaptation(last: Cell, results: StudyResults) -> list[str]:
     """What training an existing base further on the corpus gained, or that it was not tried; one sentence at most."""
     arm = last.arm
-    bases = [name for name in results.arms if name == base_of(name) and is_from_box(name) and not is_adapted(name)]
-    adapted = [name for name in results.arms if name == base_of(name) and is_adapted(name)]
+    tuned = [name for name in results.arms if name == base_of(name)]
+    adapted = [name for name in tuned if is_adapted(name)]
+    bases = [name for name in tuned if is_from_box(name) and name not in adapted]
     if arm in bases:  # what another base gained says nothing about this one
-        bases, adapted = [arm], [name for name in adapted if _installed_base(name) == _installed_base(arm)]
+        bases, adapted = [arm], [name for name in adapted if _start(name, results) == _start(arm, results)]
+    if not adapted and not bases:
+        return []
     if not adapted:
+        start = _start(bases[0], results)
         return [
-            f"Adaptation: whether {base} gains from further training on the corpus was not tried. In a study, the arm "
-            f"{ADAPTED if base == BOX else OF_BASE + base} does it before fine-tuning; --arms adds it."
-            for base in bases[:1]
+            f"Adaptation: whether {bases[0]} gains from further training on the corpus was not tried. In a study, the "
+            f"arm {ADAPTED if start == BOX else OF_BASE + start} does it before fine-tuning; --arms adds it."
         ]
     if arm in adapted:
-        own = BOX if arm == ADAPTED else arm.removeprefix(OF_BASE)
-        if own not in results.arms:
+        start = _start(arm, results)
+        others = [name for name in tuned if name not in adapted and _start(name, results) == start]
+        if not others:
             return [
                 f"Adaptation: its gain was not measured, because no arm is the base of {arm} without it. --arms adds "
-                f"{own}."
+                f"{start}."
             ]
-        others = [own]
     else:
         others = adapted
     if _best(last, results).arm in others:
@@ -199,10 +203,10 @@ def _adaptation(last: Cell, results: StudyResults) -> list[str]:
     return [f"Adaptation: {_tested(tests[0], results)}"]
 
 
-def _installed_base(arm: str) -> str:
-    """The installed base that `box`, `adapted` or `adapted:BASE` starts from."""
-    base = arm.removeprefix(OF_BASE)
-    return f"{PREFIX}{OWN_BASE}" if base in (BOX, ADAPTED) else base
+def _start(arm: str, results: StudyResults) -> str:
+    """The base that an arm fine-tunes or adapts, as an arm of this version; `box` if it is not known which one."""
+    base = results.installed.get(arm, own_name(arm).removeprefix(OF_BASE))
+    return BOX if base in (BOX, ADAPTED, f"{PREFIX}{OWN_BASE}") else base
 
 
 def _untried(arm: str, results: StudyResults) -> list[str]:

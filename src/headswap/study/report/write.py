@@ -24,7 +24,7 @@ from headswap.study.report.methods import commands, methods, versions
 from headswap.study.report.part_charts import PART_CHARTS, part_charts, shown_parts
 from headswap.study.report.what_next import what_next
 from headswap.study.setup.answer_file import SINGLE
-from headswap.study.setup.arms import is_from_box
+from headswap.study.setup.arm_bases import is_from_box
 from headswap.study.statistics.analysis import analyse
 from headswap.study.statistics.groups import counted_groups
 from headswap.study.statistics.results import NO_BUDGET, StudyResults
@@ -208,7 +208,7 @@ def _score_table(results: StudyResults) -> list[dict[str, Any]]:
 def _meaning(arm: str, results: StudyResults) -> str:
     """An arm in a few words."""
     if (other := results.external.get(arm)) is None:
-        return findings.describe_arm(arm, results.task)
+        return findings.describe_arm(arm, results.task, results.installed.get(arm))
     return f"answers of another system ({other.file}){', one per text' if other.has_one_answer else ''}"
 
 

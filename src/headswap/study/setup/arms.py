@@ -84,12 +84,12 @@ MEANING = {
     "masked": "a base pre-trained with masked language modelling",
     "masked+nsp": "a base pre-trained with masked language modelling and next-sentence prediction",
     "causal+masked": "a base pre-trained with causal and with masked language modelling, read in both directions",
-    ADAPTED: f"the installed base {PREFIX}{OWN_BASE}, first trained on the corpus and the training texts, then all "
-    "weights fine-tuned",
+    ADAPTED: "{base}, first trained on the corpus and the training texts, then all weights fine-tuned",
     CONSISTENCY: "the base of adapted, or of pretrained where the installed base cannot be used, all weights "
     "fine-tuned with consistency training on texts without labels",
-    BOX: f"the installed base {PREFIX}{OWN_BASE}, all weights fine-tuned",
+    BOX: "{base}, all weights fine-tuned",
 }
+"""`base` is the installed base that the runs of the study used; another version may have had another one."""
 
 
 def read_arms(recipe: StudyRecipe) -> list[Arm]:
@@ -186,28 +186,6 @@ def _check_task(arms: Sequence[Arm], data: LabelledSettings) -> None:
             raise SettingError(
                 f"The arm '{arm.name}' is for single texts, and this study is of pairs. Leave it out with --arms."
             )
-
-
-def base_of(arm: str) -> str:
-    """The base in the name of an arm, as in `linear:BASE` and `consistency:BASE`."""
-    return arm.removeprefix(OF_LINEAR).removeprefix(OF_CONSISTENCY)
-
-
-def is_from_box(arm: str) -> bool:
-    """Whether an arm starts from an installed base."""
-    base = base_of(arm)
-    return base in (BOX, ADAPTED) or base.removeprefix(OF_BASE).startswith(PREFIX)
-
-
-def is_adapted(arm: str) -> bool:
-    """Whether the base of an arm is adapted by the study."""
-    base = base_of(arm)
-    return base == ADAPTED or base.startswith(OF_BASE)
-
-
-def is_existing_base(arm: str) -> bool:
-    """Whether an arm fine-tunes an installed or an adapted base, or a public checkpoint."""
-    return arm == base_of(arm) and (is_from_box(arm) or is_adapted(arm) or arm.startswith(CHECKPOINT))
 
 
 def saved_name(arm: str) -> str:
@@ -345,8 +323,8 @@ def _check_base(name: str, path: Path) -> None:
 
 
 def _own_name(name: str, kind: str) -> str:
-    """The name of a folder or file; a suffix is added to the name of a built-in arm."""
-    return f"{name}-{kind}" if name in NAMED else name
+    """The name of a folder or file; a suffix is added if it reads as a built-in arm, such as `box` and `box (1)`."""
+    return f"{name}-{kind}" if name.partition(" (")[0] in NAMED else name
 
 
 def _from_recipe(path: Path) -> Arm:

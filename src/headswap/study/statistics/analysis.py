@@ -4,14 +4,19 @@ Errors are analysed in error_analysis.py.
 Scores and statistics are computed in score_table.py. Everything can be computed again from the run folders.
 """
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
+from headswap.core.errors import SettingError
+from headswap.core.installed_bases import PREFIX
 from headswap.core.local_paths import CHECKPOINT
+from headswap.core.settings import read_toml
 from headswap.metrics.classification import MOST_CLASSES_OF_CONFUSION, calibration, confusion_matrix, f1_scores
 from headswap.study.setup.answer_file import SINGLE
-from headswap.study.setup.arms import OF_BASE, base_of, is_constant
+from headswap.study.setup.arm_bases import base_of, is_from_box
+from headswap.study.setup.arms import OF_BASE, is_constant
 from headswap.study.statistics.design import design_changes
 from headswap.study.statistics.error_analysis import analyse_errors, shortened
 from headswap.study.statistics.part_scores import analyse_parts
@@ -63,6 +68,7 @@ def analyse(study: StudyRuns, *, with_texts: bool = True) -> StudyResults:
         last_step=table.last_step(),
         parameters=_parameters(study),
         public=_public(study),
+        installed=_installed(study),
         cells=table.cells(),
         comparisons=comparisons,
         label_worth=worth,
@@ -115,6 +121,23 @@ def _public(study: StudyRuns) -> dict[str, str]:
         if public := [name for name in names if name.startswith(CHECKPOINT)]:
             found[run.arm] = public[0]
     return found
+
+
+def _installed(study: StudyRuns) -> dict[str, str]:
+    """The installed base of every arm whose runs name it, or whose adaptation does; linear arms have that of their arm.
+
+    The arms `box` and `adapted` do not tell it: they had other bases in earlier versions.
+    """
+    found: dict[str, str] = {}
+    for run in [run for run in study.runs if is_from_box(run.arm)]:
+        base = str(run.result.get("base"))
+        adaptation = run.folder.parent / base / "recipe.toml"
+        if not base.startswith(PREFIX) and adaptation.exists():
+            with suppress(SettingError):  # a damaged job is reported as such
+                base = str(read_toml(adaptation).get("model", {}).get("base"))
+        if base.startswith(PREFIX):
+            found.setdefault(run.arm, base)
+    return found | {arm: found[base_of(arm)] for arm in study.arms if base_of(arm) in found}
 
 
 def _collapsed(study: StudyRuns) -> list[CollapsedRuns]:

@@ -17,6 +17,7 @@ from headswap.core.installed_bases import is_boxed
 from headswap.core.local_paths import CHECKPOINT, shared_names
 from headswap.core.settings import flattened
 from headswap.finetuning.config import FinetuneRecipe
+from headswap.study.setup.arm_bases import with_study
 from headswap.study.setup.arms import BASELINES, SCRATCH
 from headswap.study.statistics.study_files import PlannedRun
 from headswap.training.resume_rules import FILES
@@ -44,6 +45,26 @@ def arm_names(flat: Mapping[Path, Mapping[str, Any]], sizes: Mapping[Path, int])
     return {path: names[path] for path in flat}
 
 
+def with_shared_files(
+    flat: Mapping[Path, Mapping[str, Any]], planned: Mapping[Path, PlannedRun]
+) -> dict[Path, dict[str, Any]]:
+    """The settings of runs, with one path for files of several studies that have the same content.
+
+    Every study has its own copy of its rows, and its own tokenizer and bases, so equal arms differ in these paths.
+    """
+    first: dict[tuple[str, str], str] = {}
+    shared: dict[str, str] = {}
+    for path, run in planned.items():
+        for name in sorted(FILES & flat[path].keys()):
+            for file in filter(None, _parts(flat[path][name])):
+                if (content := run.content_of(name, file)) is not None:
+                    shared[file] = first.setdefault((name, content), file)
+    return {
+        path: {name: _with_paths(value, shared) if name in FILES else value for name, value in settings.items()}
+        for path, settings in flat.items()
+    }
+
+
 def with_study_names(names: Mapping[Path, str], planned: Mapping[Path, PlannedRun]) -> dict[Path, str]:
     """The names of runs, with the name from the study for every run that belongs to one.
 
@@ -60,7 +81,7 @@ def with_study_names(names: Mapping[Path, str], planned: Mapping[Path, PlannedRu
     for study, arm in settings:
         alike = [own for (_, other), own in settings.items() if other == arm]
         is_unique = bool(set.intersection(*alike)) and arm not in outside.difference(*alike)
-        final[study, arm] = arm if is_unique else f"{arm} ({studies[places[study]]})"
+        final[study, arm] = arm if is_unique else with_study(arm, studies[places[study]])
     of_settings: dict[str, set[str]] = {}
     for place, own in settings.items():
         for name in own:
@@ -120,6 +141,11 @@ def _texts(values: Sequence[Any], *, is_path: bool) -> list[str]:
 
 def _parts(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
+
+
+def _with_paths(value: Any, paths: Mapping[str, str]) -> Any:
+    """The value of a setting, with other paths for some of its files."""
+    return [paths.get(file, file) for file in value] if isinstance(value, list) else paths.get(value, value)
 
 
 def _text(value: Any) -> str:

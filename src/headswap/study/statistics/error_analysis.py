@@ -144,11 +144,14 @@ def _possible_label_errors(probabilities: np.ndarray, targets: np.ndarray) -> li
 
 
 def _reliable_from(confidence: np.ndarray, is_right: np.ndarray) -> float:
-    """The smallest probability from which at least `RELIABLE` of the predictions are right; infinite without one."""
-    order = np.argsort(-confidence, kind="stable")
-    shares = np.cumsum(is_right[order]) / np.arange(1, len(order) + 1)
+    """The smallest probability from which at least `RELIABLE` of the predictions are right; infinite without one.
+
+    Predictions of one probability count together, so the order of the rows has no effect.
+    """
+    values, groups, counts = np.unique(-confidence, return_inverse=True, return_counts=True)
+    shares = np.cumsum(np.bincount(groups, weights=is_right)) / np.cumsum(counts)
     found = np.flatnonzero(shares >= RELIABLE)
-    return float(confidence[order[found[-1]]]) if len(found) else np.inf
+    return float(-values[found[-1]]) if len(found) else np.inf
 
 
 def _errors(

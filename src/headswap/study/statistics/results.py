@@ -243,6 +243,8 @@ class StudyResults:
     """Parameters of the model, per arm that has one."""
     public: Mapping[str, str]
     """The public checkpoint of an arm that starts from one."""
+    installed: Mapping[str, str]
+    """The installed base of an arm that starts from one, from the recipes of its runs or of their adaptation."""
     cells: Sequence[Cell]
     comparisons: Sequence[Comparison]
     label_worth: Sequence[LabelWorth]

@@ -25,7 +25,7 @@ from headswap.study.jobs.job_outputs import damage, has_finished
 from headswap.study.setup.answer_file import VERB
 from headswap.study.setup.config import StudyRecipe
 from headswap.study.setup.folder import PLAN, RECIPE
-from headswap.study.statistics.arm_names import arm_names, with_study_names
+from headswap.study.statistics.arm_names import arm_names, with_shared_files, with_study_names
 from headswap.study.statistics.design import Design, default_primary, read_designs
 from headswap.study.statistics.results import EPOCH_METRICS, Budget, MissingRun
 from headswap.study.statistics.study_files import CELL, planned_runs, read_plan, read_prepared
@@ -236,7 +236,8 @@ def read_runs(paths: Sequence[Path], *, metric: str | None = None) -> StudyRuns:
     results = {path: RunFolder(path).result for path in paths}
     sizes = {path: result["num_train"] + result["num_validation"] for path, result in results.items()}
     planned = planned_runs(paths)
-    names = with_study_names(arm_names({path: flattened(one) for path, one in recipes.items()}, sizes), planned)
+    flat = with_shared_files({path: flattened(one) for path, one in recipes.items()}, planned)
+    names = with_study_names(arm_names(flat, sizes), planned)
     runs = [
         _scored_run(
             path, names[path], str(sizes[path]), sizes[path], recipes[path].training.seed,

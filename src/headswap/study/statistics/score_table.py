@@ -17,7 +17,8 @@ import numpy as np
 
 from headswap.baselines.arm_baseline import CROSS_VALIDATION
 from headswap.study.setup.answer_file import SINGLE
-from headswap.study.setup.arms import BASELINES, SCRATCH, is_constant, is_existing_base
+from headswap.study.setup.arm_bases import is_existing_base
+from headswap.study.setup.arms import BASELINES, SCRATCH, is_constant
 from headswap.study.statistics.cell_quality import quality_of
 from headswap.study.statistics.design import discussed_arm, is_planned
 from headswap.study.statistics.groups import groups_of_test

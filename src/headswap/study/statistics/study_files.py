@@ -4,8 +4,8 @@ Every call of the study writes both files again. The message about a damaged fil
 """
 
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,19 @@ class PlannedRun:
     arm: str
     base: str | None
     """Id of the job that pre-trained or adapted its base."""
+    digests: Mapping[str, str] = field(default_factory=dict)
+    """Checksums of the rows of its study, per role."""
+    needs: Collection[str] = ()
+    """Folders of the jobs whose outputs it reads; the name of a folder ends with the id of its job."""
+
+    def content_of(self, setting: str, file: str) -> str | None:
+        """What identifies a file of the study in every study: its rows, or the job that made it; else None."""
+        section, _, role = setting.partition(".")
+        if section == "data":
+            return self.digests.get(role)
+        parts = Path(file).parts
+        made = next((place for place, part in enumerate(parts) if part in self.needs), None)
+        return None if made is None else "/".join(parts[made:])
 
 
 def read_plan(out: Path) -> dict[str, Any]:
@@ -84,7 +97,10 @@ def _runs_of_plan(study: Path) -> dict[Path, PlannedRun]:
     except InputError:
         return {}
     runs: dict[Path, PlannedRun] = {}
+    folders = {id: job["folder"] for id, job in plan["jobs"].items()}
     for entry in plan["entries"]:
-        folder = study / "runs" / plan["jobs"][entry["job"]]["folder"]
-        runs.setdefault(folder, PlannedRun(study, entry["arm"], entry["base"]))
+        job = plan["jobs"][entry["job"]]
+        needs = {folders[need] for need in job.get("needs", ()) if need in folders}
+        run = PlannedRun(study, entry["arm"], entry["base"], job.get("digests") or {}, needs)
+        runs.setdefault(study / "runs" / job["folder"], run)
     return runs
