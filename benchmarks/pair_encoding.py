@@ -5,7 +5,8 @@
 
 DATA has a folder per set with train.csv.gz and valid.csv.gz (`text`, `text_pair`, `label`); no test part is read. A
 study per setting draws labels from train and scores the validation part: the baseline `pairs`, a model from scratch
-and the installed base, with otherwise default settings. In the last setting the head begins as a linear model of the vectors, which is the default.
+and the installed base, with otherwise default settings. In the last setting the head begins as a linear model of the
+vectors, which is the default.
 """
 
 import subprocess

@@ -1,12 +1,13 @@
 """Settings and the recipe of fine-tuning: data, base, head, adaptation, training. Does not import torch."""
 
 import re
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from headswap.core.errors import SettingError, did_you_mean
-from headswap.core.settings import Recipe, Settings
+from headswap.core.settings import Recipe, Settings, load_recipe
 from headswap.data.config import LabelledSettings
 from headswap.model.shape import (
     LORA_TARGETS,
@@ -214,3 +215,11 @@ class FinetuneRecipe(Recipe):
     training: FinetuneTraining = FinetuneTraining()
     consistency: ConsistencySettings = ConsistencySettings()
     machine: ProcessSettings = ProcessSettings()
+
+
+def recipe_of_run(file: Path) -> FinetuneRecipe:
+    """The recipe that a fine-tuning wrote. Versions without `pair_encoding` read a pair of texts as one sequence."""
+    recipe = load_recipe(FinetuneRecipe, file)
+    if recipe.data.text_pair_column is None or recipe.head.pair_encoding is not None:
+        return recipe
+    return recipe.changed(head=recipe.head.changed(pair_encoding="joined"))

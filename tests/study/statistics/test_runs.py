@@ -2,19 +2,21 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+import headswap as hs
 from headswap.core.errors import InputError, SettingError
 from headswap.finetuning.prediction_file import Predictions
 from headswap.study.report.write import make_report
 from headswap.study.statistics.runs import compared_metric, read_runs, read_study
 from headswap.study.statistics.study_files import planned_runs, read_plan
 from headswap.tasks.choose import named_task
-from study_fixture import (
-    runs_of,
-)
+from study_fixture import runs_of
+from task_data import paired, write_rows
+from tiny import ONE_THREAD
 
 
 def test_a_folder_without_a_study_is_refused(tmp_path: Path) -> None:
@@ -168,3 +170,20 @@ def test_other_folders_than_fine_tuning_runs_are_refused(finished_study: Path, t
         read_runs([run, base])
     with pytest.raises(InputError, match="is not a run folder"):
         read_runs([run, tmp_path])
+
+
+def test_pairs_of_an_earlier_version_are_the_arm_that_reads_them_as_one_sequence(
+    tiny_runs: Path, tmp_path: Path
+) -> None:
+    train, test = (write_rows(tmp_path / f"{name}.jsonl", paired(40, seed=seed)) for name, seed in (("a", 1), ("b", 2)))
+    given: dict[str, Any] = {"train": train, "test": test, "text_pair_column": "text_pair", "max_steps": 1}
+    encodings = {"earlier": "joined", "now": "joined", "new": "separate"}
+    for seed, (name, encoding) in enumerate(encodings.items()):
+        out = tmp_path / name
+        hs.finetune(tiny_runs / "base", **given, **ONE_THREAD, pair_encoding=encoding, seed=seed, out=out)
+    recipe = tmp_path / "earlier/recipe.toml"
+    lines = recipe.read_text(encoding="utf-8").splitlines()
+    recipe.write_text("\n".join(line for line in lines if not line.startswith("pair_encoding")), encoding="utf-8")
+    found = read_runs([tmp_path / name for name in encodings])
+    arms = {run.folder.name: run.arm for run in found.runs}
+    assert arms["earlier"] == arms["now"] != arms["new"]

@@ -10,8 +10,7 @@ from headswap.baselines.linear_tagger import STRENGTH as OF_TAGGER
 from headswap.baselines.lsa_space import DIMENSIONS, MOST_DOCUMENTS
 from headswap.core.files import read_json
 from headswap.core.local_paths import local_path, without_query
-from headswap.core.settings import load_recipe
-from headswap.finetuning.config import FinetuneRecipe
+from headswap.finetuning.config import FinetuneRecipe, recipe_of_run
 from headswap.finetuning.consistency import MOST_TEXTS
 from headswap.registry import LINEAR_MODELS
 from headswap.study.report.findings import enumerated
@@ -216,17 +215,17 @@ def _recipes(study: StudyRuns) -> dict[str, dict[int, FinetuneRecipe]]:
     found: dict[str, dict[int, FinetuneRecipe]] = {}
     for run in sorted(study.runs, key=lambda run: study.arms.index(run.arm)):
         if (run.folder / "recipe.toml").exists():
-            found.setdefault(run.arm, {})[run.labels] = load_recipe(FinetuneRecipe, run.folder / "recipe.toml")
+            found.setdefault(run.arm, {})[run.labels] = recipe_of_run(run.folder / "recipe.toml")
     return found
 
 
 def _pair_encodings(recipes: Mapping[str, Mapping[int, FinetuneRecipe]]) -> list[str]:
-    """Which arms read a pair of texts as one sequence, and which as two. Earlier versions always read it as one."""
+    """Which arms read a pair of texts as one sequence, and which as two."""
     found: dict[str, list[str]] = {}
     for arm, by_labels in recipes.items():
         recipe = by_labels[max(by_labels)]
-        if recipe.data.text_pair_column is not None:
-            found.setdefault(recipe.head.pair_encoding or "joined", []).append(arm)
+        if (encoding := recipe.head.pair_encoding) is not None:
+            found.setdefault(encoding, []).append(arm)
     return [f"{', '.join(arms)}: {PAIR_ENCODINGS[name]}" for name, arms in sorted(found.items())]
 
 
