@@ -4,13 +4,14 @@
     python benchmarks/choose.py run DATA OUT --round 2 ...              # methods: token dropout, heads, consistency
     python benchmarks/choose.py run DATA OUT --round 3 ...              # R-Drop, adversarial, cosine head, distillation
     python benchmarks/choose.py run DATA OUT --round 4 ...              # TF-IDF on the same rows, replaced tokens
-    python benchmarks/choose.py run DATA OUT --round 5 ...              # heads that begin as a linear model
+    python benchmarks/choose.py run DATA OUT --round 5 ...              # first weights and similarity of heads
     python benchmarks/choose.py table OUT                               # prints the table again
 
 DATA contains NAME/train.csv.gz (or .csv) with the columns text and label for each set. 1,500 rows of train are scored;
 the labels of a run are drawn from the others, and a base is adapted to the texts of the others. test and valid are not
-read. OUT gets results.jsonl only: one line per fine-tuning and per adaptation. Finished lines are not run again, so the
-same command continues where the clock stopped it. Run folders and adapted bases are in --work and can be deleted.
+read. clinc77 has the first 77 of the 150 classes of clinc150, in alphabetical order. OUT gets results.jsonl only: one
+line per fine-tuning and per adaptation. Finished lines are not run again, so the same command continues where the clock
+stopped it. Run folders and adapted bases are in --work and can be deleted.
 
 Each worker is a process that keeps torch and its CUDA context. Without an installed base the one of this checkout is
 used, so `PYTHONPATH=src` and headswap's dependencies are enough.
@@ -46,6 +47,8 @@ app = App(help=__doc__)
 BOX = Path(__file__).parent.parent / "bases/reviews-en-2/src/headswap_base_reviews_en_2/bundle"
 SETS = {"trec": (100, 150, 1_000), "subj": (100, 150, 1_000), "clinc150": (150, 150, 1_000)}
 """Labels of scratch, labels of an adapted base, and the larger number of both; clinc150 has 150 classes."""
+FEWER_CLASSES = {"clinc77": ("clinc150", 77)}
+"""Sets that are the first classes of another one; they are only used where a setting names them."""
 NUM_SCORED = 1_500
 GRACE_SECONDS = 25
 """What started before the clock ran out may still finish within this time."""
@@ -120,6 +123,7 @@ MANY = {"clinc150": (150, 1_000, 3_000)}
 CONSISTENT = {"num_train_epochs": 100}
 TWICE = {"clinc150": (150, 1_000)}
 FEW_CLASSES = {"trec": (150, 1_000), "subj": (150, 1_000)}
+MANY_CLASSES = {"clinc77": (154, 1_000), "clinc150": (150, 1_000)}
 AT_150 = {"trec": (150,), "subj": (150,), "clinc150": (150,)}
 
 
@@ -209,11 +213,16 @@ ROUNDS: dict[int, list[Setting]] = {
               consistency={"consistency_replacement": 0.2}),
     ],
     5: [
-        lever("box", is_adapted=False),
-        lever("box linear", is_adapted=False, head={"head_similarity": "dot"}, adaptation={"head_init": "linear"}),
-        lever("box random cosine", is_adapted=False, adaptation={"head_init": "random"}, labels=TWICE),
-        lever("box linear, head rate x1", is_adapted=False, head={"head_similarity": "dot"},
-              adaptation={"head_init": "linear", "head_lr_factor": 1.0}),
+        *(
+            lever(f"box {init} {similarity}", is_adapted=False, labels=MANY_CLASSES,
+                  head={"head_similarity": similarity}, adaptation={"head_init": init})
+            for init, similarity in (("random", "dot"), ("class-means", "dot"), ("random", "cosine"),
+                                     ("class-means", "cosine"), ("linear", "dot"))
+        ),
+        *(
+            lever(f"box {init} few classes", is_adapted=False, labels=FEW_CLASSES, adaptation={"head_init": init})
+            for init in ("random", "linear")
+        ),
     ],
 }  # fmt: skip
 
@@ -250,7 +259,7 @@ def run(
     round: int = 1,
     seeds: int = 3,
     names: str = "",
-    sets: str = ",".join(SETS),
+    sets: str = ",".join([*SETS, *FEWER_CLASSES]),
     max_steps: int | None = None,
     work: Path | None = None,
 ) -> None:
@@ -316,10 +325,13 @@ def prepare(data: Path, into: Path, name: str) -> None:
     folder = into / name
     if (folder / "tokenizer.json").exists():
         return
-    file = next(path for path in (data / name / "train.csv", data / name / "train.csv.gz") if path.exists())
+    source, num_classes = FEWER_CLASSES.get(name, (name, None))
+    file = next(path for path in (data / source / "train.csv", data / source / "train.csv.gz") if path.exists())
     open_text = gzip.open if file.suffix == ".gz" else open
     with open_text(file, "rt", encoding="utf-8", newline="") as lines:
         rows = list({row["text"].strip(): row for row in csv.DictReader(lines) if row["text"].strip()}.values())
+    kept = set(sorted({row["label"] for row in rows})[:num_classes])
+    rows = [row for row in rows if row["label"] in kept]
     random.Random(0).shuffle(rows)
     folder.mkdir(parents=True, exist_ok=True)
     for part, chosen in (("scored", rows[:NUM_SCORED]), ("pool", rows[NUM_SCORED:])):
