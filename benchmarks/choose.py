@@ -4,7 +4,7 @@
     python benchmarks/choose.py run DATA OUT --round 2 ...              # methods: token dropout, heads, consistency
     python benchmarks/choose.py run DATA OUT --round 3 ...              # R-Drop, adversarial, cosine head, distillation
     python benchmarks/choose.py run DATA OUT --round 4 ...              # TF-IDF on the same rows, replaced tokens
-    python benchmarks/choose.py run DATA OUT --round 5 ...              # first weights and similarity of heads
+    python benchmarks/choose.py run DATA OUT --round 5 ...              # first weights, similarity and norm of heads
     python benchmarks/choose.py table OUT                               # prints the table again
 
 DATA contains NAME/train.csv.gz (or .csv) with the columns text and label for each set. 1,500 rows of train are scored;
@@ -124,6 +124,7 @@ CONSISTENT = {"num_train_epochs": 100}
 TWICE = {"clinc150": (150, 1_000)}
 FEW_CLASSES = {"trec": (150, 1_000), "subj": (150, 1_000)}
 MANY_CLASSES = {"clinc77": (154, 1_000), "clinc150": (150, 1_000)}
+VECTOR_SCALES = {"trec": (150, 1_000), "subj": (150, 1_000), "clinc77": (154, 1_000)}
 AT_150 = {"trec": (150,), "subj": (150,), "clinc150": (150,)}
 
 
@@ -222,6 +223,10 @@ ROUNDS: dict[int, list[Setting]] = {
         *(
             lever(f"box {init} few classes", is_adapted=False, labels=FEW_CLASSES, adaptation={"head_init": init})
             for init in ("random", "linear")
+        ),
+        *(
+            lever(f"box norm {norm}", is_adapted=False, labels=VECTOR_SCALES, head={"head_norm": norm})
+            for norm in ("none", "layer")
         ),
     ],
 }  # fmt: skip

@@ -293,6 +293,14 @@ def test_many_classes_are_scored_by_cosines_unless_the_setting_is_given(
         assert head_shape(recipe_with(head_similarity=given), "causal", **facts).head_similarity == given
 
 
+@pytest.mark.parametrize("encoding", [None, "joined", "separate"])
+def test_the_vectors_of_two_texts_are_normalised_unless_the_setting_is_given(encoding: Any) -> None:
+    facts: dict[str, Any] = {"num_classes": 3, "tokens_per_parameter": 50.0, "pair_encoding": encoding}
+    assert head_shape(recipe_with(), "causal", **facts).head_norm == ("layer" if encoding == "separate" else "none")
+    for given in ("none", "layer"):
+        assert head_shape(recipe_with(head_norm=given), "causal", **facts).head_norm == given
+
+
 def test_a_run_with_many_labels_has_a_cosine_head_in_its_recipe_and_bundle(
     tiny_runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

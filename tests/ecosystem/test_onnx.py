@@ -14,6 +14,7 @@ from cli_calls import call_json
 from headswap.core.errors import RunError
 from headswap.interop.config import ExportSettings
 from headswap.interop.onnx_out import Onnx
+from headswap.model.shape import HeadShape
 from headswap.tokens.tokenizer import Tokenizer
 
 for package in ("onnx", "onnxscript", "onnxruntime"):
@@ -24,8 +25,13 @@ SHAPES = {
     "classify, causal": {"head": "classify", "pooling": "weighted-mean"},
     "classify, both ways, rotary": {"head": "classify", "preset": "modern", "direction": "bidirectional"},
     "classify, sinusoidal, last": {"head": "classify", "preset": "lab", "pooling": "last"},
-    "pairs as two sequences": {"head": "compare", "direction": "bidirectional"},
+    "pairs as two sequences": {
+        "head": "compare",
+        "direction": "bidirectional",
+        "classifier": HeadShape(head_norm="layer"),
+    },
     "pairs as two sequences, segments": {"head": "compare", "type_vocab_size": 2},
+    "normalised": {"head": "classify", "classifier": HeadShape(head_norm="layer")},
     "segments": {"head": "classify", "type_vocab_size": 2, "pooling": "mean+max"},
     "tags": {"head": "tag", "direction": "bidirectional"},
     "spans": {"head": "span", "direction": "bidirectional"},

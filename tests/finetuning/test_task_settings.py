@@ -25,6 +25,7 @@ def recipe(**sections: object) -> FinetuneRecipe:
             "rdrop_alpha cannot be used with --unlabelled",
         ),
         ("classify", {"head": {"pair_encoding": "separate"}}, "the texts are no pairs"),
+        ("tag", {"head": {"head_norm": "layer"}}, "the head of the task tag reads token by token"),
         ("tag", {"training": {"token_dropout": 0.1}}, "the task tag needs every token"),
     ],
 )

@@ -73,6 +73,15 @@ def test_a_cosine_head_is_no_stock_class(
     assert "prevented by 1 setting: head_similarity is cosine; GPT-2 has --head-similarity dot" in said
 
 
+def test_a_head_of_normalised_vectors_is_no_stock_class(
+    capsys: pytest.CaptureFixture[str], tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    head = HeadShape(pooling="last", head_bias=False, head_norm="layer")
+    make_bundle(tokenizer, "classify", "gpt2-small", classifier=head).save(tmp_path / "bundle")
+    said = call_wrong(capsys, "export", tmp_path / "bundle", "--to", "hf", "--out", tmp_path / "hf")
+    assert "prevented by 1 setting: head_norm is layer; GPT-2 has --head-norm none" in said
+
+
 def test_a_head_that_compares_two_texts_is_no_stock_class(
     capsys: pytest.CaptureFixture[str], tokenizer: Tokenizer, tmp_path: Path
 ) -> None:

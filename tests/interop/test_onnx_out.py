@@ -27,6 +27,8 @@ SHAPES: list[dict[str, Any]] = [
     *({"head": "classify", "preset": preset} for preset in PRESETS),
     *({"head": "compare", "pooling": pooling} for pooling in POOLINGS),
     {"head": "compare", "type_vocab_size": 2},
+    {"head": "compare", "classifier": HeadShape(head_norm="layer")},
+    {"head": "classify", "classifier": HeadShape(head_norm="layer")},
     {"head": "classify", "type_vocab_size": 2},
     {"head": "classify", "classifier": HeadShape(head_similarity="cosine")},
 ]  # fmt: skip

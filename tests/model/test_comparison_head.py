@@ -9,6 +9,7 @@ from headswap.batches.labelled_rows import Row, batch_of
 from headswap.model.comparison_head import ComparisonHead
 from headswap.model.parameter_count import num_parameters
 from headswap.model.pooling import pool
+from headswap.model.shape import HeadShape
 from headswap.model.text_model import TextModel, build_model
 from headswap.objectives.supervised import ClassificationObjective
 from tiny import random_sequences, tiny_model_shape
@@ -18,7 +19,8 @@ LENGTHS = [7, 2, 13, 4, 5, 9]
 
 
 def comparing(pooling: str = "mean") -> TextModel:
-    return build_model(tiny_model_shape(head="compare", pooling=pooling), seed=5).eval()
+    shape = tiny_model_shape(head="compare")
+    return build_model(shape.changed(classifier=HeadShape(pooling=pooling, head_norm="layer")), seed=5).eval()
 
 
 @pytest.mark.parametrize("pooling", ["mean", "mean+max"])

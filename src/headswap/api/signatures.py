@@ -150,6 +150,7 @@ class HeadOptions(TypedDict, total=False):
     """Settings of `HeadSettings` that several functions have."""
 
     pooling: Literal["last", "mean", "first", "max", "mean+max", "weighted-mean"] | None
+    head_norm: Literal["none", "layer"] | None
     head_similarity: Literal["dot", "cosine"] | None
     pair_encoding: Literal["joined", "separate"] | None
 

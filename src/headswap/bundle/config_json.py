@@ -72,8 +72,9 @@ def config_of(
 
 
 def _head_entries(head: HeadShape) -> dict[str, Any]:
-    """The settings of a head; earlier versions of headswap do not know `head_similarity`, so dot is left out."""
-    return head.model_dump(exclude={"head_similarity"} if head.head_similarity == "dot" else None)
+    """The settings of a head, without the defaults of those that earlier versions of headswap do not know."""
+    newer = {"head_similarity": "dot", "head_norm": "none"}
+    return head.model_dump(exclude={name for name, default in newer.items() if getattr(head, name) == default})
 
 
 def read_use(file: Path) -> Use:

@@ -66,8 +66,8 @@ HIDDEN: dict[str, tuple[str, ...]] = {
     "finetune": ("tied_head", "lm_head_transform"),
     "doctor": ("num_train", "hold_out_from", "unseen_labels"),
     "params": (
-        "norm", "dropout", "attention_dropout", "head_dropout", "head_similarity", "lora_alpha", "unfreeze",
-        "layer_lr_decay", "head_lr_factor", "head_epochs", "head_init",
+        "norm", "dropout", "attention_dropout", "head_dropout", "head_norm", "head_similarity", "lora_alpha",
+        "unfreeze", "layer_lr_decay", "head_lr_factor", "head_epochs", "head_init",
     ),
     "estimate": ("norm",),
 }  # fmt: skip

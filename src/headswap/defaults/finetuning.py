@@ -10,6 +10,7 @@ from headswap.model.shape import (
     DEFAULT_PRESET,
     FORMER_POOLINGS,
     Direction,
+    HeadNorm,
     HeadShape,
     HeadSimilarity,
     Pooling,
@@ -86,6 +87,8 @@ class FinetuningFacts:
     """Number of labels of a classifier whose class layer reads the vector of a text; otherwise None."""
     head_similarity: HeadSimilarity = "dot"
     """How the new head scores labels."""
+    head_norm: HeadNorm = "none"
+    """How the vector of a text is normalised for the new head."""
     pair_encoding: "PairEncoding | None" = None
     """How pairs of texts are read; None for single texts."""
     compares_vectors: bool = False
@@ -147,22 +150,31 @@ def resolve_finetuning(recipe: "FinetuneRecipe", facts: FinetuningFacts) -> "tup
         head_init=recipe.adaptation.head_init or head_init(facts, has_bias=recipe.head.head_bias),
     )
     head = recipe.head.changed(head_similarity=facts.head_similarity, pair_encoding=facts.pair_encoding)
-    head = head if facts.pooling is None else head.changed(pooling=facts.pooling)
+    if facts.pooling is not None:
+        head = head.changed(pooling=facts.pooling, head_norm=facts.head_norm)
     return recipe.changed(training=training, adaptation=adaptation, head=head), steps
 
 
 def head_shape(
-    recipe: "FinetuneRecipe", direction: Direction, *, num_classes: int | None, tokens_per_parameter: float | None
+    recipe: "FinetuneRecipe",
+    direction: Direction,
+    *,
+    num_classes: int | None,
+    tokens_per_parameter: float | None,
+    pair_encoding: "PairEncoding | None" = None,
 ) -> HeadShape:
-    """The new head, with its open settings: the pooling by the attention direction, the similarity by the classes.
+    """The new head, with its open settings: the pooling by the attention direction, the similarity by the classes, the
+    norm by how pairs are read.
 
-    `num_classes` and `tokens_per_parameter` are those of `FinetuningFacts`. A linear model scores by dot products.
+    `num_classes` and the others are those of `FinetuningFacts`. A linear model scores by dot products.
     """
     head = recipe.head
     similarity = head_similarity(num_classes, tokens_per_parameter=tokens_per_parameter)
     similarity = head.head_similarity or ("dot" if recipe.adaptation.head_init == "linear" else similarity)
-    others = head.model_dump(exclude={"pooling", "head_similarity", "pair_encoding"})
-    return HeadShape(**others, pooling=head.pooling or POOLINGS[direction], head_similarity=similarity)
+    others = head.model_dump(exclude={"pooling", "head_norm", "head_similarity", "pair_encoding"})
+    norm = head.head_norm or ("layer" if pair_encoding == "separate" else "none")
+    pooling = head.pooling or POOLINGS[direction]
+    return HeadShape(**others, pooling=pooling, head_norm=norm, head_similarity=similarity)
 
 
 def pair_encoding(head: "HeadSettings", *, knows_pairs: bool) -> "PairEncoding":

@@ -13,6 +13,7 @@ from headswap.model.shape import (
     LORA_TARGETS,
     Count,
     Direction,
+    HeadNorm,
     HeadShape,
     HeadSimilarity,
     LoraShape,
@@ -42,6 +43,9 @@ class HeadSettings(HeadShape):
     """How a classifier scores labels: dot (dot product of the text vector and the weights of the label), or cosine (16
     times their cosine; the lengths of the two vectors have no effect). Default: cosine with 100 or more labels, if the
     base was pre-trained on at least 3 tokens per parameter; otherwise dot."""
+    head_norm: HeadNorm | None = None  # type: ignore[assignment]
+    """How the vector of a text is normalised before the head reads it: none, or layer (to mean 0 and variance 1, as a
+    layer norm without weights does). Default: layer with --pair-encoding separate, otherwise none."""
     pair_encoding: PairEncoding | None = None
     """How a pair of texts is read: joined (both in one sequence with <sep> between them, a cross-encoder), or separate
     (each in a sequence of its own, a bi-encoder; the head reads both vectors, their absolute difference and their

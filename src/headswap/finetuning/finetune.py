@@ -207,6 +207,7 @@ class _Finetuning:
             pooling=None if self.task.is_per_token else model.shape.classifier.pooling,
             num_classes=len(self.splits.labels) if has_class_layer else None,
             head_similarity=model.shape.classifier.head_similarity,
+            head_norm=model.shape.classifier.head_norm,
             pair_encoding=self.start.pair_encoding,
             compares_vectors=self.start.pair_encoding == "separate"
             and has_linear_model(self.task)

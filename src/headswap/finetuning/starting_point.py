@@ -78,7 +78,11 @@ class StartingPoint:
             head=_head(splits, encoding),
             num_labels=len(splits.labels),
             classifier=head_shape(
-                recipe, start.direction, num_classes=_num_classes(recipe, splits), tokens_per_parameter=0
+                recipe,
+                start.direction,
+                num_classes=_num_classes(recipe, splits),
+                tokens_per_parameter=0,
+                pair_encoding=encoding,
             ),
         )
         model = build_model(shape, seed=recipe.training.seed)
@@ -124,6 +128,7 @@ class StartingPoint:
                 direction,
                 num_classes=_num_classes(recipe, splits),
                 tokens_per_parameter=None if tokens is None else tokens / num_parameters(bundle.model.base),
+                pair_encoding=encoding,
             ),
             lora=recipe.adaptation.lora(),
         )

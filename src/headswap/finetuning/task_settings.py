@@ -26,6 +26,10 @@ def for_task(recipe: FinetuneRecipe, task: Task) -> FinetuneRecipe:
             f"pair_encoding is '{recipe.head.pair_encoding}', but the texts are no pairs. Remove it, or name the "
             "column of the second text with --text-pair-column."
         )
+    if recipe.head.head_norm == "layer" and task.is_per_token:
+        raise SettingError(
+            f"head_norm is 'layer', but the head of the task {task.name} reads token by token. Remove it."
+        )
     if recipe.head.head_similarity == "cosine" and not task.one_label_per_text:
         raise SettingError(
             f"head_similarity is 'cosine', but the task {task.name} does not choose one label per text. Remove it."

@@ -172,6 +172,8 @@ def obstacles(family: Family, shape: ModelShape, *, with_head: bool = True) -> I
     wanted, head = family.stock_head(CheckpointConfig({}, family.name), shape.head), shape.classifier
     if shape.head == "classify" and head.pooling != wanted.pooling:
         yield f"pooling is {head.pooling}; {family.name} pools with --pooling {wanted.pooling}"
+    if head.head_norm != wanted.head_norm:
+        yield f"head_norm is {head.head_norm}; {family.name} has --head-norm {wanted.head_norm}"
     if head.head_hidden != wanted.head_hidden:
         yield f"head_hidden is {head.head_hidden}; {family.name} has --head-hidden {wanted.head_hidden}"
     if head.head_similarity != wanted.head_similarity:

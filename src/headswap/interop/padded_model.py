@@ -61,7 +61,7 @@ class PaddedModel(nn.Module):
         if isinstance(head, LanguageModelHead):
             return self.model.token_logits(hidden_BSD)
         if isinstance(head, ClassificationHead):
-            return head.score(head.combined(padded_pool(hidden_BSD, mask_BS, head.pooling)))
+            return head.score(head.read(padded_pool(hidden_BSD, mask_BS, head.pooling)))
         scores_BSC = head.score(hidden_BSD)
         if isinstance(head, SpanHead):
             scores_BSC = scores_BSC.masked_fill(~mask_BS.unsqueeze(2), torch.finfo(scores_BSC.dtype).min)

@@ -3,15 +3,14 @@
 Of the vectors u and v the class layer reads u, v, |u - v| and u * v, as in InferSent. A base that was trained on single
 texts already has a vector for each text, while it has never read two texts in one sequence.
 
-u and v are normalised first (to mean 0 and variance 1, as a layer norm without weights does). Without that, products of
-the large values of a trained base dominate: with an installed base they had a root mean square of 19, and the first
-loss with three classes was 9.5 instead of 1.1.
+u and v should be normalised (`head_norm = layer`, the default of this head). Without that, products of the large values
+of a trained base dominate: with an installed base they had a root mean square of 19, and the first loss with three
+classes was 9.5 instead of 1.1.
 
 Shapes: B sequences, two per pair, P pooled width.
 """
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from headswap.model.heads import ClassificationHead, Use
@@ -37,11 +36,10 @@ class ComparisonHead(ClassificationHead):
         """Those of both texts, their difference and their product."""
         return NUM_PARTS * super().num_vectors(head)
 
-    def combined(self, pooled_BP: Tensor) -> Tensor:
+    def combined(self, vectors_BP: Tensor) -> Tensor:
         """One row per pair, B/2 x 4P. A last sequence without a partner, which can only be padding, is left out."""
-        pooled_BP = F.layer_norm(pooled_BP, pooled_BP.shape[1:])
-        second_BP = pooled_BP[1::2]
-        return compared(pooled_BP[::2][: len(second_BP)], second_BP)
+        second_BP = vectors_BP[1::2]
+        return compared(vectors_BP[::2][: len(second_BP)], second_BP)
 
 
 def compared(first_BP: Tensor, second_BP: Tensor) -> Tensor:

@@ -126,6 +126,7 @@ class ClassificationHead(TaskHead):
     def __init__(self, shape: BaseShape, head: HeadShape, num_labels: int) -> None:
         super().__init__(shape, head, num_labels)
         self.pooling = head.pooling
+        self.norm = head.head_norm
 
     @classmethod
     def num_vectors(cls, head: HeadShape) -> int:
@@ -134,11 +135,15 @@ class ClassificationHead(TaskHead):
 
     def vectors(self, hidden_ND: Tensor, batch: Batch) -> Tensor:
         """What the class layer reads, B x P."""
-        return self.combined(pool(hidden_ND, batch.lengths_B, self.pooling))
+        return self.read(pool(hidden_ND, batch.lengths_B, self.pooling))
 
-    def combined(self, pooled_BP: Tensor) -> Tensor:
-        """What the class layer reads, from the vectors of all sequences: one row per sequence."""
-        return pooled_BP
+    def read(self, pooled_BP: Tensor) -> Tensor:
+        """What the class layer reads, from the vectors of all sequences."""
+        return self.combined(F.layer_norm(pooled_BP, pooled_BP.shape[1:]) if self.norm == "layer" else pooled_BP)
+
+    def combined(self, vectors_BP: Tensor) -> Tensor:
+        """One row per target; here a target has one sequence."""
+        return vectors_BP
 
     def forward(self, hidden_ND: Tensor, batch: Batch) -> Tensor:
         """Logits, B x C."""

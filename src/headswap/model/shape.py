@@ -20,6 +20,7 @@ Preset = Literal["lab", "small", "modern", "llama", "gpt2-small", "bert-base"]
 Direction = Literal["causal", "bidirectional"]
 HeadTransform = Literal["none", "relu", "gelu", "gelu_tanh"]
 HeadHidden = Literal["none", "tanh", "relu", "gelu"]
+HeadNorm = Literal["none", "layer"]
 HeadSimilarity = Literal["dot", "cosine"]
 Pooling = Literal["last", "mean", "first", "max", "mean+max", "weighted-mean"]
 FORMER_POOLINGS: dict[str, Pooling] = {"later": "weighted-mean"}
@@ -95,6 +96,9 @@ class HeadShape(Settings):
     pooling: Pooling = "mean"
     """How the token vectors of a text become one vector: last, mean, first, max, mean+max (both, concatenated), or
     weighted-mean (token i has weight i). The heads tag and span do not use it."""
+    head_norm: HeadNorm = "none"
+    """How the vector of a text is normalised before the head reads it: none, or layer (to mean 0 and variance 1, as a
+    layer norm without weights does). The heads tag and span do not use it."""
     head_hidden: HeadHidden = "none"
     """Hidden layer between text vector and class layer: none, or a square layer with tanh (as in BERT), relu (as in
     DistilBERT) or gelu (as in EuroBERT)."""

@@ -12,7 +12,7 @@ from headswap.study.jobs.job_id import recipe_content
 
 NEWER = (
     "token_dropout", "head_epochs", "head_init", "head_similarity", "unlabelled", "unseen_labels", "answer_offsets",
-    "parallel", "pair_encoding",
+    "parallel", "pair_encoding", "head_norm",
 )  # fmt: skip
 
 

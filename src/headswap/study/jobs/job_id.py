@@ -30,6 +30,7 @@ ADDED = {
     "adaptation.head_init": None,
     "head.head_similarity": None,
     "head.pair_encoding": None,
+    "head.head_norm": None,
     "masking.mlm_probability_start": None,
     "masking.masked_share": None,
     "data.hold_out_from": FEWEST_FOR_CHOOSING,
