@@ -83,9 +83,9 @@ class AdaptationSettings(Settings):
     """Initial weights of the new head: random, class-means, or linear. With class-means a classifier scores the labels
     by how close the vector of a text is to the mean vector of each label's training texts. With linear the head of a
     classifier or regression begins as a logistic or ridge regression that is fitted to the vectors of the training
-    texts. Both need head_bias, linear also --head-similarity dot. Default, if the base was pre-trained on at least 3
-    tokens per parameter: linear with --pair-encoding separate and at most 10,000 training pairs, otherwise class-means
-    with 10 or more labels. In all other cases random."""
+    texts. Both need head_bias, linear also --head-similarity dot. A base that was pre-trained on fewer than 3 tokens
+    per parameter gets a random head. Default: linear with --pair-encoding separate and at most 10,000 training pairs,
+    otherwise class-means with 10 or more labels, otherwise random."""
 
     def model_post_init(self, _context: object) -> None:
         """Check `trainable`; top-N contains a number, so a Literal type cannot list its values."""
