@@ -5,7 +5,10 @@ from pathlib import Path
 import pytest
 
 from cli_calls import call_wrong
+from headswap.cli.app import VERBS, make_app
+from headswap.cli.help_page import entries_of
 from headswap.cli.wording import with_flags
+from headswap.core.other_names import ELSEWHERE
 
 
 def test_unknown_verb_gets_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
@@ -15,6 +18,40 @@ def test_unknown_verb_gets_a_suggestion(capsys: pytest.CaptureFixture[str]) -> N
 def test_unknown_flag_gets_a_suggestion(capsys: pytest.CaptureFixture[str], shared: Path) -> None:
     err = call_wrong(capsys, "pretrain", shared / "corpus.txt", "--out", "x", "--learning-rat", "1")
     assert "Did you mean --learning-rate? See headswap pretrain --help." in err
+
+
+@pytest.mark.parametrize(
+    ("command", "meant"),
+    [
+        ("pretrain a.txt --n_layer 3", "--n_layer. Did you mean --num-hidden-layers?"),
+        ("pretrain a.txt --lr=3", "--lr. Did you mean --learning-rate?"),
+        ("pretrain a.txt --no-lowercas", "--no-lowercas. Did you mean --no-lowercase?"),
+        ("finetune --output-dir x", "--output-dir. Did you mean --out? --out is missing."),
+        ("generate m p --max-tokens 3", "--max-tokens. Did you mean --max-new-tokens?"),
+        ("study --workers 3", "--workers. Did you mean --jobs?"),
+        ("study --finetune.lr 3", "--finetune.lr. In a study the flag is --finetune.learning-rate."),
+        ("study --pretrain.batchsize 3", "--pretrain.batchsize. Did you mean --pretrain.batch-size?"),
+        ("study --finetune.foo 3", "--finetune.foo. See headswap study --help."),
+        ("study --dry-run", "--dry-run. See headswap study --help."),
+    ],
+)
+def test_a_flag_of_another_tool_gets_ours_and_a_far_one_gets_no_suggestion(
+    capsys: pytest.CaptureFixture[str], command: str, meant: str
+) -> None:
+    assert f"Unknown option: {meant}" in call_wrong(capsys, *command.split())
+
+
+@pytest.mark.parametrize(("field", "flags"), [("epochs", "num-train-epochs"), ("max-steps", "max-steps")])
+def test_a_flag_of_a_training_has_a_prefix_in_a_study(
+    capsys: pytest.CaptureFixture[str], field: str, flags: str
+) -> None:
+    expected = f"the flag is --pretrain.{flags} or --adapt.{flags} or --finetune.{flags}."
+    assert expected in call_wrong(capsys, "study", f"--{field}", "3")
+
+
+def test_all_names_of_other_tools_are_those_of_settings_that_exist() -> None:
+    flags = {entry.name for verb in VERBS for entry in entries_of(make_app(), verb)}
+    assert set(ELSEWHERE) <= flags
 
 
 @pytest.mark.parametrize(

@@ -177,13 +177,27 @@ class AdaptationOptions(TypedDict, total=False):
     head_init: Literal["random", "class-means", "linear"] | None
 
 
-class PretrainOptions(ReadOptions, TokenizerOptions, ShapeChangesOptions, ModelOptions, MaskingOptions, TrainingOptions, PretrainTrainingOptions, OptimizerOptions, MachineOptions, ProcessOptions, total=False):
+class PretrainOptions(
+    ReadOptions,
+    TokenizerOptions,
+    ShapeChangesOptions,
+    ModelOptions,
+    MaskingOptions,
+    TrainingOptions,
+    PretrainTrainingOptions,
+    OptimizerOptions,
+    MachineOptions,
+    ProcessOptions,
+    total=False,
+):
     """Settings of `headswap.pretrain`."""
 
     objective: Literal["causal", "masked", "causal+masked", "masked+nsp", "masked+sop"]
 
 
-class AdaptOptions(ReadOptions, TrainingOptions, PretrainTrainingOptions, OptimizerOptions, MachineOptions, ProcessOptions, total=False):
+class AdaptOptions(
+    ReadOptions, TrainingOptions, PretrainTrainingOptions, OptimizerOptions, MachineOptions, ProcessOptions, total=False
+):
     """Settings of `headswap.adapt`."""
 
     reference: PathName | None
@@ -191,7 +205,19 @@ class AdaptOptions(ReadOptions, TrainingOptions, PretrainTrainingOptions, Optimi
     load_best_model_at_end: bool
 
 
-class FinetuneOptions(TokenizerOptions, ShapeChangesOptions, TrainingOptions, MachineOptions, ProcessOptions, ColumnOptions, LabelledOptions, HeadOptions, HeadShapeOptions, AdaptationOptions, total=False):
+class FinetuneOptions(
+    TokenizerOptions,
+    ShapeChangesOptions,
+    TrainingOptions,
+    MachineOptions,
+    ProcessOptions,
+    ColumnOptions,
+    LabelledOptions,
+    HeadOptions,
+    HeadShapeOptions,
+    AdaptationOptions,
+    total=False,
+):
     """Settings of `headswap.finetune`."""
 
     preset: Literal["lab", "small", "modern", "llama", "gpt2-small", "bert-base"] | None
@@ -200,8 +226,18 @@ class FinetuneOptions(TokenizerOptions, ShapeChangesOptions, TrainingOptions, Ma
     long: Literal["truncate", "head+tail", "windows"] | None
     doc_stride: int | None
     max_answer_length: int
-    metric: Literal["accuracy", "macro_f1", "micro_f1", "f1", "exact_match", "mse", "mae", "pearson", "spearman", "r2", "loss"] | None
-    metric_for_best_model: Literal["accuracy", "macro_f1", "micro_f1", "f1", "exact_match", "mse", "mae", "pearson", "spearman", "r2", "loss"] | None
+    metric: (
+        Literal[
+            "accuracy", "macro_f1", "micro_f1", "f1", "exact_match", "mse", "mae", "pearson", "spearman", "r2", "loss"
+        ]
+        | None
+    )
+    metric_for_best_model: (
+        Literal[
+            "accuracy", "macro_f1", "micro_f1", "f1", "exact_match", "mse", "mae", "pearson", "spearman", "r2", "loss"
+        ]
+        | None
+    )
     label_smoothing_factor: float
     class_weight: Literal["none", "balanced"]
     calibrate: bool
@@ -222,7 +258,19 @@ class FinetuneOptions(TokenizerOptions, ShapeChangesOptions, TrainingOptions, Ma
     unlabelled_batch_size: int | None
 
 
-class StudyOptions(TokenizerOptions, ShapeChangesOptions, ModelOptions, MaskingOptions, MachineOptions, ColumnOptions, LabelledOptions, HeadOptions, HeadShapeOptions, AdaptationOptions, total=False):
+class StudyOptions(
+    TokenizerOptions,
+    ShapeChangesOptions,
+    ModelOptions,
+    MaskingOptions,
+    MachineOptions,
+    ColumnOptions,
+    LabelledOptions,
+    HeadOptions,
+    HeadShapeOptions,
+    AdaptationOptions,
+    total=False,
+):
     """Settings of `headswap.run_study`."""
 
     documents: Literal["auto", "line", "paragraph", "file"]

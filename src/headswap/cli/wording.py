@@ -8,9 +8,12 @@ from pydantic import ValidationError
 
 from headswap.cli.help_tables import ARGUMENTS
 from headswap.core.errors import did_you_mean, listed
+from headswap.core.other_names import ELSEWHERE, settings_called
 from headswap.core.settings import Settings, problem_sentences
 
 NAMES_A_FILE = re.compile(r"\([^()]*\.toml\)|config\.json")
+TRAININGS = ["pretrain", "adapt", "finetune"]
+"""The parts of a study that have settings of their own, with these prefixes."""
 NAME = r"[a-z][\w.]*"
 SUBJECT = re.compile(rf"({NAME}(?:(?:, | and ){NAME})*)(?= = |: | cannot | must | holds | exclude | is not allowed)")
 
@@ -26,7 +29,8 @@ def sentence_of(problem: CycloptsError, argv: list[str], verbs: Iterable[str], s
     if isinstance(problem, UnusedCliTokensError):
         return _too_many(problem, argv)
     if isinstance(problem, MissingArgumentError) and problem.argument and not problem.argument.tokens:
-        return _missing(problem.argument, argv)
+        unknown = [_unknown_flag(token, argv, settings) for token in problem.unused_tokens or () if token[:2] == "--"]
+        return " ".join([*unknown, _missing(problem.argument, argv)])
     if isinstance(problem, UnknownCommandError):
         return f"'{argv[0]}' is not a command.{did_you_mean(argv[0], verbs)} The commands are: {', '.join(verbs)}."
     if (cause := _validation_error(problem)) is not None:
@@ -35,8 +39,10 @@ def sentence_of(problem: CycloptsError, argv: list[str], verbs: Iterable[str], s
         sentences = [_with_prefix(sentence, prefix, settings) for sentence in problem_sentences(cause, Settings)]
         return with_flags("\n".join(sentences), settings)
     sentence = str(problem).strip()
-    if isinstance(problem, UnknownOptionError) and (meant := _flag_of_a_training(sentence, argv, settings)):
-        return meant
+    if isinstance(problem, UnknownOptionError):
+        arguments = (argument for argument in problem.argument_collection if argument.parse)
+        known = [option.lstrip("-") for argument in arguments for option in argument.names]
+        sentence = _unknown_flag(problem.token.keyword or problem.token.value, argv, settings, known)
     sentence = sentence.replace('Did you mean "cpu"?', "A GPU is called cuda.") if '"gpu"' in sentence else sentence
     verb = f" {argv[0]}" if argv and argv[0] in verbs else ""
     return f"{sentence}{'' if sentence.endswith(('.', '?')) else '.'} See headswap{verb} --help."
@@ -93,13 +99,19 @@ def _validation_error(problem: BaseException) -> ValidationError | None:
     return cause
 
 
-def _flag_of_a_training(sentence: str, argv: list[str], settings: Collection[str]) -> str | None:
-    """For a flag of `pretrain` or `finetune` that a study has with a prefix: its names in a study."""
-    if not argv or argv[0] != "study":
-        return None
-    flag = next((part.partition("=")[0] for part in argv if f": {part.partition('=')[0]}." in sentence), "")
-    field = flag.removeprefix("--").replace("-", "_")
-    names = [_flag(name) for part in ("pretrain", "adapt", "finetune") if (name := f"{part}.{field}") in settings]
-    if not names:
-        return None
-    return f"Unknown option: {flag}. In a study the flag is {' or '.join(names)}. See headswap study --help."
+def _unknown_flag(token: str, argv: list[str], settings: Collection[str], known: Collection[str] = ()) -> str:
+    """The flag, and the one that was meant: by its name in another tool, by a prefix of a study, or a similar one."""
+    given = token.partition("=")[0]
+    name = given.lstrip("-").replace("-", "_")
+    if meant := settings_called(name, settings):
+        return f"Unknown option: {given}. Did you mean {_flag(meant[0])}?"
+    part, _, field = name.rpartition(".")
+    fields = [field, *settings_called(field, ELSEWHERE)]
+    parts = [part] if part else TRAININGS if argv[0] == "study" else []
+    if of_trainings := [full for part in parts for field in fields if (full := f"{part}.{field}") in settings]:
+        return f"Unknown option: {given}. In a study the flag is {' or '.join(map(_flag, of_trainings))}."
+    prefix = f"{part}." if part else ""
+    names = (option.replace("-", "_") for option in known or sorted(settings))
+    hint = did_you_mean(field, [option.removeprefix(prefix) for option in names if option.startswith(prefix)])
+    in_dashes = re.sub("'([^']*)'", lambda found: _flag(f"{prefix}{found[1]}"), hint)
+    return f"Unknown option: {given}.{in_dashes}"

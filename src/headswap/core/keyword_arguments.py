@@ -4,7 +4,8 @@ from collections.abc import Collection
 from os import PathLike, fspath
 from typing import Any
 
-from headswap.core.errors import SettingError, did_you_mean
+from headswap.core.errors import SettingError
+from headswap.core.other_names import meant_setting
 from headswap.core.settings import Recipe
 
 
@@ -16,7 +17,7 @@ def sort_into_sections(
     sections: dict[str, dict[str, Any]] = {}
     for name, value in settings.items():
         if name not in homes:
-            raise SettingError(f"{name} is not a setting.{did_you_mean(name, homes)}")
+            raise SettingError(f"{name} is not a setting.{meant_setting(name, homes)}")
         sections.setdefault(homes[name], {})[name] = fspath(value) if isinstance(value, PathLike) else value
     return sections
 

@@ -14,9 +14,10 @@ import tomli_w
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
-from headswap.core.errors import SettingError, absent, did_you_mean, listed, raise_problems
+from headswap.core.errors import SettingError, absent, listed, raise_problems
 from headswap.core.files import atomic_file
 from headswap.core.local_paths import expanded_paths, home_paths
+from headswap.core.other_names import meant_setting
 
 LONGEST_VALUE = 200
 """Characters of a wrong value that a message shows."""
@@ -152,7 +153,7 @@ def _sentence(problem: Any, kind: type[BaseModel], where: str) -> str:
     name = ".".join(path)
     if problem["type"] == "extra_forbidden":
         allowed = _fields_at(kind, path[:-1])
-        hint = did_you_mean(path[-1], allowed) or f" Allowed here: {listed(sorted(allowed), most=40)}."
+        hint = meant_setting(path[-1], allowed) or f" Allowed here: {listed(sorted(allowed), most=40)}."
         return f"{name} is not a setting{where}.{hint}"
     if problem["type"] == "value_error":
         return f"{str(problem['ctx']['error']).rstrip('.')}{where}."
