@@ -56,4 +56,4 @@ def _title(metric: str) -> str:
 
 
 def _shown(value: float | None, digits: int = 3) -> str:
-    return "none" if value is None else f"{value:.{digits}f}"
+    return "none" if value is None else f"{value:z.{digits}f}"

@@ -122,11 +122,11 @@ def _cell(cell: dict[str, Any] | None, units: str = f"{UNIT}s") -> str:
     """Mean and interval; with fewer than 3 seeds the interval is over test texts only. The median, if runs collapse."""
     if cell is None:
         return "not run"
-    median = f", median {cell['median']:.3f}" if cell["median"] is not None else ""
+    median = f", median {cell['median']:z.3f}" if cell["median"] is not None else ""
     if cell["low"] is None:
-        return f"{cell['mean']:.3f}{median}"
+        return f"{cell['mean']:z.3f}{median}"
     note = f"{units} only: " if cell["over"] == "texts" else ""
-    return f"{cell['mean']:.3f} ({note}{cell['low']:.3f} to {cell['high']:.3f}){median}"
+    return f"{cell['mean']:z.3f} ({note}{cell['low']:z.3f} to {cell['high']:z.3f}){median}"
 
 
 def _curves(results: dict[str, Any]) -> tuple[str, str, dict[str, str]]:

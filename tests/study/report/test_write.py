@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from headswap.cli.study_display import print_results
 from headswap.core.files import write_json
 from headswap.finetuning.answer_predictions import AnswerPredictions
 from headswap.finetuning.label_set_predictions import LabelSetPredictions
@@ -308,3 +309,18 @@ def test_a_share_that_is_not_zero_is_not_shown_as_zero(tmp_path: Path) -> None:
     write_report(study, tmp_path)
     assert "<small>&lt;1 %</small>" in (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "(<1 %)" in (tmp_path / "report.md").read_text(encoding="utf-8")
+
+
+def test_a_score_that_rounds_to_zero_has_no_sign(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    study = synthetic_study({("mean", 100): [0.0] * 3, ("tfidf", 100): [0.1] * 3}, metric="r2", task="regress")
+    study.runs = [replace(run, predictions=predictions_of("values", 0.5, run.seed)) for run in study.runs]
+    for run in study.runs:
+        if run.arm == "mean":
+            run.predictions.values[:] = run.predictions.targets.mean() + 1e-3
+    report = write_report(study, tmp_path)
+    assert -1e-4 < report.results.cells[0].mean < 0
+    print_results(report.as_json(), out=None)
+    shown = [(tmp_path / name).read_text(encoding="utf-8") for name in ("report.md", "report.html")]
+    for text in (*shown, capsys.readouterr().out):
+        assert "0.000" in text
+        assert "-0.000" not in text

@@ -137,9 +137,9 @@ def _label_axis(results: StudyResults) -> str:
 
 
 def _cell_point(cell: Cell, words: BudgetWords) -> Point:
-    span = f" ({cell.low:.3f} to {cell.high:.3f})" if cell.low is not None else ""
+    span = f" ({cell.low:z.3f} to {cell.high:z.3f})" if cell.low is not None else ""
     runs = "one answer per text" if SINGLE in cell.values else counted(cell.count, "seed")
-    tip = f"{cell.arm}, {cell.labels:,} {words.many}: {cell.mean:.3f}{span} ({runs})"
+    tip = f"{cell.arm}, {cell.labels:,} {words.many}: {cell.mean:z.3f}{span} ({runs})"
     return Point(cell.labels, cell.mean, cell.low, cell.high, tip)
 
 

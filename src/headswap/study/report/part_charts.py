@@ -84,5 +84,5 @@ def _at(errors: ErrorAnalysis, results: StudyResults) -> str:
 
 def _tip(part: TestSlice, number: int) -> str:
     score: SliceScore = part.scores[number]
-    span = f" ({score.low:.3f} to {score.high:.3f})" if score.low is not None else ""
-    return f"{score.arm}, {part.name} ({counted(part.num_texts, 'test example')}): {score.mean:.3f}{span}"
+    span = f" ({score.low:z.3f} to {score.high:z.3f})" if score.low is not None else ""
+    return f"{score.arm}, {part.name} ({counted(part.num_texts, 'test example')}): {score.mean:z.3f}{span}"

@@ -56,7 +56,7 @@ def _better_arm(last: Cell, results: StudyResults) -> list[tuple[float, str]]:
     if best.arm == last.arm:
         return []
     where = f" at {last.labels:,} {results.words.many}" if last.labels else ""
-    means = f"{best.arm} has {best.mean:.3f} and {last.arm} {last.mean:.3f}{where}"
+    means = f"{best.arm} has {best.mean:z.3f} and {last.arm} {last.mean:z.3f}{where}"
     tested = _tested(_test_of(last, best.arm, results), results)
     return [((best.mean - last.mean) * 100, f"Another arm: {means}. {tested}")]
 
