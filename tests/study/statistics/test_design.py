@@ -36,6 +36,8 @@ def add_scored_run(folder: Path) -> None:
 def test_the_primary_arm_is_pretrained_or_the_first_that_is_trained_from_a_base() -> None:
     assert default_primary(ARMS) == "pretrained"
     assert default_primary(["tfidf", "scratch", "lora", "box"]) == "lora"
+    assert default_primary(["tfidf", "scratch", "linear:box", "linear", "box"]) == "box"
+    assert default_primary(["tfidf", "scratch", "linear:box"]) == "linear:box"
     assert default_primary(["tfidf", "scratch"]) is None
 
 

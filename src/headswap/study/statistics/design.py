@@ -12,7 +12,7 @@ from pathlib import Path
 
 from headswap.core.errors import InputError, counted
 from headswap.core.files import read_json, write_json
-from headswap.study.setup.arms import BASELINES, SCRATCH
+from headswap.study.setup.arms import BASELINES, LINEAR, OF_LINEAR, SCRATCH
 from headswap.study.setup.config import StudyRecipe
 from headswap.study.setup.folder import DESIGN
 from headswap.study.statistics.significance import ALPHA, FEWEST_SEEDS_FOR_A_CLAIM, error_of_looks
@@ -29,9 +29,10 @@ class Design:
 
 
 def default_primary(arms: Sequence[str]) -> str | None:
-    """`pretrained`, or the first arm that is neither a baseline nor from scratch."""
+    """`pretrained`, or the first arm that is neither a baseline nor from scratch; `linear` only if nothing else is."""
     others = [arm for arm in arms if arm not in (*BASELINES, SCRATCH)]
-    return "pretrained" if "pretrained" in others else next(iter(others), None)
+    fine_tuned = [arm for arm in others if arm != LINEAR and not arm.startswith(OF_LINEAR)]
+    return "pretrained" if "pretrained" in others else next(iter([*fine_tuned, *others]), None)
 
 
 def discussed_arm(primary: str | None, run: Sequence[str]) -> str | None:
