@@ -49,7 +49,33 @@ def test_a_probe_gives_time_memory_and_disk(tmp_path: Path) -> None:
     rows = {"packed": 1_000.0, "documents": prepared.corpus_bytes / 4.0 / prepared.num_rows["corpus"]}
     for layout, row_tokens in rows.items():
         base.sections["training"]["layout"] = layout
-        assert estimator.seconds(base) == pytest.approx(1 + 10 * 4 * row_tokens * 0.1 / 200 * 2)
+        # 0.8 M parameters of fixed cost are shared by the 200 tokens of a step of the probe, here by 4,000 tokens.
+        relative = (500_000 + 500_000 + 800_000 * 200 / 4_000) / (500_000 + 800_000)
+        assert estimator.seconds(base) == pytest.approx(1 + 10 * 4 * row_tokens * 0.1 / 200 * relative)
+
+
+def test_a_larger_base_costs_its_own_parameters_and_output_embeddings(tmp_path: Path) -> None:
+    _, prepared, plan = planned(tmp_path / "out", sections_of(tmp_path))
+    probe = {
+        "step_seconds": 0.1, "tokens_a_step": 400, "score_seconds": 0.001, "bytes_a_token": 4.0, "vocab_size": 1_000,
+        "num_parameters": 600_000, "num_embedding_parameters": 100_000, "max_length": 50, "device": "1 CPU threads",
+    }  # fmt: skip
+    shape = {
+        "hidden_size": 100,
+        "num_hidden_layers": 10,
+        "intermediate_size": 300,
+        "vocab_size": 1,
+        "activation": "gelu",
+    }
+    (base,) = [job for job in plan.jobs.values() if job.kind == "pretrain" and job.arm != "masked"][:1]
+    base.sections["training"] |= {"max_tokens": 80_000, "max_steps": None, "batch_size": 8, "max_length": 50}
+    seconds = Estimator(probe, prepared, shapes={base.folder: shape}).seconds(base)
+    used = 10 * 100 * (4 * 100 + 2 * 300)
+    assert seconds == pytest.approx(1 + 200 * 0.1 * (used + 100_000 + 800_000) / (500_000 + 800_000))
+    tuned = next(job for job in plan.jobs.values() if job.labels == 40 and job.arm == "pretrained")
+    steps, scored = Estimator(probe, prepared), Estimator(probe, prepared, shapes={base.folder: shape})
+    relative = (used + 800_000) / (500_000 + 800_000)
+    assert scored.seconds(tuned) - 1 == pytest.approx((steps.seconds(tuned) - 1) * relative)
 
 
 @pytest.mark.parametrize("task", ["span", "tag"])

@@ -23,7 +23,7 @@ from headswap.finetuning.consistency import MOST_TEXTS, NUM_CHECKED
 from headswap.finetuning.splits import num_for_choosing
 from headswap.pretraining.config import AdaptRecipe, PretrainRecipe
 from headswap.registry import LINEAR_MODELS
-from headswap.study.jobs.planned_jobs import Job
+from headswap.study.jobs.planned_jobs import BASE_KINDS, Job
 from headswap.study.setup.arms import baselines_of
 from headswap.study.setup.prepare import Prepared
 from headswap.study.setup.row_files import CORPUS, ROLES, TEXTS
@@ -107,11 +107,9 @@ class Estimator:
         else:
             default = 1.0 if is_new else adaptation_epochs(round(corpus_tokens))
             tokens = (training.num_train_epochs or default) * corpus_tokens
-        # The cost per token grows with the parameters that are used; pre-training also uses the output embedding.
-        used = max(1, probe["num_parameters"] - probe["num_embedding_parameters"])
         seconds_per_token = probe["step_seconds"] / max(1, probe["tokens_a_step"])
-        seconds = tokens * seconds_per_token * (used + probe["num_embedding_parameters"]) / used
-        seconds *= self._relative_cost(job)
+        step_tokens = training.batch_size * (training.max_length or probe["max_length"])
+        seconds = tokens * seconds_per_token * self._relative_cost(job, step_tokens=step_tokens)
         if training.max_minutes is None:
             return seconds
         limit = training.max_minutes * 60 + 10
@@ -147,17 +145,27 @@ class Estimator:
         ) * self._relative_cost(job)
         return seconds * max(1, len(job.trials))
 
-    def _relative_cost(self, job: Job) -> float:
-        """Cost per token of the model of a job, relative to the model of the probe; at least 1."""
-        assert self.probe is not None
-        config = self._config(job)
-        if config is None:  # the shape of the probe
-            return 1.0
-        width, layers, inner = _sizes(config)
-        products = 4 * width + (3 if "swiglu" in config.values() or "silu" in config.values() else 2) * inner
-        used = self.probe["num_parameters"] - self.probe["num_embedding_parameters"]
+    def _relative_cost(self, job: Job, *, step_tokens: int | None = None) -> float:
+        """Cost per token of the model of a job, relative to the model of the probe.
+
+        It grows with the parameters that a token uses; in pre-training these are also the output embeddings. The fixed
+        cost of a step is shared by the tokens of the step, by default as many as in a step of the probe.
+        """
+        probe, config = self.probe, self._config(job)
+        assert probe is not None
+        used_by_probe = used = probe["num_parameters"] - probe["num_embedding_parameters"]
+        embeddings = probe["num_embedding_parameters"]
+        if config is not None:  # otherwise the shape is that of the probe
+            width, layers, inner = _sizes(config)
+            products = 4 * width + (3 if "swiglu" in config.values() or "silu" in config.values() else 2) * inner
+            used = layers * width * products
+            vocab_size = probe.get("vocab_size", 0) if job.kind == "pretrain" else config.get("vocab_size", 0)
+            embeddings = vocab_size * width
+        if job.kind in BASE_KINDS:
+            used += embeddings
         overhead = OVERHEAD[self._device()]
-        return max(1.0, (layers * width * products + overhead) / (used + overhead))
+        shared = overhead if step_tokens is None else overhead * probe["tokens_a_step"] / step_tokens
+        return max(used + shared, used_by_probe + shared) / (used_by_probe + overhead)
 
     def _config(self, job: Job) -> Mapping[str, Any] | None:
         """The shape of the base of a job; None from scratch."""
