@@ -64,22 +64,17 @@ def test_settings_that_prevent_an_export_are_named(
     assert not (tmp_path / "hf").exists()
 
 
-def test_a_cosine_head_is_no_stock_class(
-    capsys: pytest.CaptureFixture[str], tokenizer: Tokenizer, tmp_path: Path
+@pytest.mark.parametrize(
+    ("setting", "value", "stock"), [("head_similarity", "cosine", "dot"), ("head_norm", "layer", "none")]
+)
+def test_a_head_with_a_setting_that_no_stock_class_has_is_refused(
+    capsys: pytest.CaptureFixture[str], tokenizer: Tokenizer, tmp_path: Path, setting: str, value: str, stock: str
 ) -> None:
-    head = HeadShape(pooling="last", head_bias=False, head_similarity="cosine")
+    head = HeadShape(pooling="last", head_bias=False).changed(**{setting: value})
     make_bundle(tokenizer, "classify", "gpt2-small", classifier=head).save(tmp_path / "bundle")
     said = call_wrong(capsys, "export", tmp_path / "bundle", "--to", "hf", "--out", tmp_path / "hf")
-    assert "prevented by 1 setting: head_similarity is cosine; GPT-2 has --head-similarity dot" in said
-
-
-def test_a_head_of_normalised_vectors_is_no_stock_class(
-    capsys: pytest.CaptureFixture[str], tokenizer: Tokenizer, tmp_path: Path
-) -> None:
-    head = HeadShape(pooling="last", head_bias=False, head_norm="layer")
-    make_bundle(tokenizer, "classify", "gpt2-small", classifier=head).save(tmp_path / "bundle")
-    said = call_wrong(capsys, "export", tmp_path / "bundle", "--to", "hf", "--out", tmp_path / "hf")
-    assert "prevented by 1 setting: head_norm is layer; GPT-2 has --head-norm none" in said
+    flag = f"--{setting.replace('_', '-')}"
+    assert f"prevented by 1 setting: {setting} is {value}; GPT-2 has {flag} {stock}" in said
 
 
 def test_a_head_that_compares_two_texts_is_no_stock_class(
