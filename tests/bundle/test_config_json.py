@@ -2,13 +2,15 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from bundles import edit_config
+from bundles import edit_config, make_bundle
 from headswap.bundle.bundle import Bundle
 from headswap.bundle.task_state import TaskState
 from headswap.core.errors import InputError
+from headswap.model.shape import HeadShape
 from headswap.tokens.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -65,3 +67,21 @@ def test_the_problem_type_is_kept_when_a_bundle_is_saved_again(saved: Path, tmp_
     Bundle.load(saved).save(tmp_path / "copy")
     config = json.loads((tmp_path / "copy" / "config.json").read_text())
     assert config["problem_type"] == "single_label_classification"
+
+
+@pytest.mark.parametrize("norm", ["none", "layer"])
+def test_a_head_that_compares_two_texts_states_its_norm_and_without_one_it_is_layer(
+    tokenizer: Tokenizer, tmp_path: Path, norm: Any
+) -> None:
+    make_bundle(tokenizer, "compare", classifier=HeadShape(head_norm=norm)).save(tmp_path)
+    assert read_config(tmp_path)["classifier"]["head_norm"] == norm
+    assert Bundle.load(tmp_path).model.shape.classifier.head_norm == norm
+    edit_config(tmp_path, classifier={"pooling": "mean"})
+    assert Bundle.load(tmp_path).model.shape.classifier.head_norm == "layer"
+    make_bundle(tokenizer, "classify").save(tmp_path / "single")
+    assert "head_norm" not in read_config(tmp_path / "single")["classifier"], "earlier versions can read it"
+    assert Bundle.load(tmp_path / "single").model.shape.classifier.head_norm == "none"
+
+
+def read_config(folder: Path) -> Any:
+    return json.loads((folder / "config.json").read_text(encoding="utf-8"))

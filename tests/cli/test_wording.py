@@ -33,12 +33,37 @@ def test_unknown_flag_gets_a_suggestion(capsys: pytest.CaptureFixture[str], shar
         ("study --pretrain.batchsize 3", "--pretrain.batchsize. Did you mean --pretrain.batch-size?"),
         ("study --finetune.foo 3", "--finetune.foo. See headswap study --help."),
         ("study --dry-run", "--dry-run. See headswap study --help."),
+        ("finetune b -lr 3", "-lr. Did you mean --learning-rate? --out is missing."),
+        ("finetune b --data.train x --out y", "--data.train. Did you mean --train?"),
+        ("finetune b --train x --training.lr 3 --out y", "--training.lr. Did you mean --learning-rate?"),
+        ("adapt a b --model x --out y", "--model. See headswap adapt --help."),
     ],
 )
 def test_a_flag_of_another_tool_gets_ours_and_a_far_one_gets_no_suggestion(
     capsys: pytest.CaptureFixture[str], command: str, meant: str
 ) -> None:
     assert f"Unknown option: {meant}" in call_wrong(capsys, *command.split())
+
+
+@pytest.mark.parametrize(
+    ("command", "flag"),
+    [("finetune b --train a.csv --out", "--out"), ("estimate --tokens", "--tokens"),
+     ("finetune --seed=3 --no-calibrate --train -- --lr", "--train")],
+)  # fmt: skip
+def test_a_flag_without_its_value_is_not_called_unknown(
+    capsys: pytest.CaptureFixture[str], command: str, flag: str
+) -> None:
+    said = call_wrong(capsys, *command.split())
+    assert f"{flag} needs a value." in said
+    assert "Unknown option" not in said
+
+
+def test_known_flags_beside_a_missing_one_are_not_called_unknown(capsys: pytest.CaptureFixture[str]) -> None:
+    said = call_wrong(
+        capsys, *["finetune", "b", "--train=a.csv", "--no-calibrate", "--learning-rate", "1", "--bs", "3"]
+    )
+    assert said.count("Unknown option") == 1
+    assert "--bs. Did you mean --batch-size? --out is missing." in said
 
 
 @pytest.mark.parametrize(("field", "flags"), [("epochs", "num-train-epochs"), ("max-steps", "max-steps")])

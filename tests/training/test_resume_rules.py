@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from headswap.tokens.store import build_store
 from headswap.tokens.train_tokenizer import train_tokenizer
 from reliability import runs
 from reliability.runs import Crash, write_files
+from task_data import paired, write_rows
 from tiny import ONE_THREAD, PRETRAIN, write_labelled
 
 
@@ -24,6 +26,36 @@ def test_resuming_with_other_settings_is_refused_and_names_them(tiny_runs: Path,
         hs.pretrain(tiny_runs / "corpus.txt", logging_steps=2, learning_rate=0.5, resume=True, **given)
     run = hs.pretrain(tiny_runs / "corpus.txt", logging_steps=3, resume=True, **given)  # does not affect results
     assert run.result["steps"] == 6
+
+
+NEWER = ("head_norm", "head_similarity", "head_init")
+
+
+def test_a_fine_tuning_of_a_version_without_newer_settings_of_heads_is_resumed(tiny_runs: Path, tmp_path: Path) -> None:
+    train = write_rows(tmp_path / "train.jsonl", paired(40, seed=1))
+    given: dict[str, Any] = {
+        "train": train,
+        "text_pair_column": "text_pair",
+        "max_steps": 6,
+        "save_steps": 1,
+        **ONE_THREAD,
+    }
+    for encoding in ("joined", "separate"):
+        given |= {"out": tmp_path / encoding, "pair_encoding": encoding}
+        with pytest.raises(MemoryError, match="by the test"):
+            hs.finetune(tiny_runs / "base", observer=Crash(4), **given)
+        recipe = tmp_path / encoding / "recipe.toml"
+        lines = recipe.read_text(encoding="utf-8").splitlines()
+        assert sum(line.startswith(NEWER) for line in lines) == 3
+        older = [line for line in lines if not line.startswith(NEWER)]
+        recipe.write_text("\n".join(older) + "\n", encoding="utf-8")
+        with pytest.raises(SettingError, match=r"head\.head_similarity was 'dot' and is now 'cosine'"):
+            hs.finetune(tiny_runs / "base", resume=True, head_similarity="cosine", **given)
+        if encoding == "joined":
+            recipe.write_text("\n".join(line for line in older if "pair_encoding" not in line), encoding="utf-8")
+            with pytest.raises(SettingError, match=r"head\.pair_encoding was 'joined' and is now 'separate'"):
+                hs.finetune(tiny_runs / "base", resume=True, **{**given, "pair_encoding": None})
+        assert hs.finetune(tiny_runs / "base", resume=True, **given).result["steps"] == 6
 
 
 def test_a_run_whose_corpus_changed_is_not_resumed(corpus_file: Path, tmp_path: Path) -> None:

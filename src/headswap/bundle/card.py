@@ -83,7 +83,7 @@ def result_lines(bundle: "Bundle") -> list[str]:
     evaluation = evaluation_of(bundle.card)
     if evaluation is None:
         return []
-    figures = [f"- {METRICS[name].name}: {value:.4f}" for name, value in evaluation.metrics.items()]
+    figures = [f"- {METRICS[name].name}: {value:z.4f}" for name, value in evaluation.metrics.items()]
     what = f"Measured once on {evaluation.examples:,} examples of {markdown(evaluation.data)}:"
     return ["", "## Results", "", what, "", *figures]
 

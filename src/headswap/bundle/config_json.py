@@ -17,7 +17,7 @@ from headswap.core.errors import InputError, SettingError, raise_problems
 from headswap.core.files import read_json
 from headswap.core.local_paths import shared_name
 from headswap.core.settings import problem_sentences
-from headswap.model.shape import BaseShape, HeadShape
+from headswap.model.shape import BaseShape
 from headswap.model.text_model import ModelShape
 from headswap.registry import OBJECTIVES
 from headswap.tokens.tokenizer import Tokenizer
@@ -65,16 +65,25 @@ def config_of(
         config |= {
             "num_labels": len(labels),
             **label_entries(labels),
-            "classifier": _head_entries(shape.classifier),
+            "classifier": _head_entries(shape),
             "task": task.model_dump(mode="json", exclude_defaults=True) | {"task": task.task},
         }
     return config
 
 
-def _head_entries(head: HeadShape) -> dict[str, Any]:
+def _head_entries(shape: ModelShape) -> dict[str, Any]:
     """The settings of a head, without the defaults of those that earlier versions of headswap do not know."""
-    newer = {"head_similarity": "dot", "head_norm": "none"}
+    newer = {"head_similarity": "dot"} if shape.head == "compare" else {"head_similarity": "dot", "head_norm": "none"}
+    head = shape.classifier
     return head.model_dump(exclude={name for name, default in newer.items() if getattr(head, name) == default})
+
+
+def _classifier(config: dict[str, Any]) -> Any:
+    """The settings of a head as they were written; the first heads that compare two texts always normalised."""
+    entries = config.get("classifier", {})
+    return (
+        {"head_norm": "layer"} | entries if config.get("head") == "compare" and isinstance(entries, dict) else entries
+    )
 
 
 def read_use(file: Path) -> Use:
@@ -149,7 +158,7 @@ def shape_of(config: dict[str, Any], origin: Path) -> ModelShape:
             direction=config.get("direction"),
             head=config.get("head"),
             num_labels=config.get("num_labels") if has_labels else None,
-            classifier=config.get("classifier", {}),
+            classifier=_classifier(config),
             pair_head=config.get("pair_head", False),
             lora=config.get("lora"),
         )

@@ -21,7 +21,7 @@ def print_comparison(task: "Task", scores: Mapping[str, dict[str, Any]]) -> None
     for model, metrics in scores.items():
         low, high = task.interval(metrics)
         values = (_shown(metrics[name]) for name in others)
-        rows.append((model, _shown(metrics[first]), f"{low:.3f} to {high:.3f}", *values))
+        rows.append((model, _shown(metrics[first]), f"{low:z.3f} to {high:z.3f}", *values))
     print_table(f"Test, {task.describe_set(test)}, one seed", columns, rows)
     _print_details(task, test)
 
@@ -30,7 +30,7 @@ def print_evaluation(task: "Task", metrics: dict[str, Any]) -> None:
     """One row per metric."""
     first, *others = task.table_metrics
     low, high = task.interval(metrics)
-    rows = [(_title(first), f"{metrics[first]:.4f}", f"{low:.4f} to {high:.4f}")]
+    rows = [(_title(first), _shown(metrics[first], 4), f"{low:z.4f} to {high:z.4f}")]
     rows += [(_title(name), _shown(metrics[name], 4), "") for name in others]
     further = [
         *task.extra_rows(metrics),
@@ -40,7 +40,7 @@ def print_evaluation(task: "Task", metrics: dict[str, Any]) -> None:
     if found := metrics.get("abstention"):
         accuracy = _shown(found["accuracy"], 4)
         further += [(f"coverage, abstaining below {found['below']:g}", found["coverage"])]
-    rows += [(name, f"{value:.4f}", "") for name, value in further]
+    rows += [(name, f"{value:z.4f}", "") for name, value in further]
     rows += [("accuracy of the answered texts", accuracy, "")] if found else []
     print_table(f"{metrics['num_examples']:,} {task.noun}s", ("measure", "value", INTERVAL), rows)
     _print_details(task, metrics)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterable
+from itertools import takewhile
 
 from cyclopts import CycloptsError, MissingArgumentError, UnknownCommandError, UnknownOptionError, UnusedCliTokensError
 from pydantic import ValidationError
@@ -29,8 +30,12 @@ def sentence_of(problem: CycloptsError, argv: list[str], verbs: Iterable[str], s
     if isinstance(problem, UnusedCliTokensError):
         return _too_many(problem, argv)
     if isinstance(problem, MissingArgumentError) and problem.argument and not problem.argument.tokens:
-        unknown = [_unknown_flag(token, argv, settings) for token in problem.unused_tokens or () if token[:2] == "--"]
-        return " ".join([*unknown, _missing(problem.argument, argv)])
+        missing = _missing(problem.argument, argv)
+        if "needs a value" in missing:
+            return missing
+        given = (token.partition("=")[0] for token in takewhile("--".__ne__, problem.unused_tokens or ()))
+        unknown = [flag for flag in given if flag[:1] == "-" and not _is_known(flag, settings)]
+        return " ".join([*(_unknown_flag(flag, argv, settings, settings) for flag in unknown), missing])
     if isinstance(problem, UnknownCommandError):
         return f"'{argv[0]}' is not a command.{did_you_mean(argv[0], verbs)} The commands are: {', '.join(verbs)}."
     if (cause := _validation_error(problem)) is not None:
@@ -99,19 +104,32 @@ def _validation_error(problem: BaseException) -> ValidationError | None:
     return cause
 
 
-def _unknown_flag(token: str, argv: list[str], settings: Collection[str], known: Collection[str] = ()) -> str:
-    """The flag, and the one that was meant: by its name in another tool, by a prefix of a study, or a similar one."""
+def _is_known(flag: str, settings: Collection[str]) -> bool:
+    """Whether a token is a flag of the command, perhaps with `no-`, or a number below 0."""
+    name = flag.lstrip("-").replace("-", "_")
+    return name in settings or name.removeprefix("no_") in settings or name[:1].isdigit() or not name
+
+
+def _unknown_flag(token: str, argv: list[str], settings: Collection[str], known: Collection[str]) -> str:
+    """The flag, and the one that was meant: by its name in another tool, by a prefix of a study, or a similar one.
+
+    `known` are all options of the command, also those with `no-`.
+    """
     given = token.partition("=")[0]
     name = given.lstrip("-").replace("-", "_")
-    if meant := settings_called(name, settings):
-        return f"Unknown option: {given}. Did you mean {_flag(meant[0])}?"
     part, _, field = name.rpartition(".")
+    if not any(setting.startswith(f"{part}.") for setting in settings):  # a section of a recipe
+        part, name = "", field
+    if meant := [name] if name in settings else settings_called(name, settings):
+        return f"Unknown option: {given}. Did you mean {_flag(meant[0])}?"
     fields = [field, *settings_called(field, ELSEWHERE)]
     parts = [part] if part else TRAININGS if argv[0] == "study" else []
     if of_trainings := [full for part in parts for field in fields if (full := f"{part}.{field}") in settings]:
         return f"Unknown option: {given}. In a study the flag is {' or '.join(map(_flag, of_trainings))}."
+    if len(fields) > 1:
+        return f"Unknown option: {given}."  # a setting that this command does not have
     prefix = f"{part}." if part else ""
-    names = (option.replace("-", "_") for option in known or sorted(settings))
+    names = (option.replace("-", "_") for option in sorted(known))
     hint = did_you_mean(field, [option.removeprefix(prefix) for option in names if option.startswith(prefix)])
     in_dashes = re.sub("'([^']*)'", lambda found: _flag(f"{prefix}{found[1]}"), hint)
     return f"Unknown option: {given}.{in_dashes}"

@@ -16,7 +16,7 @@ ELSEWHERE = {
     "early_stopping_patience": "early_stopping patience",
     "eval_steps": "eval_every eval_interval",
     "gradient_accumulation_steps": "accumulate_grad_batches accumulation_steps grad_accum",
-    "hidden_size": "d_model dim embed_dim hidden_dim n_embd width",
+    "hidden_size": "d_model dim embed_dim n_embd width",
     "jobs": "n_jobs num_proc num_workers workers",
     "label_column": "label_column_name",
     "learning_rate": "lr",
@@ -51,10 +51,14 @@ ELSEWHERE = {
 
 
 def meant_setting(given: str, allowed: Iterable[str]) -> str:
-    """` Did you mean 'x'?` for the name that a setting has in another tool, or for a similar name; otherwise ""."""
+    """` Did you mean 'x'?` for the name that a setting has in another tool, or for a similar name; otherwise "".
+
+    If another tool calls a setting so that is not allowed here, a similar name is not what was meant.
+    """
     names = list(allowed)
-    called = settings_called(given, names)
-    return f" Did you mean '{called[0]}'?" if called else did_you_mean(given, names)
+    if called := settings_called(given, names):
+        return f" Did you mean '{called[0]}'?"
+    return "" if settings_called(given, ELSEWHERE) else did_you_mean(given, names)
 
 
 def settings_called(given: str, allowed: Collection[str]) -> list[str]:

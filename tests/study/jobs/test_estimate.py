@@ -49,8 +49,8 @@ def test_a_probe_gives_time_memory_and_disk(tmp_path: Path) -> None:
     rows = {"packed": 1_000.0, "documents": prepared.corpus_bytes / 4.0 / prepared.num_rows["corpus"]}
     for layout, row_tokens in rows.items():
         base.sections["training"]["layout"] = layout
-        # 0.8 M parameters of fixed cost are shared by the 200 tokens of a step of the probe, here by 4,000 tokens.
-        relative = (500_000 + 500_000 + 800_000 * 200 / 4_000) / (500_000 + 800_000)
+        # 0.8 M parameters of fixed cost are shared by the 200 tokens of a step of the probe, here by those of 4 rows.
+        relative = (500_000 + 500_000 + 800_000 * 200 / (4 * row_tokens)) / (500_000 + 800_000)
         assert estimator.seconds(base) == pytest.approx(1 + 10 * 4 * row_tokens * 0.1 / 200 * relative)
 
 

@@ -1,5 +1,6 @@
 """The designs of a study: planned tests, and what was changed after runs were scored."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ def test_the_primary_arm_is_pretrained_or_the_first_that_is_trained_from_a_base(
     assert default_primary(["tfidf", "scratch", "lora", "box"]) == "lora"
     assert default_primary(["tfidf", "scratch", "linear:box", "linear", "box"]) == "box"
     assert default_primary(["tfidf", "scratch", "linear:box"]) == "linear:box"
+    assert default_primary(["linear (study-a)", "box (study-a)"]) == "box (study-a)"
     assert default_primary(["tfidf", "scratch"]) is None
 
 
@@ -84,6 +86,17 @@ def test_a_changed_primary_arm_or_metric_makes_every_test_exploratory(
     designs = read_designs(tmp_path)
     assert not is_planned(designs)
     assert design_changes(designs)[0].startswith(sentence)
+
+
+def test_a_study_that_is_continued_keeps_its_primary_arm_unless_another_is_named(tmp_path: Path) -> None:
+    """Also one of an earlier version, whose default was the first arm, `linear` or not."""
+    recipe = load_recipe(StudyRecipe, None, {"study": {"seeds": 3}})
+    (tmp_path / "design.json").write_text(json.dumps([{"primary": "linear:box", "metric": "accuracy", "seeds": 3}]))
+    add_scored_run(tmp_path)
+    record_design(recipe, ["tfidf", "scratch", "linear:box", "box"], tmp_path)
+    assert [design.primary for design in read_designs(tmp_path)] == ["linear:box"]
+    record_design(recipe, ["tfidf", "scratch", "box"], tmp_path)
+    assert [design.primary for design in read_designs(tmp_path)] == ["linear:box", "box"]
 
 
 def test_a_primary_arm_that_is_not_an_arm_is_an_error(tmp_path: Path) -> None:

@@ -183,7 +183,8 @@ def test_pairs_of_an_earlier_version_are_the_arm_that_reads_them_as_one_sequence
         hs.finetune(tiny_runs / "base", **given, **ONE_THREAD, pair_encoding=encoding, seed=seed, out=out)
     recipe = tmp_path / "earlier/recipe.toml"
     lines = recipe.read_text(encoding="utf-8").splitlines()
-    recipe.write_text("\n".join(line for line in lines if not line.startswith("pair_encoding")), encoding="utf-8")
+    newer = ("pair_encoding", "head_norm")
+    recipe.write_text("\n".join(line for line in lines if not line.startswith(newer)), encoding="utf-8")
     found = read_runs([tmp_path / name for name in encodings])
     arms = {run.folder.name: run.arm for run in found.runs}
     assert arms["earlier"] == arms["now"] != arms["new"]

@@ -97,18 +97,18 @@ class Estimator:
         training = load_recipe(kind, None, job.sections).training
         num_bytes = self.prepared.corpus_bytes + (0 if is_new else Path(self.prepared.texts).stat().st_size)
         corpus_tokens = num_bytes / probe["bytes_a_token"]
+        row_tokens = float(training.max_length or probe["max_length"])
+        if training.layout == "documents" and (num_documents := self.prepared.num_rows.get("corpus")):
+            row_tokens = min(row_tokens, corpus_tokens / num_documents)
+        step_tokens = training.batch_size * row_tokens
         if training.max_steps is not None:
-            row_tokens = float(training.max_length or probe["max_length"])
-            if training.layout == "documents" and (num_documents := self.prepared.num_rows.get("corpus")):
-                row_tokens = min(row_tokens, corpus_tokens / num_documents)
-            tokens = training.max_steps * training.batch_size * row_tokens
+            tokens = training.max_steps * step_tokens
         elif training.max_tokens is not None:
             tokens = float(training.max_tokens)
         else:
             default = 1.0 if is_new else adaptation_epochs(round(corpus_tokens))
             tokens = (training.num_train_epochs or default) * corpus_tokens
         seconds_per_token = probe["step_seconds"] / max(1, probe["tokens_a_step"])
-        step_tokens = training.batch_size * (training.max_length or probe["max_length"])
         seconds = tokens * seconds_per_token * self._relative_cost(job, step_tokens=step_tokens)
         if training.max_minutes is None:
             return seconds
@@ -145,7 +145,7 @@ class Estimator:
         ) * self._relative_cost(job)
         return seconds * max(1, len(job.trials))
 
-    def _relative_cost(self, job: Job, *, step_tokens: int | None = None) -> float:
+    def _relative_cost(self, job: Job, *, step_tokens: float | None = None) -> float:
         """Cost per token of the model of a job, relative to the model of the probe.
 
         It grows with the parameters that a token uses; in pre-training these are also the output embeddings. The fixed

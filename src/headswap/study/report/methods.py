@@ -10,7 +10,8 @@ from headswap.baselines.linear_tagger import STRENGTH as OF_TAGGER
 from headswap.baselines.lsa_space import DIMENSIONS, MOST_DOCUMENTS
 from headswap.core.files import read_json
 from headswap.core.local_paths import local_path, without_query
-from headswap.finetuning.config import FinetuneRecipe, recipe_of_run
+from headswap.core.settings import load_recipe
+from headswap.finetuning.config import FinetuneRecipe
 from headswap.finetuning.consistency import MOST_TEXTS
 from headswap.registry import LINEAR_MODELS
 from headswap.study.report.findings import enumerated
@@ -214,8 +215,8 @@ def _recipes(study: StudyRuns) -> dict[str, dict[int, FinetuneRecipe]]:
     """The recipes of each fine-tuned arm, by number of labels; of several seeds that of the last."""
     found: dict[str, dict[int, FinetuneRecipe]] = {}
     for run in sorted(study.runs, key=lambda run: study.arms.index(run.arm)):
-        if (run.folder / "recipe.toml").exists():
-            found.setdefault(run.arm, {})[run.labels] = recipe_of_run(run.folder / "recipe.toml")
+        if (file := run.folder / "recipe.toml").exists():
+            found.setdefault(run.arm, {})[run.labels] = load_recipe(FinetuneRecipe, file).of_run()
     return found
 
 

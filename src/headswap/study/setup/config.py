@@ -75,7 +75,7 @@ class StudySettings(Settings):
     primary_arm: str | None = None
     """The arm that the study is mainly about. Its comparisons with scratch and with the best baseline are the planned
     tests, which are fixed before any run is scored; all other tests are exploratory. Default: pretrained, otherwise the
-    first fine-tuned arm that is not scratch, otherwise the first linear one."""
+    first arm that is neither a baseline nor scratch nor linear, otherwise the first linear one."""
     metric: Literal["accuracy", "macro_f1", "micro_f1", "r2", "pearson", "f1", "exact_match"] = "accuracy"
     """Metric by which the arms are compared: accuracy or macro_f1 (classify), micro_f1 or macro_f1 (multilabel), r2 or
     pearson (regress), f1 (tag), f1 or exact_match (span). It also selects the best epoch of every run and

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from headswap.core.errors import InputError, counted
 from headswap.core.files import read_json, write_json
+from headswap.study.setup.arm_bases import own_name
 from headswap.study.setup.arms import BASELINES, LINEAR, OF_LINEAR, SCRATCH
 from headswap.study.setup.config import StudyRecipe
 from headswap.study.setup.folder import DESIGN
@@ -29,10 +30,10 @@ class Design:
 
 
 def default_primary(arms: Sequence[str]) -> str | None:
-    """`pretrained`, or the first arm that is neither a baseline nor from scratch; `linear` only if nothing else is."""
+    """`pretrained`, or the first arm that is neither a baseline nor from scratch; a linear one if there is no other."""
     others = [arm for arm in arms if arm not in (*BASELINES, SCRATCH)]
-    fine_tuned = [arm for arm in others if arm != LINEAR and not arm.startswith(OF_LINEAR)]
-    return "pretrained" if "pretrained" in others else next(iter([*fine_tuned, *others]), None)
+    not_linear = [arm for arm in others if own_name(arm) != LINEAR and not arm.startswith(OF_LINEAR)]
+    return "pretrained" if "pretrained" in others else next(iter([*not_linear, *others]), None)
 
 
 def discussed_arm(primary: str | None, run: Sequence[str]) -> str | None:
@@ -44,8 +45,9 @@ def record_design(recipe: StudyRecipe, arms: Sequence[str], folder: Path) -> Non
     """Add the design of a study to its folder, unless it is the last one there."""
     designs = read_designs(folder)
     settings = recipe.study
-    new = Design(settings.primary_arm or default_primary(arms), settings.metric, settings.seeds, _num_scored(folder))
     last = designs[-1] if designs else None
+    by_default = last.primary if last is not None and last.primary in arms else default_primary(arms)
+    new = Design(settings.primary_arm or by_default, settings.metric, settings.seeds, _num_scored(folder))
     if last is None or (last.primary, last.metric, last.seeds) != (new.primary, new.metric, new.seeds):
         write_json(folder / DESIGN, [asdict(design) for design in [*designs, new]])
 

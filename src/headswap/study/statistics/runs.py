@@ -18,7 +18,7 @@ from headswap.core.files import read_json
 from headswap.core.settings import flattened, load_recipe, read_toml
 from headswap.data.config import LabelledSettings
 from headswap.data.records import whole_text
-from headswap.finetuning.config import FinetuneRecipe, recipe_of_run
+from headswap.finetuning.config import FinetuneRecipe
 from headswap.finetuning.prediction_file import AnyPredictions, Predictions, load_predictions, text_ids
 from headswap.study.jobs.damage_records import missing_sentence, record_file, rerun_sentence
 from headswap.study.jobs.job_outputs import damage, has_finished
@@ -313,7 +313,7 @@ def _finetune_recipe(path: Path) -> FinetuneRecipe:
         raise SettingError(f"{path} is a run of headswap {verb}; compare takes runs of headswap finetune.")
     if not (path / "result.json").exists():
         raise InputError(f"{path} is not finished. Finish it with --resume first.")
-    recipe = recipe_of_run(file)
+    recipe = load_recipe(FinetuneRecipe, file).of_run()
     if not named_task(recipe.data.task).study_metrics:
         raise SettingError(
             f"{path} is a run of the task {recipe.data.task}, which has no metric with a validated test, so its runs "
