@@ -5,10 +5,7 @@ from pathlib import Path
 import pytest
 
 from cli_calls import call_wrong
-from headswap.cli.app import VERBS, make_app
-from headswap.cli.help_page import entries_of
 from headswap.cli.wording import with_flags
-from headswap.core.other_names import ELSEWHERE
 
 
 def test_unknown_verb_gets_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
@@ -72,11 +69,6 @@ def test_a_flag_of_a_training_has_a_prefix_in_a_study(
 ) -> None:
     expected = f"the flag is --pretrain.{flags} or --adapt.{flags} or --finetune.{flags}."
     assert expected in call_wrong(capsys, "study", f"--{field}", "3")
-
-
-def test_all_names_of_other_tools_are_those_of_settings_that_exist() -> None:
-    flags = {entry.name for verb in VERBS for entry in entries_of(make_app(), verb)}
-    assert set(ELSEWHERE) <= flags
 
 
 @pytest.mark.parametrize(
