@@ -307,4 +307,5 @@ def test_the_time_is_estimated_from_the_text_and_the_epochs(tmp_path: Path) -> N
     }  # fmt: skip
     tokens = (prepared.corpus_bytes + Path(prepared.texts).stat().st_size) / 4
     adapted = {job.folder: "box:reviews-en-2"}
-    assert Estimator(probe, prepared, adapted=adapted).seconds(job) == pytest.approx(1 + 30 * tokens / 100)
+    expected = 1 + 30 * tokens / 100  # the fixed cost of a step is less than a thousandth of a model of this size
+    assert Estimator(probe, prepared, adapted=adapted).seconds(job) == pytest.approx(expected, rel=1e-3)

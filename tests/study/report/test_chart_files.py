@@ -1,6 +1,11 @@
 """Charts as files, and bars of characters."""
 
+import warnings
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
 
 from headswap.study.report.chart_files import draw_figures, spark_line
 from headswap.study.report.charts import Chart, Point, Series
@@ -43,3 +48,13 @@ def test_long_titles_and_names_are_wrapped_between_words_and_after_colons(tmp_pa
     assert "500 of 1,379 test pairs" in drawn
     assert ">consistency:adapted:box:<" in drawn
     assert ">reviews-en-2<" in drawn
+
+
+def test_a_slow_place_of_a_legend_is_no_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """matplotlib warns after a second, which a busy machine needs for a few points."""
+    clock = count(step=10)
+    monkeypatch.setattr("matplotlib.legend.time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    points = [Point(x, x % 3) for x in range(9)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert draw_figures([Chart("one", "F1", "x", "y", [Series("a", points, 1)])], tmp_path, title="t")

@@ -105,7 +105,8 @@ def _draw(axes: Any, chart: Chart) -> None:
     axes.set_ylabel(chart.y_title)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.25)
-    place = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if _legend_width(chart) else {}
+    # A named "best" is quiet: as its default, matplotlib warns that it took long on a busy machine.
+    place = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if _legend_width(chart) else {"loc": "best"}
     axes.legend(frameon=False, fontsize=9, **place)
 
 
