@@ -113,7 +113,7 @@ def test_the_report_speaks_of_sentences_and_has_f1_per_type(done: Path, tmp_path
         assert "Test F1" in text
         assert "80 test sentences" in text
         assert "type t0" in text
-        assert "73 tags" in text
+        assert "; 36 entity types." in text
         assert "Label subsets are nested: each" in text
         assert "Label subsets are random samples of sentences" in text
         assert "stratified" not in text

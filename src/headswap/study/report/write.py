@@ -14,6 +14,7 @@ from headswap import __version__
 from headswap.core.document_text import csv_cell, markdown, markdown_code
 from headswap.core.errors import counted
 from headswap.core.files import atomic_file, write_json
+from headswap.data.tagged import PREFIXES
 from headswap.metrics.abstention import LIMITS
 from headswap.study.report import findings
 from headswap.study.report.caveats import caveats, overlap_sentence
@@ -275,7 +276,9 @@ def _subtitle(results: StudyResults) -> str:
 
 
 def _num_labels(results: StudyResults) -> str:
-    """The number of classes, labels or tags; nothing where the predictions are no labels."""
+    """The number of classes, labels, tags or entity types; nothing where the predictions are no labels."""
+    if types := {label[2:] for label in results.labels if results.task == "tag" and label.startswith(PREFIXES)}:
+        return f"; {counted(len(types), 'entity type')}"
     noun = named_task(results.task).label_noun
     plural = "classes" if noun == "class" else f"{noun}s"
     return f"; {len(results.labels)} {plural}" if results.labels else ""
