@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -59,6 +59,14 @@ def whole(files: Path) -> Callable[[Job], Path]:
         return out
 
     return run
+
+
+@pytest.fixture(autouse=True)
+def _hangup_is_not_ignored() -> Iterator[None]:
+    """Started with nohup, these tests ignore SIGHUP, and so would the processes that they start."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.fixture
