@@ -37,9 +37,12 @@ class ComparisonHead(ClassificationHead):
         return NUM_PARTS * super().num_vectors(head)
 
     def combined(self, vectors_BP: Tensor) -> Tensor:
-        """One row per pair, B/2 x 4P. A last sequence without a partner, which can only be padding, is left out."""
+        """One row per pair, B/2 x 4P. A last sequence without a partner, which can only be padding, is left out.
+
+        The number of pairs is not taken with `len`, which an export would write into the graph as a constant.
+        """
         second_BP = vectors_BP[1::2]
-        return compared(vectors_BP[::2][: len(second_BP)], second_BP)
+        return compared(vectors_BP[::2][: second_BP.shape[0]], second_BP)
 
 
 def compared(first_BP: Tensor, second_BP: Tensor) -> Tensor:
