@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("ray", reason="needs ray: make test-ecosystem")
+psutil = pytest.importorskip("psutil", reason="needs psutil: make test-ecosystem")
 
 from headswap.study.executors.job_queue import Executor
 from headswap.study.executors.ray_workers import RayWorkers
@@ -68,18 +70,40 @@ def test_a_study_on_a_cluster_has_the_bits_and_the_logs_of_a_local_one(
     assert_same_bits(tmp_path / "loc", tmp_path / "ray")
 
 
+def processes_of(node: Any) -> list[Any]:
+    """The processes of a machine of the cluster."""
+    raylets = [psutil.Process(info.process.pid) for info in node.all_processes["raylet"]]
+    return [*raylets, *(child for raylet in raylets for child in raylet.children(recursive=True))]
+
+
+def runs_jobs(node: Any) -> bool:
+    """Whether a worker program runs on a machine of the cluster."""
+    for process in processes_of(node):
+        with suppress(psutil.NoSuchProcess):
+            if "headswap.study.executors.worker" in process.cmdline():
+                return True
+    return False
+
+
 class Killing(RecordingWatcher):
-    """Kills one of two machines when both run a fine-tuning."""
+    """When a fine-tuning has begun, kills all processes of a machine that runs jobs at once, as a power failure does.
+
+    If only the raylet of a machine is killed, an actor that has not noticed it yet can still finish its job.
+    """
 
     def __init__(self, cluster: Any) -> None:
         super().__init__()
         self.cluster, self.num_killed = cluster, 0
 
     def on_wait(self, running: list[Job]) -> None:
-        begun = [job for job in running if (Path(job.folder) / "recipe.toml").exists()]
-        if len(begun) == 2 and not self.num_killed:
+        has_begun = any((Path(job.folder) / "recipe.toml").exists() for job in running)
+        if has_begun and not self.num_killed:
+            node = next(node for node in self.cluster.workers if runs_jobs(node))
+            for process in processes_of(node):
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
+            self.cluster.remove_node(node, allow_graceful=False)
             self.num_killed = 1
-            self.cluster.remove_node(self.cluster.workers[0], allow_graceful=False)
 
 
 def test_a_killed_machine_costs_no_job(tmp_path: Path, cluster: Any, caplog: pytest.LogCaptureFixture) -> None:
