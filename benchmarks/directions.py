@@ -4,6 +4,8 @@
     python benchmarks/directions.py run DATA OUT --seconds 30 --minutes 8        # on a GPU: trains, prints the table
     python benchmarks/directions.py run DATA OUT --attention causal --names ...  # fine-tuned with causal attention
     python benchmarks/directions.py table OUT                                    # prints the table again
+    python benchmarks/directions.py prepare --scale cpu IMDB_FOLDER ATIS_FOLDER DATA  # the same for a laptop
+    python benchmarks/directions.py run DATA OUT --scale cpu --seconds 600 --minutes 120 --workers 2
 
 A speed test measures how many steps of each objective fit into `--seconds` on the idle device; the bases are then
 trained for that many steps, several in parallel. They are fine-tuned with 100 to 6,400 reviews of IMDb's train and
@@ -11,8 +13,8 @@ scored on 3,000 other reviews of train, and fine-tuned as taggers on ATIS's trai
 test set is read. `--attention` fine-tunes with another attention direction than the default (then without ATIS).
 
 OUT gets steps.json, results.jsonl and the bases. Finished lines are not run again, so the same command continues where
-the clock stopped it; a base is trained again only if its folder is missing and a fine-tuning of it too. `--tiny` tries
-everything on a CPU within minutes.
+the clock stopped it; a base is trained again only if its folder is missing and a fine-tuning of it too. `--scale tiny`
+tries everything on a CPU within minutes.
 """
 
 import json
@@ -33,18 +35,44 @@ from choose import warm_up
 from cyclopts import App
 
 app = App(help=__doc__)
-NUM_POOL, NUM_SCORED = 8_000, 3_000
-LABELS = (6_400, 1_600, 400, 100)
-"""The longest fine-tunings first."""
 EPOCHS = {6_400: 4, 1_600: 10}
 """Fewer epochs than by default, to save device time; equal for all bases."""
 ATIS = 0
 """Stands for the number of labels of a fine-tuning on ATIS, which uses all."""
 ATIS_TRAINING = {"num_train_epochs": 8, "batch_size": 32}
-TINY = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64}
-TINY_STEPS, TINY_LABELS = 24, (60, 40)
 T_975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 """Student's t for a 95 % interval with 1 to 9 degrees of freedom."""
+ScaleName = Literal["gpu", "cpu", "tiny"]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How large the bases and the data are."""
+
+    model: dict[str, Any]
+    max_length: int
+    vocab_size: int
+    batch_size: int = 32
+    num_pool: int = 8_000
+    num_scored: int = 3_000
+    num_documents: int | None = None
+    """At most so many documents of the corpus, and tagged sentences per part."""
+    labels: tuple[int, ...] = (6_400, 1_600, 400, 100)
+    """The longest fine-tunings first."""
+
+
+SCALES: dict[ScaleName, Scale] = {
+    "gpu": Scale({"preset": "small"}, max_length=512, vocab_size=16_000),
+    "cpu": Scale(
+        {"num_hidden_layers": 2, "hidden_size": 128, "num_attention_heads": 4, "intermediate_size": 512},
+        max_length=256, vocab_size=8_000,
+    ),
+    "tiny": Scale(
+        {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64},
+        max_length=48, vocab_size=1_000, num_pool=300, num_scored=100, num_documents=400, labels=(60, 40),
+    ),
+}  # fmt: skip
+TINY_STEPS = 24
 Result = dict[str, Any]
 Phase = tuple[str, float, dict[str, dict[str, Any]]]
 """An objective, its share of the device time, and the settings of pre-training that it changes."""
@@ -73,7 +101,7 @@ class Job:
     out: str
     labels: int | None = None
     seed: int = 1
-    is_tiny: bool = False
+    scale: ScaleName = "gpu"
     device: str = "auto"
     attention: str | None = None
     """Attention direction of the fine-tuning; None: the default of the base."""
@@ -95,25 +123,25 @@ class Job:
 
 
 @app.command
-def prepare(imdb: Path, atis: Path, data: Path, /, *, tiny: bool = False) -> None:
+def prepare(imdb: Path, atis: Path, data: Path, /, *, scale: ScaleName = "gpu") -> None:
     """Write the labelled reviews, the tagged sentences, and a token store of the unlabelled reviews."""
     from imdb import headswap, key_of, read, write  # it needs packages that `run` does not
 
     data.mkdir(parents=True, exist_ok=True)
-    pool, scored, most = (300, 100, 400) if tiny else (NUM_POOL, NUM_SCORED, None)
+    size = SCALES[scale]
     rows = list({key_of(row["text"]): row for row in read(imdb / "train.jsonl.gz")}.values())
-    chosen = random.Random(0).sample(rows, pool + scored)
-    for name, part in (("pool", chosen[:pool]), ("scored", chosen[pool:])):
+    chosen = random.Random(0).sample(rows, size.num_pool + size.num_scored)
+    for name, part in (("pool", chosen[: size.num_pool]), ("scored", chosen[size.num_pool :])):
         write(data / f"{name}.jsonl.gz", [{"text": row["text"], "label": str(row["label"])} for row in part])
     known = {key_of(row["text"]) for row in chosen}
     texts = {key_of(row["text"]): row["text"] for row in read(imdb / "unsup.jsonl.gz")}
-    corpus = [text for key, text in texts.items() if key not in known][:most]
+    corpus = [text for key, text in texts.items() if key not in known][: size.num_documents]
     with tempfile.TemporaryDirectory() as folder:  # DATA has the store instead of the texts
         file = Path(folder) / "corpus.jsonl.gz"
         write(file, [{"text": text} for text in corpus])
-        headswap("tokenizer", file, "--vocab-size", 1_000 if tiny else 16_000, "--out", data / "tokenizer.json")
+        headswap("tokenizer", file, "--vocab-size", size.vocab_size, "--out", data / "tokenizer.json")
         headswap("store", file, "--tokenizer", data / "tokenizer.json", "--out", data / "store")
-    tagged = {part: read(atis / f"{part}.jsonl.gz")[: 80 if tiny else None] for part in ("train", "valid")}
+    tagged = {part: read(atis / f"{part}.jsonl.gz")[: size.num_documents] for part in ("train", "valid")}
     tags = {tag for row in tagged["train"] for tag in row["tags"]}
     for part, sentences in tagged.items():
         kept = [{"tokens": row["tokens"], "tags": row["tags"]} for row in sentences if tags.issuperset(row["tags"])]
@@ -134,7 +162,7 @@ def run(
     names: str = MAIN,
     labels: str = "",
     attention: Literal["causal", "bidirectional"] | None = None,
-    tiny: bool = False,
+    scale: ScaleName = "gpu",
     device: str = "auto",
 ) -> None:
     """Train the bases in `names` (separated by ;) and fine-tune them until the clock stops it, then print the table.
@@ -147,19 +175,19 @@ def run(
     if unknown := [name for name in chosen if name not in BASES]:
         raise SystemExit(f"{unknown[0]} is no base of this script: {'; '.join(BASES)}")
     done = {(line["base"], line["labels"], line["seed"]) for line in read_results(out) if "error" not in line}
-    budgets = tuple(map(int, labels.split(","))) if labels else (*(TINY_LABELS if tiny else LABELS), ATIS)
+    budgets = tuple(map(int, labels.split(","))) if labels else (*SCALES[scale].labels, ATIS)
     budgets = tuple(size for size in budgets if size != ATIS or attention is None)
     of_base = {
         name: [
             job
             for seed in range(1, seeds + 1)
             for size in budgets
-            if (job := Job(name, str(data), str(out), size, seed, tiny, device, attention)).key not in done
+            if (job := Job(name, str(data), str(out), size, seed, scale, device, attention)).key not in done
         ]
         for name in chosen
     }
     bases = [
-        Job(name, str(data), str(out), is_tiny=tiny, device=device, attention=attention)
+        Job(name, str(data), str(out), scale=scale, device=device, attention=attention)
         for name, jobs in of_base.items()
         if jobs
     ]
@@ -225,7 +253,7 @@ def measured_steps(jobs: list[Job], seconds: float) -> dict[str, int]:
             key = phase_key(objective, changes)
             if key not in steps:
                 found = probed(job, objective, changes, seconds)
-                steps[key] = min(found, TINY_STEPS) if job.is_tiny else found
+                steps[key] = min(found, TINY_STEPS) if job.scale == "tiny" else found
                 print(f"{key}: {steps[key]} steps in {seconds:g} s", flush=True)
     file.write_text(json.dumps(steps))
     return steps
@@ -237,10 +265,12 @@ def phase_key(objective: str, changes: dict[str, dict[str, Any]]) -> str:
 
 def sections_of(job: Job, objective: str, changes: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Sections of the recipe of pre-training."""
+    size = SCALES[job.scale]
+    training = {"objective": objective, "seed": 1, "max_length": size.max_length, "batch_size": size.batch_size}
     sections: dict[str, dict[str, Any]] = {
         "corpus": {"corpus": (str(Path(job.data) / "store"),)},
-        "model": TINY if job.is_tiny else {"preset": "small"},
-        "training": {"objective": objective, "seed": 1, "max_length": 48 if job.is_tiny else 512, "batch_size": 32},
+        "model": size.model,
+        "training": training,
         "machine": {"threads": 1, "device": job.device},
     }
     for name, values in changes.items():
@@ -295,12 +325,12 @@ def finetune_and_score(job: Job) -> Result:
     """Fine-tune a base on reviews or on ATIS, and score what was not used."""
     from headswap.finetuning.finetune import finetune
 
-    data, training = Path(job.data), {"seed": job.seed}
+    data, training, is_tiny = Path(job.data), {"seed": job.seed}, job.scale == "tiny"
     if job.labels == ATIS:
-        training |= {"num_train_epochs": 1} if job.is_tiny else ATIS_TRAINING
+        training |= {"num_train_epochs": 1} if is_tiny else ATIS_TRAINING
         files = {"task": "tag", "train": str(data / "atis-train.jsonl.gz"), "test": str(data / "atis-valid.jsonl.gz")}
     else:
-        training |= {"max_steps": 4} if job.is_tiny else {}
+        training |= {"max_steps": 4} if is_tiny else {}
         training |= {"num_train_epochs": EPOCHS[job.labels]} if job.labels in EPOCHS else {}
         files = {"train": str(data / "pool.jsonl.gz"), "test": str(data / "scored.jsonl.gz"), "num_train": job.labels}
     sections: dict[str, Any] = {
