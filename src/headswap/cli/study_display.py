@@ -11,8 +11,8 @@ from headswap.cli.display import print_table, print_text
 from headswap.core.errors import counted
 from headswap.core.terminal_text import visible
 from headswap.study.executors.job_queue import Watcher
-from headswap.study.jobs.estimate import Preflight
 from headswap.study.jobs.planned_jobs import Job
+from headswap.study.jobs.preflight import Preflight
 from headswap.study.report.chart_files import spark_line
 from headswap.study.report.charts import METRIC_NAMES, mean_curve
 from headswap.study.report.findings import seconds as readable_seconds
@@ -39,6 +39,8 @@ class JobDisplay(Watcher):
         self.num_jobs, self.num_ended = preflight.num_jobs, preflight.num_done
         if not self.quiet:
             self.console.print(f"Plan: {preflight.sentence()}")
+            if advice := preflight.advice():
+                self.console.print(advice)
 
     def on_start(self, job: Job) -> None:
         """Show the status line; a job is printed when it ends."""

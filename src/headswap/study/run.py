@@ -22,8 +22,9 @@ from headswap.study.executors.choose import default_jobs, make_backend
 from headswap.study.executors.job_queue import Executor, Outcome, Watcher, cores
 from headswap.study.initialize import initialize
 from headswap.study.jobs.answer_runs import import_answers
-from headswap.study.jobs.estimate import Estimator, Preflight, estimate_study
+from headswap.study.jobs.estimate import Estimator
 from headswap.study.jobs.planned_jobs import BASE_KINDS, Job, Plan
+from headswap.study.jobs.preflight import Preflight, estimate_study
 from headswap.study.setup.arms import LINEAR, read_arms
 from headswap.study.setup.config import StudyRecipe
 from headswap.study.setup.default_arms import with_default_arms

@@ -11,8 +11,9 @@ import pytest
 
 from headswap.study.executors.job_queue import Executor, Outcome, Watcher, cores
 from headswap.study.executors.local import thread_limits
-from headswap.study.jobs.estimate import Estimator, estimate_study
+from headswap.study.jobs.estimate import Estimator
 from headswap.study.jobs.planned_jobs import Job
+from headswap.study.jobs.preflight import estimate_study
 from study_fixture import (
     RecordingWatcher,
     planned,

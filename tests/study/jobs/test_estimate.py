@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from headswap.batches.labelled_rows import ExampleBatches
-from headswap.study.jobs.estimate import Estimator, estimate_study
+from headswap.study.jobs.estimate import Estimator
+from headswap.study.jobs.preflight import estimate_study
 from headswap.study.jobs.probe import measure
 from study_fixture import (
     planned,

@@ -165,7 +165,7 @@ def _measured(measured: "MeasuredStep | None") -> dict[str, Any]:
 
 def _print(cost: "RunCost", measured: "MeasuredStep | None", *, title: str) -> None:
     from headswap.cli.display import print_table
-    from headswap.study.jobs.estimate import minutes, size
+    from headswap.study.jobs.preflight import minutes, size
 
     found, labels = cost.as_json(), cost.labels
     rows = [

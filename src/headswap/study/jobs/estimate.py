@@ -1,17 +1,16 @@
-"""Estimate the time, memory and disk of a study before it starts, from a short probe.
+"""Estimate the time of every job of a study before it starts, from a short probe.
 
 The estimates are pure functions of the probe's measurements and of the config files of bases that the study does
 not pre-train. They are corrected by the times of finished jobs.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from headswap.baselines.lsa_space import MOST_CHARACTERS, MOST_DOCUMENTS
-from headswap.core.errors import counted
 from headswap.core.files import read_json
 from headswap.core.installed_bases import base_folder, is_boxed
 from headswap.core.public_checkpoints import checkpoint_folder, is_checkpoint
@@ -37,9 +36,6 @@ RDROP_COST, ADVERSARIAL_COST = 2.0, 7 / 3
 """Cost of a step relative to one without: two passes, or two passes and a backward pass to the embeddings (a backward
 pass to all weights costs two forward passes, one to the embeddings alone costs one)."""
 BASELINE_SECONDS = 1.0
-BYTES_PER_PARAMETER = 4
-COPIES_WHILE_TRAINING = 5  # the bundle, a checkpoint with two moments, the best weights
-COPIES_KEPT = {"bundles": 1, "results": 0}
 
 
 @dataclass
@@ -183,72 +179,6 @@ class Estimator:
     def _device(self) -> str:
         assert self.probe is not None
         return "cpu" if "CPU" in self.probe["device"] else "cuda"
-
-
-@dataclass(frozen=True)
-class Preflight:
-    """The estimated jobs, time, memory and disk of a study."""
-
-    num_jobs: int
-    num_done: int
-    seconds: float
-    memory_bytes: int | None
-    disk_bytes: int | None
-    device: str | None
-
-    def sentence(self) -> str:
-        """The estimate as one sentence."""
-        done = f", {self.num_done} of them done; the others need" if self.num_done else "; they need"
-        memory = f", {size(self.memory_bytes)} of memory" if self.memory_bytes else ""
-        disk = f", {size(self.disk_bytes)} of disk" if self.disk_bytes else ""
-        where, how = (
-            (f" on {self.device}", "estimated from a short test run") if self.device else ("", "rough estimate")
-        )
-        return f"{counted(self.num_jobs, 'job')}{done} about {minutes(self.seconds)}{memory}{disk}{where} ({how})."
-
-
-def estimate_study(
-    jobs: Iterable[Job], estimator: Estimator, *, parallel: int, keep: str, by_stages: bool = True
-) -> Preflight:
-    """Time, memory and disk of the jobs that are not done."""
-    every = list(jobs)
-    left = [job for job in every if not job.is_done]
-    each = {job.id: estimator.seconds(job) for job in left}
-    by_stage: dict[int, list[float]] = {}
-    for job in left:
-        by_stage.setdefault(job.stage, []).append(each[job.id])
-    seconds = sum(max(max(part), sum(part) / parallel) for part in by_stage.values())
-    if not by_stages and left:
-        ends: dict[str, float] = {}
-        for job in left:  # a job comes after the jobs that it needs
-            ends[job.id] = each[job.id] + max((ends.get(need, 0.0) for need in job.needs), default=0.0)
-        seconds = max(*ends.values(), sum(each.values()) / parallel)
-    probe = estimator.probe
-    if probe is None:
-        return Preflight(len(every), len(every) - len(left), seconds, None, None, None)
-    model = probe["num_parameters"] * BYTES_PER_PARAMETER
-    kept = sum({"pretrain": 1, "adapt": 1, "finetune": COPIES_KEPT[keep]}.get(job.kind, 0) for job in left)
-    memory = probe["peak_memory_bytes"]
-    return Preflight(
-        num_jobs=len(every),
-        num_done=len(every) - len(left),
-        seconds=seconds,
-        memory_bytes=memory * parallel if memory else None,
-        disk_bytes=model * (kept + COPIES_WHILE_TRAINING * parallel) if left else 0,
-        device=probe["device"],
-    )
-
-
-def minutes(seconds: float) -> str:
-    """`40 s`, `12 min`, `3.2 h`."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"
-
-
-def size(num_bytes: float) -> str:
-    """`1.3 GB`, `240 MB`."""
-    return f"{num_bytes / 1e9:.1f} GB" if num_bytes >= 1e9 else f"{num_bytes / 1e6:.0f} MB"
 
 
 def _sizes(config: Mapping[str, Any]) -> tuple[int, int, int]:
