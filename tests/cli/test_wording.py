@@ -63,6 +63,13 @@ def test_known_flags_beside_a_missing_one_are_not_called_unknown(capsys: pytest.
     assert "--bs. Did you mean --batch-size? --out is missing." in said
 
 
+@pytest.mark.parametrize("flag", ["--no-lr", "--no-fp16"])
+def test_no_before_a_name_of_another_tool_is_not_taken_for_a_similar_flag(
+    capsys: pytest.CaptureFixture[str], flag: str
+) -> None:
+    assert f"Unknown option: {flag}. " in call_wrong(capsys, "finetune", "b", "--train=a.csv", "--out=o", flag)
+
+
 @pytest.mark.parametrize(("field", "flags"), [("epochs", "num-train-epochs"), ("max-steps", "max-steps")])
 def test_a_flag_of_a_training_has_a_prefix_in_a_study(
     capsys: pytest.CaptureFixture[str], field: str, flags: str

@@ -38,6 +38,23 @@ def test_a_name_without_a_similar_one_is_reported_with_the_allowed_names(tmp_pat
         load_recipe(PretrainRecipe, recipe_file(tmp_path, "[trainings]\nseed = 1\n"))
 
 
+@pytest.mark.parametrize(
+    ("recipe", "hint"),
+    [
+        ("[training]\ndevice = 'cpu'", "training.device is not a setting ({}). It belongs to the section [machine]."),
+        ("[training]\nnum_train = 5", "training.num_train is not a setting ({}). It belongs to the section [data]."),
+        ("learning_rate = 1e-4", "learning_rate is not a setting ({}). It belongs to the section [training]."),
+        ("[training]\nworkers = 2", "workers is not a setting ({}). Did you mean 'threads' of the section [machine]?"),
+        ("[machine]\nlr = 1", "lr is not a setting ({}). Did you mean 'learning_rate' of the section [training]?"),
+    ],
+)
+def test_a_setting_of_another_section_is_named_with_its_section(tmp_path: Path, recipe: str, hint: str) -> None:
+    file = recipe_file(tmp_path, recipe)
+    with pytest.raises(SettingError) as caught:
+        load_recipe(FinetuneRecipe, file)
+    assert hint.format(file) in str(caught.value)
+
+
 def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
     file = recipe_file(tmp_path, '[training]\nlearning_rat = 1.0\nseed = -1\nmax_steps = 0\n[model]\npreset = "big"\n')
     with pytest.raises(SettingError) as caught:

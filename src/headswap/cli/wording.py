@@ -126,7 +126,7 @@ def _unknown_flag(token: str, argv: list[str], settings: Collection[str], known:
     parts = [part] if part else TRAININGS if argv[0] == "study" else []
     if of_trainings := [full for part in parts for field in fields if (full := f"{part}.{field}") in settings]:
         return f"Unknown option: {given}. In a study the flag is {' or '.join(map(_flag, of_trainings))}."
-    if len(fields) > 1:
+    if len(fields) > 1 or settings_called(field.removeprefix("no_"), ELSEWHERE):
         return f"Unknown option: {given}."  # a setting that this command does not have
     prefix = f"{part}." if part else ""
     names = (option.replace("-", "_") for option in sorted(known))

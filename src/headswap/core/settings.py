@@ -17,7 +17,7 @@ from pydantic.fields import FieldInfo
 from headswap.core.errors import SettingError, absent, listed, raise_problems
 from headswap.core.files import atomic_file
 from headswap.core.local_paths import expanded_paths, home_paths
-from headswap.core.other_names import meant_setting
+from headswap.core.other_names import meant_setting, settings_called
 
 LONGEST_VALUE = 200
 """Characters of a wrong value that a message shows."""
@@ -156,15 +156,26 @@ def _sentence(problem: Any, kind: type[BaseModel], where: str) -> str:
     path = [part for part in problem["loc"] if isinstance(part, str) and "[" not in part]
     name = ".".join(path)
     if problem["type"] == "extra_forbidden":
-        allowed = _fields_at(kind, path[:-1])
-        hint = meant_setting(path[-1], allowed) or f" Allowed here: {listed(sorted(allowed), most=40)}."
-        return f"{name} is not a setting{where}.{hint}"
+        return f"{name} is not a setting{where}.{_hint(kind, path)}"
     if problem["type"] == "value_error":
         return f"{str(problem['ctx']['error']).rstrip('.')}{where}."
     if problem["type"] == "missing":
         return f"{name} is missing{where}."
     message = problem["msg"].removeprefix("Input ").replace("Input ", "it ")
     return f"{name} = {_shortened(problem['input'])} is not allowed{where}: it {message}."
+
+
+def _hint(kind: type[BaseModel], path: list[str]) -> str:
+    """The setting that was meant: of this section, of another section, or with a similar name."""
+    name, allowed = path[-1], _fields_at(kind, path[:-1])
+    if not settings_called(name, allowed):
+        sections = {section: _fields_at(kind, [section]) for section in kind.model_fields}
+        if found := [section for section, fields in sections.items() if name in fields]:
+            return f" It belongs to the section {' or '.join(f'[{section}]' for section in found)}."
+        for section, fields in sections.items():
+            if called := settings_called(name, fields):
+                return f" Did you mean '{called[0]}' of the section [{section}]?"
+    return meant_setting(name, allowed) or f" Allowed here: {listed(sorted(allowed), most=40)}."
 
 
 def _shortened(value: Any) -> str:
