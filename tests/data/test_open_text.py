@@ -139,3 +139,26 @@ def test_the_longest_line_is_bounded(tmp_path: Path) -> None:
     file = tmp_path / "a.txt"
     file.write_text("a " * (open_text.LONGEST_LINE // 2) + "b")
     assert f"{file}, line 1: longer than {open_text.LONGEST_LINE:,} characters. Split it" in problem(file)
+
+
+OTHER_FORMATS = {
+    "gzip": (gzip.compress(b"a text"), "is gzip data. Give its name the extension .gz."),
+    "xz": (lzma.compress(b"a text"), "is xz data. Give its name the extension .xz."),
+    "zip": (b"PK\x03\x04\x14\x00\x9c", "is a zip archive, as .xlsx, .docx and .odt are. Save its table as CSV"),
+    "pdf": (b"%PDF-1.7\n%\xe2\xe3", "is a PDF. Convert it to text."),
+    "parquet": (b"PAR1\x15\x04\x9c", "is a Parquet file. Give its name the extension .parquet."),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_FORMATS)
+def test_a_file_of_another_format_is_named(tmp_path: Path, name: str) -> None:
+    content, what = OTHER_FORMATS[name]
+    file = tmp_path / "a.txt"
+    file.write_bytes(content)
+    assert f"{file} {what}" in problem(file)
+
+
+def test_a_text_may_begin_like_another_format(tmp_path: Path) -> None:
+    file = tmp_path / "a.txt"
+    file.write_text("PAR1 is a gene.\n%PDF- is a mark.\n")
+    assert texts(file) == ["PAR1 is a gene.", "%PDF- is a mark."]

@@ -37,6 +37,17 @@ BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
+OTHER_FORMATS = {
+    b"\x1f\x8b": "gzip data. Give its name the extension .gz",
+    b"\xfd7zXZ\x00": "xz data. Give its name the extension .xz",
+    b"\x28\xb5\x2f\xfd": "zstd data. Give its name the extension .zst",
+    b"PK\x03\x04": "a zip archive, as .xlsx, .docx and .odt are. Save its table as CSV, or its text as UTF-8",
+    b"%PDF-": "a PDF. Convert it to text",
+    b"PAR1": "a Parquet file. Give its name the extension .parquet",
+}
+"""The first bytes of files that are often taken for text, and what the user can do."""
+LONGEST_START = max(map(len, OTHER_FORMATS))
+"""Also longer than the longest byte order mark."""
 
 
 @cache
@@ -185,8 +196,9 @@ def _decoded(pieces: Iterable[bytes], name: str) -> Iterator[str]:
     start = b""
     for piece in remaining:
         start += piece
-        if len(start) >= 4:  # length of the longest mark
+        if len(start) >= LONGEST_START:
             break
+    other = next((what for mark, what in OTHER_FORMATS.items() if start.startswith(mark)), None)
     mark, encoding = next(((mark, found) for mark, found in BYTE_ORDER_MARKS if start.startswith(mark)), (b"", "utf-8"))
     decoder = codecs.getincrementaldecoder(encoding)()
     num_lines = 0
@@ -194,6 +206,8 @@ def _decoded(pieces: Iterable[bytes], name: str) -> Iterator[str]:
         try:
             text = decoder.decode(piece, is_last)
         except UnicodeDecodeError as problem:
+            if other:  # only now: a text may begin with the same letters
+                raise InputError(f"{name} is {other}.") from None
             raise _decoding_problem(name, problem, lines_before=num_lines) from None
         num_lines += text.count("\n")
         yield text
