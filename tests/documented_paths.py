@@ -1,4 +1,4 @@
-"""Run by `make check`: every path that a document names exists, and every recipe loads.
+"""Run by `make check`: every path and every heading that a document links to exists, and every recipe loads.
 
 A path is inline code that begins with a folder of the project, the target of a relative link, or a file of the tree of
 README.
@@ -20,6 +20,7 @@ FOLDERS = ("src/", "tests/", "docs/", "recipes/", "benchmarks/", "bases/", ".ci/
 RECIPES = {"pretrain": PretrainRecipe, "finetune": FinetuneRecipe, "study": StudyRecipe}
 FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"`([^`\n]+)`")
+HEADING = re.compile(r"^#{1,6} +(.*)$", re.MULTILINE)
 LINK = re.compile(r"\]\(<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\)")
 
 
@@ -40,10 +41,27 @@ def missing_paths(file: Path, root: Path) -> list[str]:
             if name.startswith(FOLDERS) and not is_pattern and not _exists(root, name):
                 problems.append(_at(file, root, text, name))
     for match in LINK.finditer(text):
-        target = match[1].split("#")[0]
-        if target and not re.match(r"[a-z][a-z0-9+.-]*:", target) and not _exists(file.parent, target):
+        target, _, anchor = match[1].partition("#")
+        if re.match(r"[a-z][a-z0-9+.-]*:", target):
+            continue
+        if target and not _exists(file.parent, target):
             problems.append(_at(file, root, text, target))
+            continue
+        page = file.parent / target if target else file
+        if anchor and page.suffix == ".md" and anchor not in anchors(page.read_text(encoding="utf-8")):
+            problems.append(_at(file, root, text, match[1]))
     return problems
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors of the headings of a document, as GitHub makes them."""
+    found: set[str] = set()
+    for heading in HEADING.findall(FENCE.sub("", text)):
+        words = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading)
+        name = re.sub(r"[^\w\- ]", "", words.strip().lower()).replace(" ", "-")
+        number = sum(other == name or re.fullmatch(rf"{re.escape(name)}-\d+", other) is not None for other in found)
+        found.add(f"{name}-{number}" if name in found else name)
+    return found
 
 
 def missing_in_tree(root: Path) -> list[str]:

@@ -484,6 +484,12 @@ def test_harmless_changes_are_reported_and_change_nothing(files: Path, caplog: p
     assert all(torch.equal(one[key], other[key]) for key in one)
 
 
+def test_another_number_of_threads_can_be_given(files: Path, caplog: pytest.LogCaptureFixture) -> None:
+    crashed(files, threads=1)
+    pretrain(files, "run", resume=True, threads=2)
+    assert "machine.threads was 1 and is now 2: results differ only by rounding." in caplog.text
+
+
 def test_resuming_with_another_thread_count_gives_a_warning(files: Path, caplog: pytest.LogCaptureFixture) -> None:
     run = crashed(files)
     environment = json.loads((run / "environment.json").read_text())

@@ -23,8 +23,8 @@ NOT_FOR_TRAINING = frozenset({"base", "adapt", "pooling", "device", "random_stat
 class TextEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BundleEstimator):
     """The vectors of texts, pooled over the tokens of a base.
 
-    base: an installed base ("box:reviews-en-2") or the folder of a base, which is used as it is; or "scratch", to
-    pre-train a base on X in `fit`, as `headswap pretrain` does.
+    base: an installed base ("box:reviews-en-2"), a public checkpoint ("hf:FOLDER") or the folder of a base, which is
+    used as it is; or "scratch", to pre-train a base on X in `fit`, as `headswap pretrain` does.
     adapt: continue the pre-training of the base on X in `fit`, as `headswap adapt` does.
     pooling: how token vectors become one vector: mean, weighted-mean, last, first, max or mean+max.
 

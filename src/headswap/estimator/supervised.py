@@ -82,10 +82,11 @@ class TextClassifier(ClassifierMixin, _Finetuned):
     """A classifier of texts: a base with a new head, fine-tuned on X (texts) and y (classes).
 
     Parameters that are None have the defaults of `headswap finetune`, whose help page (`--help-all`) describes them;
-    `settings` holds those that are not parameters here, such as `{"trainable": "lora", "lora_rank": 4}`. With the same
+    `settings` holds those that are not parameters here, such as `{"lora_rank": 4}`. With the same
     settings the model has the same weights as that of `headswap.finetune`.
 
-    base: "scratch", an installed base ("box:reviews-en-2"), or the folder of a base.
+    base: "scratch", an installed base ("box:reviews-en-2"), a public checkpoint ("hf:FOLDER"), or the folder of a
+        base.
     class_weight: None, or "balanced".
     random_state: an integer is the seed; None or a RandomState draws one in every fit.
     out: a new folder for the run; None uses a temporary folder, which is removed after the fit.

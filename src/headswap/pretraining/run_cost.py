@@ -57,7 +57,7 @@ class Device:
 
 
 DEVICES = {
-    # Of captured steps: the lab's shape and gpt2-small (docs/performance.md, rows 1 and 3). Of runs on an idle device,
+    # Of training steps: the lab's shape and gpt2-small (docs/performance.md, rows 1 and 3). Of runs on an idle device,
     # with their evaluations: small (150 M tokens in 108 s) and modern (155 M in 100 s). The speed of the head is a
     # choice; with it these four speeds of layers rise with the width.
     "h200": Device("NVIDIA H200", "2026-11-16", 141e9, 400.0, ((200, 39.0), (256, 50.0), (512, 239.0), (768, 393.0))),

@@ -42,6 +42,7 @@ FILES = {
 ROUNDING = {
     "machine.device": "rounding",
     "machine.deterministic": "rounding",
+    "machine.threads": "rounding",
     "machine.parallel": "rounding",
     "machine.fast": "rounding and the random dropout masks",
     "training.gradient_accumulation_steps": "rounding and the random dropout masks",

@@ -27,9 +27,9 @@ def compare(
 ) -> None:
     """Compare fine-tuning runs that are not part of a study, or the answers of other systems.
 
-    Runs that differ only in their seed are compared as one model (an arm). All runs must have the same test set. If the
-    labelled files can be read and are unchanged, the baselines of the task (such as the majority class and TF-IDF) are
-    trained on the same training sets and added to the comparison.
+    Runs that differ only in their seed, number of labels, threads or device are compared as one model (an arm). All
+    runs must have the same test set. If the labelled files can be read and are unchanged, the baselines of the task
+    (such as the majority class and TF-IDF) are trained on the same training sets and added to the comparison.
 
     NAME=FILE is a file (.csv, .tsv, .jsonl or .parquet) with the answers of another system, such as an LLM, to the same
     test rows (task classify only). Its column row has the id of the test row, as in rows/test.jsonl, which headswap

@@ -50,7 +50,7 @@ class StudySettings(Settings):
     NAME=FILE: the answers of another system, such as an LLM, to the test rows (see --prepare-only). Default: the
     baselines of the task (classify: majority, tfidf, for pairs of texts also pairs, and lsa if --corpus has texts),
     scratch, pretrained if there is a corpus, and adapted if box:reviews-en-2 is installed, --max-length is not above
-    its context length and the corpus is no token store."""
+    its context length, the corpus is no token store and the task is not span."""
     budgets: tuple[str, ...] = ("100", "400", "1600", ALL)
     """Budgets: the numbers of labelled examples that a run may use, or all, separated by commas. From 200 on (see
     --hold-out-from), a run holds out 20 % of them (at most 2,000) as its validation set. Exceptions: baselines and
@@ -157,8 +157,8 @@ class StudyData(LabelledSettings):
     number per text), tag (one tag per word), span (the part of a text that answers a question). Default: the
     task that fits the format of the training set, as in headswap finetune; regress must be given."""
     hold_out_from: Annotated[int, Field(ge=2, le=10**9)] = FEWEST_FOR_CHOOSING
-    """Smallest number of labels of which a run holds out a part as its validation set (see --budgets). With fewer
-    labels a run is trained on all of them, for a fixed number of epochs, and keeps the last weights."""
+    """With at least this many labels a run holds out a part of them for validation (see --budgets). With fewer labels
+    it is trained on all of them, for a fixed number of epochs, and keeps the last weights."""
     num_train: Annotated[int, Field(ge=2)] | None = None
     """Not allowed in a study: --budgets sets the numbers of labels."""
 
