@@ -265,12 +265,14 @@ def run(
     seeds: int = 3,
     names: str = "",
     sets: str = ",".join([*SETS, *FEWER_CLASSES]),
+    most_labels: int | None = None,
     max_steps: int | None = None,
     work: Path | None = None,
 ) -> None:
     """Run what is missing of a round until the clock stops it, then print the table.
 
-    `names` are parts of names of settings, separated by ";". `max_steps` is for a quick try of the script.
+    `names` are parts of names of settings, separated by ";". With `most_labels` only runs with at most so many labels
+    are run. `max_steps` is for a quick try of the script.
     """
     deadline = time.monotonic() + 60 * minutes
     work = work or Path(tempfile.gettempdir()) / "headswap-choose"
@@ -281,6 +283,7 @@ def run(
     chosen = [one for one in ROUNDS[round] if not wanted or any(part in one.name for part in wanted)]
     done = {key_of(line) for line in read_results(out) if "error" not in line}
     pending = list(jobs_of(chosen, sets.split(","), seeds, done, work))
+    pending = [job for job in pending if not (most_labels and job.labels and job.labels > most_labels)]
     print(f"{len(pending)} jobs, {len(done)} results are there already", flush=True)
     with (out / "results.jsonl").open("a", encoding="utf-8") as file:
         for result in results_of(pending, workers, deadline, max_steps):
