@@ -56,7 +56,7 @@ def test_numbers_of_numpy_and_missing_values_become_json() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "message"), [([], "cannot be read|no rows"), ([1, 2], "cannot be read"), (["text"], "cannot be read")]
+    ("given", "message"), [([], "The labelled set is empty"), ([1, 2], "cannot be read"), (["text"], "cannot be read")]
 )
 def test_what_is_no_table_is_refused(given: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):

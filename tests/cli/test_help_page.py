@@ -164,7 +164,7 @@ def test_a_study_names_settings_of_its_trainings_with_their_prefix() -> None:
     assert "neither --finetune.num-train-epochs nor --finetune.max-steps" in texts["finetune.early_stopping_patience"]
     assert "(--finetune.long windows)" in texts["finetune.doc_stride"]
     assert "divided by --finetune.learning-rate" in texts["head_lr_factor"]
-    assert "the conditions that --pretrain.optimizer lists" in texts["dropout"]
+    assert "see --pretrain.optimizer" in texts["dropout"]
     assert "that of --max-length" in texts["pretrain.max_length"]
     assert "truncates it at --adapt.max-length" in texts["adapt.layout"], "not the flag that all trainings share"
     assert "longer than --finetune.max-length" in texts["finetune.long"]

@@ -104,3 +104,12 @@ def test_numbers_are_no_classes() -> None:
     again = Example("word1", "3.0", "set.csv", 99, value=3.0)
     (issue,) = cheap_issues("train", [*examples, again], is_train=True)
     assert issue.message.startswith("1 text with different values (line 1: '1.0', line 99: '3.0').")
+
+
+def test_labels_that_are_missing_values_elsewhere_are_noticed() -> None:
+    labels = ["pos", "neg", "NaN", "null"] * 10
+    examples = [Example(f"text {row}", label, "train.csv", row) for row, label in enumerate(labels)]
+    (found,) = [issue for issue in cheap_issues("train", examples, is_train=True) if issue.check == "missing labels"]
+    assert found.message.startswith("'NaN', 'null' are labels of 20 texts.")
+    kept = [one for one in examples if one.label in ("pos", "neg")]
+    assert not [issue for issue in cheap_issues("train", kept, is_train=True) if issue.check == "missing labels"]

@@ -92,3 +92,14 @@ def test_raw_text_is_split_into_words() -> None:
     assert split_words("Anna's U.S. trip, new-style (1,200€)!") == (
         "Anna's", "U.S", ".", "trip", ",", "new-style", "(", "1", ",", "200", "€", ")", "!",
     )  # fmt: skip
+
+
+def test_a_hash_with_a_tag_is_a_word_and_other_lines_are_comments(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "a.conll"
+    file.write_text("# O\nMeToo B-TAG\n\n# sentence 2\n# id\nRome B-LOC\n")
+    with caplog.at_level("INFO", logger="headswap"):
+        found = read_tagged(str(file), ColumnSettings())
+    assert [one.tokens for one in found] == [("#", "MeToo"), ("Rome",)]
+    assert "2 lines that begin with '# ' were skipped as comments." in caplog.text

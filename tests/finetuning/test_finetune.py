@@ -208,3 +208,11 @@ def test_a_run_with_token_dropout_resumes_bit_for_bit_and_differs_from_one_witho
     tagged = [{"tokens": ["a", "b"], "tags": ["X", "Y"]}] * 4
     with pytest.raises(SettingError, match="the task tag needs every token"):
         hs.finetune(train=tagged, token_dropout=0.3, out=tmp_path / "tags", **SCRATCH)
+
+
+def test_early_stopping_without_a_validation_set_is_a_warning(
+    tmp_path: Path, tiny_runs: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    few = SCRATCH | {"num_train": 40, "num_train_epochs": 1}
+    hs.finetune(out=tmp_path / "run", train=tiny_runs / "train.jsonl", early_stopping_patience=2, **few)
+    assert "early_stopping_patience has no effect, because no validation set is held out." in caplog.text

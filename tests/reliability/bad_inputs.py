@@ -753,7 +753,7 @@ argv(
 )
 
 
-@case("a file of texts with a blank line", "texts.txt has no text at line 2", "Every line must hold a text")
+@case("a file of texts with a blank line", "texts.txt has no text in line 2", "Remove blank lines, or fill them")
 def _(folder: Path, good: Good) -> list[str]:
     good.copy("bundle", folder)
     (folder / "texts.txt").write_text("a\n\nb\n")

@@ -17,10 +17,7 @@ from headswap.study.setup.arms import read_arms
 from headswap.study.setup.config import StudyRecipe
 from headswap.study.setup.folder import locked_folder
 from headswap.tokens.tokenizer import Tokenizer
-from study_fixture import (
-    sections_of,
-    snapshot,
-)
+from study_fixture import sections_of, snapshot, task_sections, write_unique
 from task_data import write_rows
 
 
@@ -164,3 +161,24 @@ def test_budgets_that_cannot_be_calibrated_are_one_error_before_the_start(tmp_pa
     with pytest.raises(SettingError, match=sentence):
         run_study(out=tmp_path / "out", sections=given)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_with_a_study_of_other_data_or_another_task_is_not_continued(tmp_path: Path) -> None:
+    def sections(seed: int, **study: Any) -> dict[str, Any]:
+        given = sections_of(tmp_path / str(seed), arms=("majority",), budgets=("40",), seeds=1, corpus=(), **study)
+        for name in ("train", "test"):
+            write_unique(Path(given["data"][name]), 60, seed=2 * seed + (name == "test"))
+        return given
+
+    out, first, other = tmp_path / "out", sections(1), sections(2)
+    run_study(out=out, sections=first)
+    before = snapshot(out)
+    with pytest.raises(SettingError, match=r"of another training set and another test set\. Choose"):
+        run_study(out=out, sections=other)
+    numbers = task_sections(tmp_path / "regress", "regress", arms=("mean",), budgets=("40",), seeds=1)
+    with pytest.raises(SettingError, match=r"holds a study of the task classify\. Choose another folder"):
+        run_study(out=out, sections=numbers)
+    assert snapshot(out) == before
+    first["data"] |= {"test": other["data"]["test"]}  # a test set that was mended
+    assert not run_study(out=out, sections=first).outcome.failed
+    assert not run_study(out=out, sections=other, overwrite=True).outcome.failed

@@ -64,7 +64,9 @@ def records(given: Rows) -> Iterable[dict[str, Any]]:
     if _is_records(given):
         return given
     pairs = list(given)
-    if pairs and all(isinstance(pair, Sequence) and not isinstance(pair, str) and len(pair) == 2 for pair in pairs):
+    if not pairs:
+        raise InputError("The labelled set is empty. Give at least one row per label.")
+    if all(isinstance(pair, Sequence) and not isinstance(pair, str) and len(pair) == 2 for pair in pairs):
         return [{"text": text, "label": label} for text, label in pairs]
     raise InputError(
         f"{type(given).__name__} cannot be read as a labelled set. Give a file, a pandas or polars frame, a "

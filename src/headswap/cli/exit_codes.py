@@ -16,6 +16,16 @@ from headswap.cli.streams import is_closed_pipe
 from headswap.cli.wording import sentence_of, with_flags
 from headswap.core.errors import HeadswapError
 
+WRONG_PATH = (
+    errno.ELOOP,
+    errno.ENAMETOOLONG,
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+    errno.EEXIST,
+    errno.ENOTDIR,
+    errno.EISDIR,
+)
 LINK_LOOP = "Symlink loop from"
 
 
@@ -50,8 +60,8 @@ def run(argv: list[str]) -> int:
         if problem.strerror is None:
             raise
         where = f"{problem.filename}: " if problem.filename else ""
-        is_wrong_name = problem.errno in (errno.ELOOP, errno.ENAMETOOLONG)
-        return complain(f"{where}{problem.strerror}.", 2 if is_wrong_name else 1)
+        advice = " Choose another path." if problem.errno in WRONG_PATH else ""
+        return complain(f"{where}{problem.strerror}.{advice}", 2 if advice else 1)
     return result if isinstance(result, int) and not isinstance(result, bool) else 0
 
 

@@ -1,5 +1,6 @@
 """Where the inputs of `predict`, `embed`, `generate` and `fill` come from: arguments, a file, or standard input."""
 
+import logging
 import shutil
 import sys
 import tempfile
@@ -16,6 +17,10 @@ from headswap.data.documents import stream_texts
 from headswap.data.open_text import decode_lines, extension_of, pieces_of
 from headswap.tasks.choose import named_task
 from headswap.tasks.inputs import InputColumns, InputForm
+
+log = logging.getLogger("headswap")
+LONGEST_PATH = 255
+"""Longer texts are not tried as names of files."""
 
 
 def inputs_to_read(
@@ -70,6 +75,9 @@ def stream_to_read(given: Sequence[str], file: str | None, text_column: str | No
     if text_column is not None and (given or file in (None, "-")):
         raise SettingError("--text-column is for a file with columns. Pass --file F, or leave it out.")
     if given:
+        for text in given:
+            if len(text) <= LONGEST_PATH and Path(text).is_file():
+                log.warning("%s is a file, but was read as a text. Pass --file %s to read its texts.", text, text)
         return list(given)
     if file is None and sys.stdin.isatty():
         raise SettingError("No text is given. Pass texts, --file F, or pipe one text per line.")
@@ -91,9 +99,10 @@ def _checked(read: Callable[[], Iterator[str]], name: str, *, is_plain: bool) ->
     num_texts = last_filled if is_plain else count
     is_blank = first_blank is not None and first_blank <= num_texts
     if is_blank or not num_texts:
-        where = f" at line {first_blank}" if is_blank else ""
+        noun = "line" if is_plain else "row"
+        where = f" in {noun} {first_blank}{'' if is_plain else ' (a header is not counted)'}" if is_blank else ""
         raise InputError(
-            f"{name} has no text{where}. Every line must hold a text, since the output has one line per text."
+            f"{name} has no text{where}. Remove blank {noun}s, or fill them: the output has one line per {noun}."
         )
     return islice(read(), num_texts)
 

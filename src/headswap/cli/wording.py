@@ -41,7 +41,9 @@ def sentence_of(problem: CycloptsError, argv: list[str], verbs: Iterable[str], s
     if (cause := _validation_error(problem)) is not None:
         section = problem.argument.name if problem.argument is not None else ""
         prefix = f"{section.removeprefix('--')}." if section.startswith("--") else ""
-        sentences = [_with_prefix(sentence, prefix, settings) for sentence in problem_sentences(cause, Settings)]
+        found = problem_sentences(cause, Settings)
+        found = [f"{section} {one.removeprefix(' = ')}" if one.startswith(" = ") else one for one in found]
+        sentences = [_with_prefix(sentence, prefix, settings) for sentence in found]
         return with_flags("\n".join(sentences), settings)
     sentence = str(problem).strip()
     if isinstance(problem, UnknownOptionError):

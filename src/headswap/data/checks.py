@@ -17,6 +17,8 @@ from headswap.data.fingerprints import BLOCK_TEXTS, digests_of, first_of_equal, 
 from headswap.data.records import Labelled, SpanExample, TaggedExample, unit_of
 
 Level = Literal["problem", "warning", "note"]
+MISSING = frozenset({"nan", "na", "n/a", "<na>", "null", "#n/a"})
+"""How other tools write a missing value, in lower case."""
 FEWEST_PER_LABEL = 5
 LARGEST_SHARE = 0.9
 SORTED_SHARE = 0.25  # of the label changes between neighbouring texts that are expected in a shuffled set
@@ -58,7 +60,7 @@ def cheap_issues(role: str, examples: Sequence[Labelled], *, is_train: bool = Fa
     if has_classes(examples):
         found += [_sorted(role, examples)]
         if is_train:
-            found += [*_label_counts(role, examples), *shortcuts(role, examples)]
+            found += [_missing_labels(role, examples), *_label_counts(role, examples), *shortcuts(role, examples)]
     return [issue for issue in found if issue is not None]
 
 
@@ -106,6 +108,22 @@ def _label_numbers(examples: Sequence[Labelled]) -> np.ndarray:
     """A number per label, in the order of their first occurrence."""
     numbers: dict[str, int] = {}
     return np.fromiter((numbers.setdefault(one.label, len(numbers)) for one in examples), np.int64, len(examples))
+
+
+def _missing_labels(role: str, examples: Sequence[Labelled]) -> Issue | None:
+    """Labels that are how other tools write a missing value."""
+    counts = label_counts(examples)
+    names = sorted(name for name in counts if name.strip().lower() in MISSING)
+    if not names:
+        return None
+    rows = sum(counts[name] for name in names)
+    are = "is a label" if len(names) == 1 else "are labels"
+    return Issue(
+        "warning", "missing labels", role,
+        f"{listed(names)} {are} of {counted(rows, 'text')}. Other tools write missing values so. If these texts have "
+        "no label, remove them.",
+        {"labels": names, "texts": rows},
+    )  # fmt: skip
 
 
 def _duplicates(role: str, examples: Sequence[Labelled], digests: np.ndarray, labels: np.ndarray) -> Issue | None:

@@ -61,6 +61,8 @@ class Problems:
             advice = (
                 "Correct this line, or remove it." if len(self.found) == 1 else "Correct these lines, or remove them."
             )
+            if len(self.found) >= MOST_PROBLEMS_SHOWN:
+                advice += f" These are the first {MOST_PROBLEMS_SHOWN}; the rest was not checked."
             raise_problems([*self.found[:-1], f"{self.found[-1]} {advice}"])
 
 

@@ -1,10 +1,12 @@
 """A tagged set: sentences with one tag per word, from rows with `tokens` and `tags` or from a .conll file.
 
 A .conll file has one word per line and columns separated by spaces or tabs; a blank line ends a sentence. `-DOCSTART-`
-lines and comments (`# ...`) are skipped. Tags can be entities in IOB2 (B-PER, I-PER, O; also BIOES) or plain tags
+lines and comments (`# ...` before a sentence) are skipped, and their number is logged. A line `# O` or `# B-TAG` is the
+word `#` with its tag. Tags can be entities in IOB2 (B-PER, I-PER, O; also BIOES) or plain tags
 (NOUN, VERB). Entities are counted in metrics/entities.py.
 """
 
+import logging
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,9 +22,11 @@ from headswap.data.open_text import extension_of, read_lines
 from headswap.data.records import TaggedExample
 from headswap.data.seen_labels import check_seen
 
+log = logging.getLogger("headswap")
 CONLL_EXTENSIONS = frozenset({".conll", ".iob", ".iob2", ".bio"})
 OUTSIDE = "O"
 PREFIXES = ("B-", "I-", "E-", "S-")
+ENTITY_TAG = re.compile(r"O|[BIES]-\S+")
 WORD = re.compile(r"\w+(?:[-'’.]\w+)*|[^\w\s]")
 
 
@@ -115,7 +119,7 @@ def _row_problem(tokens: Any, tags: Any = None) -> str | None:
 def _conll(path: Path, columns: ColumnSettings, problems: Problems, *, needs_tags: bool) -> Iterator[TaggedExample]:
     tokens: list[str] = []
     tags: list[str] = []
-    begin, width = 1, None
+    begin, width, num_comments = 1, None, 0
     word_at, tag_at = columns.conll_word_column - 1, (columns.conll_tag_column or 0) - 1
     for line, text in enumerate([*read_lines(path), ""], start=1):
         fields = text.split("\t") if "\t" in text else text.split()
@@ -124,7 +128,12 @@ def _conll(path: Path, columns: ColumnSettings, problems: Problems, *, needs_tag
                 yield TaggedExample(tuple(tokens), tuple(tags), str(path), begin)
             tokens, tags = [], []
             continue
-        if not tokens and text.startswith("# "):
+        if (
+            not tokens
+            and text.startswith("# ")
+            and not (len(fields) in (width, 2) and ENTITY_TAG.fullmatch(fields[-1]))
+        ):
+            num_comments += 1
             continue
         problems.pass_row()
         width = width or len(fields)
@@ -140,4 +149,6 @@ def _conll(path: Path, columns: ColumnSettings, problems: Problems, *, needs_tag
             tokens.append(fields[word_at].strip())
             if needs_tags:
                 tags.append(fields[tag_at].strip())
+    if num_comments:
+        log.info("%s: %s that begin with '# ' were skipped as comments.", path, counted(num_comments, "line"))
     problems.raise_found()

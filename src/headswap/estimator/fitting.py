@@ -82,6 +82,14 @@ class BundleEstimator(BaseEstimator):
     ) -> dict[str, Any]:
         """Train with the parameters and the settings for the file of the rows; return what `result.json` has."""
         self._forget()
+        if (
+            self.out is not None
+            and Path(self.out).exists()
+            and (Path(self.out).is_file() or any(Path(self.out).iterdir()))
+        ):
+            raise ParameterError(
+                f"out is {str(self.out)!r}, which exists and is not empty. Give a new folder, or None."
+            )
         with TemporaryDirectory(prefix="headswap-") as temporary, value_errors(temporary), _threads_kept():
             with as_warnings(verbose=bool(self.verbose)):
                 # A run that is kept reads rows that are kept too, so that its recipe can be used again.

@@ -155,6 +155,8 @@ class _Finetuning:
         )  # fmt: skip
         self.train, self.validation = self._encoded(splits.train), self._encoded(splits.validation)
         self.rows = self._distilled() if recipe.consistency.teachers else self.train.rows
+        if training.early_stopping_patience is not None and not splits.validation:
+            log.warning("early_stopping_patience has no effect, because no validation set is held out.")
         num_texts = len(self.train) + (len(self.unlabelled) if recipe.consistency.teachers else 0)
         training = training.changed(batch_size=batch_size_of(training, num_texts))
         self.steps_per_epoch = steps_per_epoch(len(self.rows), training.batch_size)

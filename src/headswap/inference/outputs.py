@@ -22,6 +22,8 @@ from headswap.tokens.tokenizer import Tokenizer
 log = logging.getLogger("headswap")
 T = TypeVar("T")
 R = TypeVar("R")
+LEAST_SHARE = 0.1
+"""Smaller shares of tokens in per cent are not written as a number."""
 TOKENS_PER_BATCH = {"cpu": 2_048, "cuda": 131_072}
 
 
@@ -52,8 +54,14 @@ class Sequences:
     def warn_of_truncation(self, max_length: int) -> None:
         """Log a warning if tokens were cut off."""
         if self.num_truncated:
-            share = 100 * self.truncated_share
-            log.warning("%.1f %% of the tokens were cut off: the model reads at most %d per text.", share, max_length)
+            warn_of_truncation(self.num_truncated, self.num_tokens, max_length)
+
+
+def warn_of_truncation(num_truncated: int, num_tokens: int, max_length: int) -> None:
+    """Log which share of the tokens was cut off."""
+    share = 100 * num_truncated / max(1, num_tokens)
+    shown = f"{share:.1f} %" if share >= LEAST_SHARE else f"Less than {LEAST_SHARE} %"
+    log.warning("%s of the tokens were cut off: the model reads at most %d per text.", shown, max_length)
 
 
 def make_sequences(texts: Sequence[str], tokenizer: Tokenizer, *, max_length: int) -> Sequences:

@@ -17,7 +17,7 @@ from headswap.core.errors import InputError, counted
 from headswap.data.records import whole_text
 from headswap.inference.abstain import check_limit, with_abstentions
 from headswap.inference.average import averaged
-from headswap.inference.outputs import outputs_of
+from headswap.inference.outputs import outputs_of, warn_of_truncation
 from headswap.tasks.choose import task_of
 from headswap.tasks.predictions import Prediction
 from headswap.tasks.task import length_of, with_state
@@ -127,8 +127,7 @@ class _Summary:
     def log(self, max_length: int) -> None:
         """Log it."""
         if self.num_truncated:
-            share = 100 * self.num_truncated / max(1, self.num_tokens)
-            log.warning("%.1f %% of the tokens were cut off: the model reads at most %d per text.", share, max_length)
+            warn_of_truncation(self.num_truncated, self.num_tokens, max_length)
         for (noun, remark), number in self.notes.items():
             log.info("Input: %s.", Note(number, noun, remark))
 

@@ -206,7 +206,7 @@ class ShapeChanges(Settings):
     gelu_tanh. Default: none."""
     dropout: Share | None = None
     """Dropout on embeddings and residual branches. For attention see attention_dropout. Default: 0.1 with
-    gpt2-small and bert-base, otherwise 0. Exception: small, modern and llama with --objective causal have 0.1 above 4
+    gpt2-small and bert-base, otherwise 0; but small, modern and llama with --objective causal have 0.1 above 4
     epochs and 0.2 above 10 (0.1 if Muon is chosen automatically, see --optimizer)."""
     attention_dropout: Share | None = None
     """Dropout on attention weights. Default: 0 in the presets small, modern and llama; in other presets that of

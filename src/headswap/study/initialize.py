@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headswap.core.atomic_folder import atomic_folder
-from headswap.core.errors import InputError, SettingError, counted
+from headswap.core.errors import HeadswapError, InputError, SettingError, counted
 from headswap.core.files import read_json, write_json
 from headswap.core.installed_bases import is_boxed
 from headswap.core.lock import FolderLock
@@ -63,10 +63,12 @@ def initialize(
         return prepared, plan
     if found := find_prepared(recipe, out):
         prepared, plan = found, _checked_plan(recipe, arms, found, out, out / DATA)
+        _check_same_study(recipe, plan, out)
     else:
         with atomic_folder(out.resolve() / DATA, DATA_FILES) as folder:
             prepared = prepare(recipe, out, staged=folder)
             plan = _checked_plan(recipe, arms, prepared, out, folder)
+            _check_same_study(recipe, plan, out)
     _write(recipe, arms, prepared, plan, out)
     return prepared, plan
 
@@ -79,6 +81,28 @@ def _write(recipe: StudyRecipe, arms: list[Arm], prepared: Prepared, plan: Plan,
     recipe.changed(study=recipe.study.changed(budgets=tuple(fit), arms=names)).save(folder / RECIPE)
     write_json(folder / PLAN, plan.as_json())
     record_design(recipe, [arm.name for arm in arms], folder)
+
+
+def _check_same_study(recipe: StudyRecipe, plan: Plan, folder: Path) -> None:
+    """Refuse to continue a study of another task, or of another training and another test set, in its folder."""
+    try:
+        before = read_json(folder / PLAN)["jobs"].values() if (folder / PLAN).exists() else ()
+        digests = [job["digests"] for job in before if {"train", "test"} <= set(job["digests"])]
+        task = load_recipe(StudyRecipe, folder / RECIPE).data.task if digests else None
+    except (HeadswapError, KeyError, TypeError):  # they are written anew
+        return
+    now = [job.digests for job in plan.jobs.values() if {"train", "test"} <= set(job.digests)]
+    if not digests or not now:
+        return
+    is_other_task = named_task(task).name != named_task(recipe.data.task).name
+    has_other_data = all(
+        {one[name] for one in digests}.isdisjoint(one[name] for one in now) for name in ("train", "test")
+    )
+    if is_other_task or has_other_data:
+        what = f"the task {named_task(task).name}" if is_other_task else "another training set and another test set"
+        raise SettingError(
+            f"--out {folder} holds a study of {what}. Choose another folder, or replace the study with --overwrite."
+        )
 
 
 def _log_repeated_jobs(plan: Plan, folder: Path) -> None:

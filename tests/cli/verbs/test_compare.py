@@ -52,3 +52,21 @@ def test_columns_without_a_test_set_are_refused(by_macro_f1: list[str], capsys: 
 def test_compare_needs_two_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["compare", "one"]) == 2
     assert "compare needs at least two run folders" in capsys.readouterr().err
+
+
+def test_a_comparison_replaces_only_a_comparison(
+    by_macro_f1: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "report.md").write_text("my own")
+    assert run(["compare", *by_macro_f1, "--out", str(mine)]) == 2
+    assert f"--out {mine} holds 'report.md', which no comparison wrote." in capsys.readouterr().err
+    assert [path.name for path in mine.iterdir()] == ["report.md"]
+    study = Path(by_macro_f1[0]).parents[1]
+    for out, why in ((study, "holds a study"), (by_macro_f1[0], "is the input"), (mine / "report.md", "is a file")):
+        assert run(["compare", *by_macro_f1, "--out", str(out)]) == 2
+        assert why in capsys.readouterr().err
+    for _ in range(2):  # an earlier comparison is replaced
+        assert run(["compare", *by_macro_f1, "--out", str(tmp_path / "report"), "--quiet"]) == 0
+    assert (tmp_path / "report" / "report.html").exists()

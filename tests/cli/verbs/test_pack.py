@@ -66,7 +66,7 @@ def test_missing_licence_and_limits_are_reported(capsys: pytest.CaptureFixture[s
     [
         ((), "--sentences is missing"),
         (("--sentences", "nothing.txt"), "nothing.txt does not exist"),
-        (("--sentences", "blank.txt"), "blank.txt has no text at line 2"),
+        (("--sentences", "blank.txt"), "blank.txt has no text in line 2"),
         (("--sentences", "reference.txt", "--about", "nothing.toml"), "nothing.toml does not exist"),
         (("--sentences", "reference.txt", "--about", "table.toml"), "'data' is a dict. An entry of a card is a text"),
         (

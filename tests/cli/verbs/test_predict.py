@@ -10,6 +10,7 @@ import pytest
 
 import headswap as hs
 from cli_calls import call, call_wrong, modules_after
+from headswap.cli.exit_codes import run
 from headswap.inference.embed import embed_texts
 
 
@@ -46,7 +47,8 @@ def test_predict_prints_one_object_per_line_in_input_order(
     monkeypatch.setattr("sys.stdin", io.StringIO("\n\n"))
     assert "has no text" in call_wrong(capsys, "predict", shared / "classifier")
     (tmp_path / "texts.csv").write_text('text\n"one"\n" "\n')
-    assert "line 2" in call_wrong(capsys, "predict", shared / "classifier", "--file", tmp_path / "texts.csv")
+    said = call_wrong(capsys, "predict", shared / "classifier", "--file", tmp_path / "texts.csv")
+    assert "texts.csv has no text in row 2 (a header is not counted)." in said
 
 
 def test_no_texts_give_no_predictions(shared: Path) -> None:
@@ -77,3 +79,12 @@ def test_pattern_that_matches_several_files_is_refused(
 @pytest.mark.parametrize("text", ["", "  "])
 def test_blank_text_is_refused(capsys: pytest.CaptureFixture[str], shared: Path, text: str) -> None:
     assert "Text 2 of 2 is blank" in call_wrong(capsys, "predict", shared / "classifier", "a film", text)
+
+
+def test_a_file_that_is_given_as_a_text_is_noticed(
+    capsys: pytest.CaptureFixture[str], shared: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "texts.csv"
+    file.write_text("text\na film\n")
+    assert run(["predict", str(shared / "classifier"), str(file)]) == 0
+    assert f"{file} is a file, but was read as a text. Pass --file {file}" in capsys.readouterr().err

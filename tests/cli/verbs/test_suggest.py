@@ -40,3 +40,8 @@ def test_labels_that_were_filled_in_are_never_replaced(
     call_wrong(capsys, *given)
     assert out.read_text() == "text,label\na good film,pos\n"
     assert "must end in .csv" in call_wrong(capsys, *given[:4], tmp_path / "a.txt")
+
+
+def test_a_wrong_count_is_named_by_its_flag(capsys: pytest.CaptureFixture[str], shared: Path, tmp_path: Path) -> None:
+    said = call_wrong(capsys, "suggest", shared / "classifier", tmp_path / "texts.txt", "--count", "0")
+    assert said.startswith("headswap: --count 0 is not allowed: it should be greater than or equal to 1.")

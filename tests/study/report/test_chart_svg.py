@@ -40,3 +40,9 @@ def test_long_names_of_bars_are_cut_so_that_they_differ() -> None:
     assert max(map(len, cut)) <= LONGEST_NAME
     names = ["label", *(f"the questions about the {which} item today" for which in ("first", "other"))]
     assert shortened(names) == ["label", "the questions…2", "the questions…3"]
+
+
+def test_ticks_of_a_narrow_range_have_different_names() -> None:
+    assert tick_names(ticks(1_000.05, 1_000.65)) == ["1,000.2", "1,000.4", "1,000.6"]
+    assert tick_names(ticks(0.7e-5, 3.2e-5)) == ["0.000010", "0.000015", "0.000020", "0.000025", "0.000030"]
+    assert tick_names(ticks(1e-12, 3e-12)) == ["1e-12", "1.5e-12", "2e-12", "2.5e-12", "3e-12"]

@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from headswap.study.report.findings import (
+    ONE_GROUP,
     break_even_sentence,
     catch_up_sentence,
     comparison_sentence,
@@ -277,3 +279,27 @@ def test_every_arm_is_described() -> None:
         "logistic regression on the vectors of the pre-trained base, fitted to all labels of the budget"
     )
     assert describe_arm("linear:adapted", "regress").startswith("ridge regression on the vectors of the adapted base")
+
+
+def test_a_score_that_scratch_has_with_fewer_labels_has_no_label_worth() -> None:
+    """The curve of scratch falls: at 400 labels it is below its score with 100."""
+    cells = {
+        ("scratch", 100): [0.80, 0.79, 0.81], ("scratch", 400): [0.59, 0.60, 0.58],
+        ("pretrained", 100): [0.83, 0.82, 0.84], ("pretrained", 400): [0.74, 0.75, 0.76],
+    }  # fmt: skip
+    row = next(row for row in analyse(synthetic_study(cells)).label_worth if row.labels == 400)
+    assert worth_sentence(row) == (
+        "Pre-training at 400 labels: there is no label worth. Scratch reaches this score with 100 labels, the smallest "
+        "budget tried, and falls below it with more."
+    )
+    assert worth_cell(row, None) == ("under 0.25", [])
+
+
+def test_one_group_of_texts_is_not_called_too_few_seeds() -> None:
+    study = synthetic_study({("scratch", 100): [0.6, 0.61, 0.62], ("pretrained", 100): [0.8, 0.81, 0.79]})
+    one = np.zeros(len(study.runs[0].predictions.text_ids), dtype=np.int64)
+    study.runs = [replace(run, predictions=replace(run.predictions, group_ids=one)) for run in study.runs]
+    results = analyse(study)
+    (sentence,) = headline(results)
+    assert sentence == f"Nothing can be tested: {ONE_GROUP}. Use a test set with several groups."
+    assert ONE_GROUP in comparison_sentence(results.comparisons[0])

@@ -161,3 +161,9 @@ def test_a_plain_text_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "answers.txt").write_text("pos\n")
     with pytest.raises(InputError, match="has no columns"):
         read_answers(str(tmp_path / "answers.txt"), ROWS)
+
+
+def test_a_budget_with_leading_zeros_is_the_same_budget(tmp_path: Path) -> None:
+    assert set(read(tmp_path, every(budget="0040", seed=1), budgets=BUDGETS, seeds=[1]).cells) == {("40", 1)}
+    with pytest.raises(InputError, match="was answered before at the same budget and seed"):
+        read(tmp_path, [*every(budget="40", seed=1), *every(budget="040", seed=1)])

@@ -176,3 +176,13 @@ def test_a_base_and_texts_that_a_study_made_are_those_of_their_jobs() -> None:
         "mine (one)",
         "mine (two)",
     ]
+
+
+def test_defaults_that_depend_on_the_number_of_labels_are_no_other_arm() -> None:
+    small = settings_of(adaptation__unfreeze="gradual", adaptation__head_init="linear")
+    large = settings_of(
+        adaptation__unfreeze="at-once", adaptation__head_init="random", training__batch_size=32,
+        training__num_train_epochs=5.0,
+    )  # fmt: skip
+    assert names_of(small, large, sizes=[100, 40_000]) == ["pretrained", "pretrained"]
+    assert len(set(names_of(small, large))) == 2, "with as many labels they are two arms"

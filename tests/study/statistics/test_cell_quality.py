@@ -82,3 +82,8 @@ def test_the_metric_of_a_study_chooses_epochs_and_the_strength_of_tfidf(tmp_path
         assert by_arm[arm].id not in plain.jobs
     assert by_arm[None].id in plain.jobs, "the base does not depend on the metric"
     assert json.loads(json.dumps(plain.as_json()))["metric"] == "accuracy"
+
+
+def test_a_rounded_mean_of_the_majority_hides_no_collapsed_run() -> None:
+    assert sum([0.7, 0.7, 0.7]) / 3 < 0.7
+    assert count_collapsed([0.95, 0.7, 0.7], majority=sum([0.7, 0.7, 0.7]) / 3, num_test=1000) == 2

@@ -1,12 +1,14 @@
 """Error analysis: slices with intervals, confusions, confident errors and possible label errors."""
 
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
 
 from headswap.finetuning.prediction_file import Predictions, text_ids
 from headswap.study.statistics.analysis import analyse
+from headswap.study.statistics.error_analysis import _confusions
 from headswap.study.statistics.error_results import ErrorAnalysis
 from headswap.study.statistics.runs import ScoredRun, StudyRuns
 from study_fixture import NUM_TEST, scored_run, synthetic_study
@@ -126,3 +128,17 @@ def test_intervals_of_grouped_texts_are_over_groups() -> None:
         return score.high - score.low
 
     assert grouped(np.arange(len(TARGETS)) // 10) > grouped(None)
+
+
+def test_confusions_of_many_classes_need_little_memory() -> None:
+    size, stream = 4_000, np.random.default_rng(0)
+    targets = stream.integers(0, size, 500).astype(np.int32)
+    predicted = np.stack([np.where(stream.random(500) < 0.5, targets, 7) for _ in range(3)])
+    predicted[:, :20] = 9
+    targets[:20] = 8
+    tracemalloc.start()
+    found = _confusions(predicted, targets, [f"class {number}" for number in range(size)])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 5_000_000
+    assert (found[0].label, found[0].predicted, found[0].mean) == ("class 8", "class 9", 20.0)

@@ -7,7 +7,7 @@ import pytest
 
 from headswap.finetuning.label_set_predictions import LabelSetPredictions
 from headswap.finetuning.prediction_file import ValuePredictions, text_ids
-from headswap.study.statistics.part_scores import MOST_VALUES, analyse_parts, value_ranges
+from headswap.study.statistics.part_scores import MOST_VALUES, analyse_parts, number_format, value_ranges
 from headswap.study.statistics.runs import ScoredRun, StudyRuns
 
 NUM = 90
@@ -97,3 +97,37 @@ def test_a_regression_keeps_the_values_of_one_run_at_rows_of_equal_distance() ->
 
 def test_equal_values_are_one_range() -> None:
     assert [name for name, _ in value_ranges(np.array([0.0] * 8 + [2.5, 5.0]))] == ["0", "2.5 to 5"]
+
+
+def test_errors_in_the_unit_of_the_labels_have_the_interval_of_their_spread() -> None:
+    """One label far from the others must not widen the intervals of all parts."""
+    stream = np.random.default_rng(0)
+    targets = np.append(stream.uniform(10, 50, 199), 2_000.0)
+    ids = text_ids([str(number) for number in range(200)])
+    runs = [
+        ScoredRun("scratch", "50", 50, seed, Path(str(seed)),
+                  ValuePredictions(targets + stream.normal(size=200), targets, ids), {"seconds": 1.0}, [], "rows")
+        for seed in (1, 2, 3)
+    ]  # fmt: skip
+    study = StudyRuns(None, runs, ["scratch"], metric="r2", task="regress", primary="scratch")
+    found = analyse_parts(study, {})
+    assert found is not None
+    (score,) = found.slices[1].scores
+    assert score.low is not None
+    assert score.high is not None
+    assert score.high - score.low < 0.8
+
+
+@pytest.mark.parametrize(
+    ("values", "names"),
+    [
+        ([1_000.1, 1_000.2, 1_000.3, 1_000.4], ["1,000.1", "1,000.2", "1,000.3", "1,000.4"]),
+        ([123_411.6, 123_415.8, 123_500.0], ["123,411.6", "123,415.8", "123,500"]),
+        ([0.00001, 0.00002, 0.00004], ["0.00001", "0.00002", "0.00004"]),
+        ([1e-12, 3e-12], ["1e-12", "3e-12"]),
+        ([1.0, 5.0], ["1", "5"]),
+        ([2.5, 2.5], ["2.5", "2.5"]),
+    ],
+)
+def test_numbers_of_a_range_have_different_names(values: list[float], names: list[str]) -> None:
+    assert list(map(number_format(values), values)) == names

@@ -208,3 +208,17 @@ def test_intervals_of_scores_are_clipped_to_0_and_1(study_copy: Path) -> None:
         ]
     cells = [cell for cell in analyse(runs).cells if cell.arm == "scratch"]
     assert all((cell.low, cell.high) == (0.0, 1.0) for cell in cells), cells
+
+
+def test_bases_with_more_runs_weigh_more_so_that_all_tables_have_one_mean() -> None:
+    cells = {("scratch", 400): [0.7] * 5, ("pretrained", 400): [0.9, 0.9, 0.6, 0.9, 0.9]}
+    study = synthetic_study(cells)
+    of_seed = {1: "a", 2: "b", 3: "c", 4: "a", 5: "b"}
+    study.runs = [replace(run, base=of_seed[run.seed]) if run.arm == "pretrained" else run for run in study.runs]
+    results = analyse(study)
+    cell = next(cell for cell in results.cells if cell.arm == "pretrained")
+    assert cell.mean == pytest.approx(np.mean(list(cell.values.values())))
+    assert cell.mean == pytest.approx(cell.mean_accuracy)
+    (row,) = results.comparisons
+    assert row.num_bases == 3
+    assert row.mean == pytest.approx(cell.mean - 0.7)

@@ -18,6 +18,7 @@ from headswap.study.statistics.significance import (
     seeds_needed,
     texts_only,
 )
+from headswap.study.statistics.unit_scores import grouped_values
 
 
 def test_the_mean_squares_have_their_known_values() -> None:
@@ -174,3 +175,27 @@ def test_adding_seeds_until_something_is_significant_raises_the_error() -> None:
     assert error_of_looks((3,)) == pytest.approx(0.05, abs=0.005)
     assert error_of_looks((3, 10)) == pytest.approx(0.093, abs=0.01)
     assert error_of_looks(tuple(range(3, 11))) == pytest.approx(0.16, abs=0.015)
+
+
+@pytest.mark.parametrize("num_groups", [10, 50])
+def test_a_test_over_few_groups_is_not_blind(num_groups: int) -> None:
+    """What one of 1,000 examples can change is the least error, not what one group can change."""
+    stream = np.random.default_rng(0)
+    numbers = np.arange(1_000) % num_groups
+    ours, theirs = (stream.random((5, 1_000)) < share for share in (0.78, 0.72))
+    grouped = [np.stack([grouped_values(row.astype(float), numbers) for row in arm]) for arm in (ours, theirs)]
+    found = crossed_mean(grouped[0] - grouped[1], least_error=1 / 1_000)
+    assert found.standard_error < 0.02
+    assert (found.p_value() or 1.0) < 0.05
+    assert (crossed_mean(grouped[0] - grouped[1]).p_value() or 0.0) > (found.p_value() or 1.0)
+
+
+def test_the_test_over_few_groups_keeps_its_level() -> None:
+    stream, numbers, rejected, draws = np.random.default_rng(1), np.arange(400) % 20, 0, 400
+    for _ in range(draws):
+        arms = [
+            np.stack([grouped_values(row, numbers) for row in (stream.random((3, 400)) < 0.7).astype(float)])
+            for _ in range(2)
+        ]
+        rejected += (crossed_mean(arms[0] - arms[1], least_error=1 / 400).p_value() or 1.0) < 0.05
+    assert rejected / draws < 0.08

@@ -65,12 +65,14 @@ def compare(
     from headswap.cli.study_display import print_results
     from headswap.core.errors import SettingError
     from headswap.data.config import ColumnSettings
-    from headswap.study.report.write import make_report, write_report
+    from headswap.study.report.write import check_report_folder, make_report, write_report
 
     start_messages(quiet=flags.quiet)
     if len(runs) < 2:
         raise SettingError("compare needs at least two run folders or files of answers (NAME=FILE).")
     columns = ColumnSettings(text_column=text_column, text_pair_column=text_pair_column, label_column=label_column)
+    if out is not None:
+        check_report_folder(out, [name.partition("=")[2] or name for name in runs])
     compared = _read(runs, reference, metric, test, columns)
     with_texts = not no_texts
     report = write_report(compared, out, with_texts=with_texts) if out else make_report(compared, with_texts=with_texts)

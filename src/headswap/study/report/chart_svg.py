@@ -7,6 +7,7 @@ a PNG cannot be made from this SVG without another dependency.
 import math
 from collections.abc import Sequence
 from html import escape
+from itertools import pairwise
 
 from headswap.study.report.charts import Chart, Series
 
@@ -19,6 +20,7 @@ BAR_SHARE = 0.8  # of the width of a group of bars
 MOST_LEVEL_NAMES = 4  # more names of bars are slanted
 SLANT = 35  # degrees
 NAME_HEIGHT, LONGEST_NAME = 4, 15  # of slanted names: height per character, and characters
+MOST_DECIMALS = 8  # of tick labels; smaller numbers are written with an exponent
 HEAD = 5  # characters before the cut of a name that is cut in the middle
 
 
@@ -213,7 +215,8 @@ def ticks(low: float, high: float, *, most: int = 6) -> list[float]:
     step = 10 ** math.floor(math.log10((high - low) / most))
     step *= next(factor for factor in (1, 2, 5, 10) if (high - low) / (step * factor) <= most)
     first = math.ceil(low / step - 1e-9)
-    return [round(number * step, 10) for number in range(first, math.floor(high / step + 1e-9) + 1)]
+    digits = max(10, 2 - math.floor(math.log10(step)))
+    return [round(number * step, digits) for number in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
 def log_ticks(low: float, high: float) -> list[float]:
@@ -224,6 +227,9 @@ def log_ticks(low: float, high: float) -> list[float]:
 
 
 def tick_names(values: Sequence[float]) -> list[str]:
-    """Tick labels with the same number of decimals."""
-    decimals = max((len(f"{value:g}".partition(".")[2]) for value in values if abs(value) < 1_000), default=0)
-    return [f"{value:,.{decimals}f}" for value in values]
+    """Tick labels with the same number of decimals, enough to tell them apart."""
+    decimals = max((len(f"{value:g}".partition(".")[2]) for value in values if 1e-4 <= abs(value) < 1_000), default=0)
+    steps = [end - start for start, end in pairwise(sorted(set(values)))]
+    if steps:
+        decimals = max(decimals, -math.floor(math.log10(min(steps)) + 1e-9))
+    return [f"{value:.3g}" if decimals > MOST_DECIMALS else f"{value:,.{decimals}f}" for value in values]

@@ -37,6 +37,8 @@ from headswap.study.statistics.significance import FEWEST_SEEDS_FOR_A_CLAIM
 from headswap.tasks.choose import named_task
 
 MOST_ARMS_IN_SENTENCES = 2
+ONE_GROUP = "all test examples belong to one group, such as one context"
+"""Why nothing can be tested although there are enough seeds: groups are the unit of the test."""
 INTERVAL = "95 % interval "
 
 
@@ -104,6 +106,8 @@ def _reference_sentence(arm: str, rows: Sequence[Comparison], words: BudgetWords
     """An arm against scratch, the best baseline or a public checkpoint, at all budgets."""
     if all(row.verdict == "no claim" for row in rows):
         count = max(row.count for row in rows)
+        if count >= FEWEST_SEEDS_FOR_A_CLAIM:
+            return f"Nothing can be tested: {ONE_GROUP}. Use a test set with several groups."
         verb = "is" if count == 1 else "are"
         return f"{counted(count, 'seed')} {verb} too few to compare arms; use at least {FEWEST_SEEDS_FOR_A_CLAIM}."
     names = list(dict.fromkeys(row.other for row in rows))
@@ -126,9 +130,15 @@ def _reference_sentence(arm: str, rows: Sequence[Comparison], words: BudgetWords
         )
         clauses.append(f"{start} at {enumerated(unclear)}")
     if few := [_budget(row, words) for row in rows if row.verdict == "no claim"]:
-        clauses.append(f"too few seeds at {enumerated(few)}")
+        clauses.append(f"{_why_untested(rows)} at {enumerated(few)}")
     sentence = f"{'; '.join(clauses)}."
     return f"Exploratory: {_lower(sentence)}" if rows[0].family == "exploratory" else sentence
+
+
+def _why_untested(rows: Sequence[Comparison]) -> str:
+    """Why some of these comparisons have no test."""
+    counts = [row.count for row in rows if row.verdict == "no claim"]
+    return ONE_GROUP if min(counts) >= FEWEST_SEEDS_FOR_A_CLAIM else "too few seeds"
 
 
 def comparison_sentence(row: Comparison, words: BudgetWords = LABELS) -> str:
@@ -137,10 +147,9 @@ def comparison_sentence(row: Comparison, words: BudgetWords = LABELS) -> str:
     where = "" if row.labels == NO_BUDGET else f" at {_budget(row, words)}"
     pair = f"{arm} against {other}{where}"
     if row.verdict == "no claim":
-        return (
-            f"{pair}: too few seeds ({row.count}; at least {FEWEST_SEEDS_FOR_A_CLAIM} are needed). Observed "
-            f"difference: {row.mean * 100:+.1f} points."
-        )
+        why = f"too few seeds ({row.count}; at least {FEWEST_SEEDS_FOR_A_CLAIM} are needed)"
+        why = ONE_GROUP if row.count >= FEWEST_SEEDS_FOR_A_CLAIM else why
+        return f"{pair}: {why}. Observed difference: {row.mean * 100:+.1f} points."
     if row.verdict == "none" and row.mean == 0:
         return f"{pair}: the same score."
     if row.verdict == "none":
@@ -174,6 +183,8 @@ def arms_in_sentences(results: StudyResults) -> set[str]:
 
 def worth_cell(row: LabelWorth, break_even: BreakEven | None, words: BudgetWords = LABELS) -> tuple[str, list[str]]:
     """A label worth as a table cell: the number, and below it the interval and the break-even cost of a label."""
+    if row.is_below:
+        return f"under {row.smallest:.2g}", []
     is_open = row.is_beyond or row.times is None
     details = [] if _is_out_of_reach(row) else [_worth_interval(row).removeprefix(INTERVAL)]
     if break_even:
@@ -197,6 +208,12 @@ def worth_sentence(row: LabelWorth, words: BudgetWords = LABELS) -> str:
     start = f"{_subject(row.arm)} at {_budget(row, words)}"
     other = "scratch" if row.other == SCRATCH else f"the {row.other}"
     most = f"{row.largest * row.labels:,.0f}"
+    if row.is_below:  # the curve of the other arm falls
+        fewest = f"{row.smallest * row.labels:,.0f}"
+        return (
+            f"{start}: there is no label worth. {_upper(other)} reaches this score with {fewest} {words.many}, the "
+            "smallest budget tried, and falls below it with more."
+        )
     if _is_out_of_reach(row):
         return (
             f"{start}: the label worth is more than {row.largest:.2g}. {_upper(other)} does not reach this score with "

@@ -7,6 +7,7 @@ the test set, next to the best baseline. All numbers are those of the error anal
 from headswap.core.errors import counted
 from headswap.study.report.charts import Chart, Point, Series, colour_of
 from headswap.study.statistics.error_results import ErrorAnalysis, SliceScore, TestSlice
+from headswap.study.statistics.part_scores import number_format
 from headswap.study.statistics.results import StudyResults
 
 PART_CHARTS = ("predicted-values", "parts")
@@ -42,8 +43,9 @@ def _values(results: StudyResults, errors: ErrorAnalysis) -> Chart:
     """Predicted against true values of one run."""
     found = errors.predicted
     assert found is not None
+    shown_value = number_format([*found.targets, *found.values])
     points = [
-        Point(target, value, tip=f"row {row + 1}: true {target:.4g}, predicted {value:.4g}")
+        Point(target, value, tip=f"row {row + 1}: true {shown_value(target)}, predicted {shown_value(value)}")
         for row, target, value in zip(found.rows, found.targets, found.values, strict=True)
     ]
     shown = "" if len(points) == results.num_test else f", {len(points):,} of {results.num_test:,} test {results.unit}s"

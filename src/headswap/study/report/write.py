@@ -5,15 +5,16 @@ Nothing in the report is stored elsewhere: it is computed from the run folders e
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from headswap import __version__
 from headswap.core.document_text import csv_cell, markdown, markdown_code
-from headswap.core.errors import counted
-from headswap.core.files import atomic_file, write_json
+from headswap.core.errors import InputError, SettingError, counted, listed
+from headswap.core.files import atomic_file, read_json, write_json
+from headswap.core.outputs import check_apart, check_writable
 from headswap.data.tagged import PREFIXES
 from headswap.metrics.abstention import LIMITS
 from headswap.study.report import findings
@@ -26,6 +27,7 @@ from headswap.study.report.part_charts import PART_CHARTS, part_charts, shown_pa
 from headswap.study.report.what_next import what_next
 from headswap.study.setup.answer_file import SINGLE
 from headswap.study.setup.arm_bases import is_from_box
+from headswap.study.setup.folder import FILES, RECIPE
 from headswap.study.statistics.analysis import analyse
 from headswap.study.statistics.groups import counted_groups
 from headswap.study.statistics.results import NO_BUDGET, StudyResults
@@ -34,7 +36,9 @@ from headswap.study.statistics.score_results import Comparison
 from headswap.study.statistics.significance import ALPHA
 from headswap.tasks.choose import named_task
 
-VERDICTS = {"better": "better", "worse": "worse", "none": "not significant", "no claim": "too few seeds"}
+VERDICTS = {"better": "better", "worse": "worse", "none": "not significant", "no claim": "not tested"}
+OWN_NAMES = {*FILES, "figures"}
+"""What a comparison writes into its folder."""
 MOST_OVERLAP_EXAMPLES = 12
 MOST_MISSING = 20
 
@@ -58,6 +62,29 @@ def make_report(study: StudyRuns, *, with_texts: bool = True) -> StudyReport:
     """Compute the results of a study and state them; without `with_texts` they hold no text of the data."""
     results = analyse(study, with_texts=with_texts)
     return StudyReport(findings.headline(results), caveats(results), results, what_next(results))
+
+
+def check_report_folder(out: Path, reads: Iterable[str | Path]) -> None:
+    """Raise if a comparison cannot be written into a folder, or would replace files that are not those of one."""
+    if out.is_file():
+        raise SettingError(f"--out {out} is a file. Give a folder.")
+    names = {entry.name for entry in out.iterdir()} if out.is_dir() else set()
+    if RECIPE in names:
+        raise SettingError(f"--out {out} holds a study, whose report would be replaced. Choose another folder.")
+    check_apart(out, reads)
+    if names & OWN_NAMES and not _holds_report(out):
+        raise SettingError(
+            f"--out {out} holds {listed(sorted(names & OWN_NAMES))}, which no comparison wrote. Choose another folder."
+        )
+    check_writable(out)
+
+
+def _holds_report(folder: Path) -> bool:
+    """Whether the files of a folder are those of an earlier comparison."""
+    try:
+        return {"cells", "comparisons"} <= set(read_json(folder / "results.json"))
+    except (InputError, OSError, TypeError):
+        return False
 
 
 def write_report(study: StudyRuns, out: Path, *, with_texts: bool = True) -> StudyReport:

@@ -206,6 +206,7 @@ class _Reading:
         if BUDGET not in values:
             return None
         given = (label_of(values[BUDGET]) or "").replace(",", "")
+        given = str(int(given)) if NUMBER.fullmatch(given) else given  # 0100 is 100
         name = self.budgets.get(given, "") if self.budgets is not None else given if NUMBER.fullmatch(given) else ""
         if not name:
             self._note("budget", line, given)

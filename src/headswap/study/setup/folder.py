@@ -14,6 +14,7 @@ from pathlib import Path
 from headswap.core.atomic_folder import atomic_folder, remove_leftovers, restore_folder
 from headswap.core.errors import SettingError, listed
 from headswap.core.lock import LOCK_FILE, FolderLock, is_held
+from headswap.core.outputs import check_writable
 from headswap.core.ownership import OwnFiles, is_unfinished
 from headswap.training.run_folder import OWN_FILES as RUN
 
@@ -36,6 +37,7 @@ def locked_folder(out: Path) -> Iterator[FolderLock]:
     """Create and lock the folder: two studies in one folder at the same time would run each job twice."""
     if out.is_file():
         raise SettingError(f"--out {out} is a file. Give a folder.")
+    check_writable(out)
     target = out.resolve()
     if not target.exists():
         restore_folder(target, OWN_FILES)

@@ -40,7 +40,7 @@ from headswap.study.setup.row_files import (
     store_digest,
     write_rows,
 )
-from headswap.study.setup.unlabelled_texts import overlap_of_single_texts, single_texts
+from headswap.study.setup.unlabelled_texts import may_read_unlabelled, overlap_of_single_texts, single_texts
 from headswap.tasks.choose import chosen_task, named_task
 from headswap.tokens.store import TokenStore, is_store
 
@@ -232,7 +232,10 @@ class _Preparation:
         texts_file = self._write_texts(texts, has_copy=bool(drop["corpus"]))
         dropped = {name: len(rows) for name, rows in drop.items() if rows}
         for name, num in dropped.items():
-            log.info("Removed %s from %s.", counted(num, self._unit(name)), name)
+            if name != TEXTS:
+                log.info("Removed %s from %s.", counted(num, self._unit(name)), name)
+            elif may_read_unlabelled(self.recipe.study.arms):
+                log.info("Left out %s of what is read without labels.", counted(num, "training text"))
         return Prepared(
             train=paths["train"],
             validation=paths.get("validation"),

@@ -13,6 +13,8 @@ from headswap.data.records import texts_of
 from headswap.study.setup.row_files import TEXTS
 
 SCORED = ("test", "validation")
+READERS = ("adapted", "consistency")
+"""Arms whose names begin so read texts without labels."""
 
 
 def single_texts(examples: Sequence[Any], *, without: set[str]) -> list[str]:
@@ -30,3 +32,8 @@ def overlap_of_single_texts(texts: Sequence[str], sets: Mapping[str, Sequence[An
         return []
     scored = {role: single_texts(sets[role], without=set()) for role in SCORED if role in sets}
     return find_overlap({TEXTS: texts, **scored}, pairs=[(TEXTS, role) for role in scored])
+
+
+def may_read_unlabelled(arms: Sequence[str] | None) -> bool:
+    """Whether one of these arms, or of the default arms, may read training texts without their labels."""
+    return arms is None or any(name.startswith(READERS) or name.endswith(".toml") for name in arms)

@@ -24,7 +24,9 @@ from headswap.training.resume_rules import FILES
 
 FREE = {"training.seed", "data.num_train", "machine.threads", "machine.device"}
 """Settings in which runs of one arm may differ."""
-BASE, EPOCHS = "model.base", "training.num_train_epochs"
+BASE = "model.base"
+BY_SIZE = ("training.num_train_epochs", "training.batch_size", "adaptation.unfreeze", "adaptation.head_init")
+"""Settings whose defaults depend on the number of labels."""
 
 
 def arm_names(flat: Mapping[Path, Mapping[str, Any]], sizes: Mapping[Path, int]) -> dict[Path, str]:
@@ -36,7 +38,7 @@ def arm_names(flat: Mapping[Path, Mapping[str, Any]], sizes: Mapping[Path, int])
     names = {}
     for base, paths in groups.items():
         own = [flat[path] for path in paths]
-        free = FREE | _free_epochs(own, [sizes[path] for path in paths])
+        free = FREE | _free_by_size(own, [sizes[path] for path in paths])
         differing = [name for name in own[0] if name != BASE and name not in free and _num_arms(own, [name]) > 1]
         chosen = _fewest_settings(own, differing)
         shown = [_shown(name, [settings[name] for settings in own]) for name in chosen]
@@ -94,10 +96,13 @@ def with_study_names(names: Mapping[Path, str], planned: Mapping[Path, PlannedRu
     return found
 
 
-def _free_epochs(runs: Sequence[Mapping[str, Any]], sizes: Sequence[int]) -> set[str]:
-    """Epochs may depend on the number of labels within one arm; other epochs with as many labels are another arm."""
-    pairs = {(size, settings.get(EPOCHS)) for size, settings in zip(sizes, runs, strict=True)}
-    return {EPOCHS} if len(pairs) == len(set(sizes)) else set()
+def _free_by_size(runs: Sequence[Mapping[str, Any]], sizes: Sequence[int]) -> set[str]:
+    """Settings that depend on the number of labels only; another value with as many labels is another arm."""
+    return {
+        name
+        for name in BY_SIZE
+        if len({(size, settings.get(name)) for size, settings in zip(sizes, runs, strict=True)}) == len(set(sizes))
+    }
 
 
 def _base_names(bases: Collection[str]) -> dict[str, str]:

@@ -82,7 +82,8 @@ class _Fitted:
                 try:
                     self._known[key] = baseline.fit(train, test, splits.labels, self.metric)
                 except TooManyClassesError as problem:
-                    self.problems.append(str(problem))
+                    if str(problem) not in self.problems:  # every seed and budget has it
+                        self.problems.append(str(problem))
                     continue
             outputs, settings = self._known[key]
             predictions = PREDICTIONS.load(run.predictions.kind).of(outputs, splits.test, splits.labels)

@@ -19,6 +19,8 @@ from headswap.study.statistics.budget_words import LABELS, BudgetWords
 from headswap.study.statistics.runs import ScoredRun, StudyRuns
 
 STANDARD_ERRORS = 2.0
+ROUNDING = 1e-9
+"""Scores that differ by less are equal: the score of the majority class is a mean over seeds."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ def count_collapsed(values: Sequence[float], majority: float, num_test: int) -> 
     error = math.sqrt(majority * (1 - majority) / num_test)
     if max(values) <= majority + STANDARD_ERRORS * error:
         return 0
-    return sum(value <= majority for value in values)
+    return sum(value <= majority + ROUNDING for value in values)
 
 
 def majority_score(study: StudyRuns, labels: int) -> float:

@@ -85,10 +85,10 @@ def is_planned(designs: Sequence[Design]) -> bool:
     return not any(_changed(before, after) for before, after in pairwise(designs))
 
 
-def _changed(before: Design, after: Design) -> list[tuple[str, str | None, str | None]]:
+def _changed(before: Design, after: Design) -> list[tuple[str, str, str]]:
     """What was changed after runs were scored: name, old value, new value."""
     pairs = [("primary arm", before.primary, after.primary), ("metric", before.metric, after.metric)]
-    return [(name, old, new) for name, old, new in pairs if old != new and after.num_scored]
+    return [(name, old or "none", new or "none") for name, old, new in pairs if old != new and after.num_scored]
 
 
 def design_changes(designs: Sequence[Design]) -> list[str]:

@@ -96,34 +96,37 @@ def _score(arm: str, right: np.ndarray, inside: np.ndarray, groups: np.ndarray |
         factor = (numbers.max() + 1) / values.shape[1]
         means = values.mean(axis=1, keepdims=True)
         values = np.stack([np.bincount(numbers, weights=row) for row in values - means]) * factor + means
-    found = crossed_mean(values)
-    interval = found.interval() if found.can_be_tested else texts_only(values)
-    is_certain = interval.low is None or interval.low == interval.high  # no spread was seen: no interval is stated
-    bounds = (None, None) if is_certain else (max(0.0, interval.low or 0.0), min(1.0, interval.high or 0.0))
-    return SliceScore(arm, interval.mean, *bounds)
+    least = 1 / int(inside.sum())
+    found = crossed_mean(values, least_error=least)
+    interval = found.interval() if found.can_be_tested else texts_only(values, least_error=least)
+    if interval.low is None or interval.high is None:
+        return SliceScore(arm, interval.mean, None, None)
+    return SliceScore(arm, interval.mean, max(0.0, interval.low), min(1.0, interval.high))
 
 
 def _confusions(predicted: np.ndarray, targets: np.ndarray, names: Sequence[str]) -> list[Confusion]:
     """The most frequent pairs of a true label and a wrong one."""
     size = len(names)
-    counts = np.stack([np.bincount(targets * size + row, minlength=size * size) for row in predicted])
-    counts[:, np.arange(size) * (size + 1)] = 0
+    codes = targets.astype(np.int64) * size + predicted  # runs x texts: the pair of labels as one number
+    pairs, places = np.unique(codes[predicted != targets], return_inverse=True)
+    runs = np.nonzero(predicted != targets)[0]
+    counts = np.zeros((len(predicted), len(pairs)), dtype=np.int64)
+    np.add.at(counts, (runs, places), 1)
     means, sizes = counts.mean(axis=0), np.bincount(targets, minlength=size)
     found = []
-    for pair in np.argsort(-means, kind="stable")[:MOST_CONFUSIONS].tolist():
-        if means[pair] > 0:
-            true, other = divmod(pair, size)
-            numbers = counts[:, pair]
-            found.append(
-                Confusion(
-                    names[true],
-                    names[other],
-                    float(means[pair]),
-                    int(numbers.min()),
-                    int(numbers.max()),
-                    int(sizes[true]),
-                )
+    for place in np.argsort(-means, kind="stable")[:MOST_CONFUSIONS].tolist():
+        true, other = divmod(int(pairs[place]), size)
+        numbers = counts[:, place]
+        found.append(
+            Confusion(
+                names[true],
+                names[other],
+                float(means[place]),
+                int(numbers.min()),
+                int(numbers.max()),
+                int(sizes[true]),
             )
+        )
     return found
 
 

@@ -37,7 +37,9 @@ class Worth:
     """Number of seeds."""
 
 
-def label_worth(arm: np.ndarray, other: Mapping[int, np.ndarray], *, labels: int) -> Worth:
+def label_worth(
+    arm: np.ndarray, other: Mapping[int, np.ndarray], *, labels: int, least_error: float | None = None
+) -> Worth:
     """The worth of an arm's scores (seeds x texts, at `labels` labels) in labels of the other arm.
 
     `other` has the scores of the other arm per budget, with the same seeds and texts.
@@ -46,7 +48,7 @@ def label_worth(arm: np.ndarray, other: Mapping[int, np.ndarray], *, labels: int
     means = np.array([other[budget].mean() for budget in budgets])
     crossing = _crossing(budgets, means, float(arm.mean()))
     is_below = crossing is not None and crossing <= budgets[0] and bool(means[0] > arm.mean())
-    low, high = _bounds(arm, other) if len(arm) >= FEWEST_SEEDS_FOR_A_CLAIM else (None, None)
+    low, high = _bounds(arm, other, least_error) if len(arm) >= FEWEST_SEEDS_FOR_A_CLAIM else (None, None)
     return Worth(
         labels=labels,
         times=None if crossing is None or is_below else crossing / labels,
@@ -74,13 +76,17 @@ class CatchUpPoint:
     """The largest budget."""
 
 
-def catch_up(arm: Mapping[int, np.ndarray], other: Mapping[int, np.ndarray]) -> CatchUpPoint | None:
+def catch_up(
+    arm: Mapping[int, np.ndarray], other: Mapping[int, np.ndarray], *, least_error: float | None = None
+) -> CatchUpPoint | None:
     """Where an arm's gain over another ends; None without a gain at the smallest budget."""
     budgets = sorted(set(arm) & set(other))
     gaps = {budget: arm[budget] - other[budget] for budget in budgets}
-    if len(budgets) < 2 or not crossed_mean(gaps[budgets[0]]).interval().is_above_zero:
+    if len(budgets) < 2:
         return None
-    found = _along(gaps)
+    if not crossed_mean(gaps[budgets[0]], least_error=least_error).interval().is_above_zero:
+        return None
+    found = _along(gaps, least_error)
 
     def first(matches: Callable[[Interval], bool]) -> float | None:
         return next((labels for labels, gap in found if matches(gap)), None)
@@ -93,16 +99,17 @@ def catch_up(arm: Mapping[int, np.ndarray], other: Mapping[int, np.ndarray]) -> 
     )
 
 
-def _along(curve: Mapping[int, np.ndarray]) -> list[tuple[float, Interval]]:
+def _along(curve: Mapping[int, np.ndarray], least_error: float | None) -> list[tuple[float, Interval]]:
     """The 95 % interval of a mean at numbers of labels from the smallest budget to the largest."""
     budgets = sorted(curve)
     found: list[tuple[float, Interval]] = []
     for start, end in pairwise(budgets):
         weights = np.linspace(0, 1, STEPS_PER_BUDGET, endpoint=False)
-        line = crossed_line(curve[start], curve[end] - curve[start], weights.tolist())
+        line = crossed_line(curve[start], curve[end] - curve[start], weights.tolist(), least_error=least_error)
         at = start * (end / start) ** weights
         found += [(float(labels), mean.interval()) for labels, mean in zip(at, line, strict=True)]
-    return [*found, (float(budgets[-1]), crossed_mean(curve[budgets[-1]]).interval())]
+    last = crossed_mean(curve[budgets[-1]], least_error=least_error)
+    return [*found, (float(budgets[-1]), last.interval())]
 
 
 def _crossing(budgets: Sequence[int], means: np.ndarray, target: float) -> float | None:
@@ -117,9 +124,11 @@ def _crossing(budgets: Sequence[int], means: np.ndarray, target: float) -> float
     return None
 
 
-def _bounds(arm: np.ndarray, other: Mapping[int, np.ndarray]) -> tuple[float | None, float | None]:
+def _bounds(
+    arm: np.ndarray, other: Mapping[int, np.ndarray], least_error: float | None
+) -> tuple[float | None, float | None]:
     """The fewest and the most labels that the test does not reject; None is beyond the budgets tried."""
-    found = _along({budget: arm - values for budget, values in other.items()})
+    found = _along({budget: arm - values for budget, values in other.items()}, least_error)
     # Fewest: the first place where the arm is not better. Most: the last place where the other arm is not better.
     first = next((place for place, (_, gap) in enumerate(found) if not gap.is_above_zero), None)
     last = next((place for place in range(len(found) - 1, -1, -1) if not found[place][1].is_below_zero), None)

@@ -6,7 +6,8 @@ Parts of a regression have the mean absolute error: R2 and correlations depend o
 Parts of questions have F1. A regression also has the values of one run, for a chart.
 """
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,9 +19,11 @@ from headswap.study.statistics.error_results import ErrorAnalysis, PredictedValu
 from headswap.study.statistics.groups import groups_of_test
 from headswap.study.statistics.runs import StudyRuns
 from headswap.study.statistics.significance import crossed_mean, texts_only
-from headswap.study.statistics.unit_scores import grouped_values, micro_f1_values, unit_scores
+from headswap.study.statistics.unit_scores import grouped_values, least_error, micro_f1_values, unit_scores
 
 NUM_RANGES = 4
+MOST_DECIMALS = 8
+"""Smaller numbers are written with an exponent."""
 MOST_VALUES = 500
 """Values of a chart; of a larger test set rows at equal distances are taken."""
 
@@ -86,14 +89,13 @@ def _score(study: StudyRuns, arm: str, labels: int, part: Part) -> SliceScore:
         values = np.stack([grouped_values(row, numbers) for row in values])
     first: Any = study.runs[0].predictions
     has_unit = first.kind == "values"  # an error has the unit of the labels, and no upper limit
-    scale = (float(np.ptp(first.targets)) or 1.0) if has_unit else 1.0
-    found = crossed_mean(values / scale)
-    interval = found.interval() if found.can_be_tested else texts_only(values / scale)
-    mean = scale * interval.mean
+    least = least_error(first, int(part.inside.sum()))
+    found = crossed_mean(values, least_error=least)
+    interval = found.interval() if found.can_be_tested else texts_only(values, least_error=least)
     if interval.low is None or interval.high is None or not np.ptp(values):
-        return SliceScore(arm, mean, None, None)
+        return SliceScore(arm, interval.mean, None, None)
     high = interval.high if has_unit else min(1.0, interval.high)
-    return SliceScore(arm, mean, scale * max(0.0, interval.low), scale * high)
+    return SliceScore(arm, interval.mean, max(0.0, interval.low), high)
 
 
 def _lengths(study: StudyRuns) -> Iterator[Part]:
@@ -145,12 +147,27 @@ def value_ranges(values: np.ndarray) -> list[tuple[str, np.ndarray]]:
     """Four ranges of values with about the same number of examples; fewer if many examples have the same value."""
     edges = np.unique(np.quantile(values, np.linspace(0, 1, NUM_RANGES + 1)[1:], method="higher"))
     found, is_left = [], np.ones(len(values), dtype=bool)
+    shown = number_format(values.tolist())
     for edge in edges.tolist():
         inside = is_left & (values <= edge)
         low = float(values[inside].min())
-        found.append((f"{low:.4g} to {edge:.4g}" if low < edge else f"{edge:.4g}", inside))
+        found.append((f"{shown(low)} to {shown(edge)}" if low < edge else shown(edge), inside))
         is_left &= ~inside
     return found
+
+
+def number_format(values: Sequence[float]) -> Callable[[float], str]:
+    """How to write numbers of a range: without an exponent, with four digits of the range; plain if that is exact."""
+    spread = max(values) - min(values)
+    decimals = 3 - math.floor(math.log10(spread)) if spread > 0 else 4
+    if decimals > MOST_DECIMALS:
+        return lambda value: f"{value:.6g}"
+
+    def shown(value: float) -> str:
+        text = f"{value:,.{max(0, decimals)}f}"
+        return text.rstrip("0").rstrip(".") if "." in text else text
+
+    return shown
 
 
 PARTS: dict[str, Callable[[Any], Iterator[Part]]] = {

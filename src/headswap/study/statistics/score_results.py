@@ -9,7 +9,7 @@ from headswap.study.statistics.label_worth import CatchUpPoint, Worth
 from headswap.study.statistics.significance import Interval
 
 Verdict = Literal["better", "worse", "none", "no claim"]
-"""Of a comparison: a significant gain or loss, no significant difference, or too few seeds for a test."""
+"""Of a comparison: a significant gain or loss, no significant difference, or no test (few seeds, or one group)."""
 Family = Literal["scratch", "baseline", "exploratory"]
 """Comparisons that are corrected together: the primary arm against scratch, against the best baseline, all others."""
 BEST_BASELINE = "best baseline"

@@ -2,13 +2,15 @@
 
 Every score is a matrix of seeds x test texts. Differences are paired by seed (at one seed all arms have the same
 labels in the same order) and by text. Intervals and tests are over seeds and texts (significance.py). With 3 or more
-bases the rows of a matrix are means per base, because runs that share a base are not independent.
+bases the rows of a matrix are means per base, because runs that share a base are not independent; bases with more runs
+weigh more.
 
 Three families of tests are planned, and Holm's correction is applied within each: the primary arm against scratch over
 all budgets (one test), the primary arm against scratch per budget, and the primary arm against the best baseline per
 budget. All other comparisons are exploratory and form a fourth family.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
@@ -46,7 +48,7 @@ from headswap.study.statistics.significance import (
     seeds_needed,
     texts_only,
 )
-from headswap.study.statistics.unit_scores import bounds_of, unit_scores
+from headswap.study.statistics.unit_scores import bounds_of, least_error, unit_scores
 
 FEWEST_BASES = 3
 """From this number of bases on, claims are about other bases too, and the test is over bases."""
@@ -62,6 +64,7 @@ class ScoreTable:
         self.scores = {run.folder: run.predictions.scores() for run in study.runs}
         groups = groups_of_test(study)
         self.units = {run.folder: unit_scores(run.predictions, study.metric, groups=groups) for run in study.runs}
+        self.least_error = least_error(study.runs[0].predictions)
         self.budgets = [budget.labels for budget in study.budgets]
         self.baselines = self._best_baselines()
         """The best baseline per budget."""
@@ -97,8 +100,8 @@ class ScoreTable:
         runs = self.study.by_seed(arm, labels)
         seeds = sorted(runs)
         values, _ = self._matrix(arm, labels, seeds)
-        found = crossed_mean(values)
-        interval = found.interval() if found.can_be_tested else texts_only(values)
+        found = crossed_mean(values, least_error=self.least_error)
+        interval = found.interval() if found.can_be_tested else texts_only(values, least_error=self.least_error)
         has_interval = not is_constant(arm, self.study.task)
         by_seed = {seed: self.scores[runs[seed].folder][self.study.metric] for seed in seeds}
         quality = quality_of(self.study, arm, labels, by_seed)
@@ -160,20 +163,32 @@ class ScoreTable:
     ) -> tuple[np.ndarray, int | None]:
         """The scores of an arm, seeds x texts; or bases x texts, and the number of bases, if there are 3 or more.
 
-        `rows_of` names the arm and the budget whose bases count, for the other side of a comparison.
+        The mean is that of the seeds in both cases. `rows_of` names the arm and the budget whose bases count, for the
+        other side of a comparison.
         """
         bases = [self._run(*(rows_of or (arm, labels)), seed).base for seed in seeds]
         values = np.stack([self.units[self._run(arm, labels, seed).folder] for seed in seeds])
-        distinct = list(dict.fromkeys(bases))
-        if None in distinct or len(distinct) < FEWEST_BASES:
+        counts = Counter(bases)
+        if None in counts or len(counts) < FEWEST_BASES:
             return values, None
-        means = [values[[base == one for base in bases]].mean(axis=0) for one in distinct]
-        return np.stack(means), len(distinct)
+        mean, rows = values.mean(axis=0), []
+        for base, count in counts.items():
+            of_base = values[[one == base for one in bases]].mean(axis=0)
+            # Bases with more runs weigh more, so that the mean of the rows is that of the seeds.
+            rows.append(mean + count * len(counts) / len(seeds) * (of_base - mean))
+        return np.stack(rows), len(counts)
 
     def _difference(self, arm: str, other: str, labels: int, seeds: Sequence[int]) -> tuple[np.ndarray, int | None]:
         ours, num_bases = self._matrix(arm, labels, seeds)
         theirs, _ = self._matrix(other, labels, seeds, rows_of=(arm, labels))
         return ours - theirs, num_bases
+
+    def _of_difference(self, found: CrossedMean, num_seeds: int) -> dict[str, Any]:
+        """The interval of a difference of two scores, within the differences that are possible."""
+        interval, (lowest, highest) = found.interval(), bounds_of(self.study.metric)
+        possible = (lowest - highest, highest - lowest)
+        low, high = (_clipped(bound, possible) for bound in (interval.low, interval.high))
+        return {"mean": interval.mean, "low": low, "high": high, "count": num_seeds}
 
     def overall(self) -> OverallDifference | None:
         """The primary arm against scratch on average over all budgets; None with one budget, which is tested itself."""
@@ -186,9 +201,9 @@ class ScoreTable:
         if len(budgets) < 2 or not seeds:
             return None
         parts = [self._difference(arm, SCRATCH, labels, seeds) for labels in budgets]
-        found = crossed_mean(np.mean([values for values, _ in parts], axis=0))
+        found = crossed_mean(np.mean([values for values, _ in parts], axis=0), least_error=self.least_error)
         return OverallDifference(
-            **asdict(found.interval()) | {"count": len(seeds)},
+            **self._of_difference(found, len(seeds)),
             arm=arm,
             other=SCRATCH,
             budgets=budgets,
@@ -212,8 +227,8 @@ class ScoreTable:
         if len(seeds) < FEWEST_SEEDS_FOR_A_CLAIM:
             return None
         (ours, _), (theirs, _) = (self._matrix(arm, labels, seeds) for labels in (last, before))
-        found = asdict(crossed_mean(ours - theirs).interval()) | {"count": len(seeds)}
-        return LabelStep(**found, arm=arm, from_labels=before, labels=last)
+        found = crossed_mean(ours - theirs, least_error=self.least_error).interval()
+        return LabelStep(**asdict(found) | {"count": len(seeds)}, arm=arm, from_labels=before, labels=last)
 
     def comparisons(self) -> list[Comparison]:
         """Every arm against scratch and the best baseline, per budget; the primary arm also against existing bases.
@@ -248,8 +263,9 @@ class ScoreTable:
         """One comparison before Holm's correction."""
         values, num_bases = self._difference(arm, other, labels, seeds)
         single = tuple(name for name in (arm, other) if SINGLE in self.study.by_seed(name, labels))
-        found = mean_over_texts(values) if len(single) == 2 else crossed_mean(values)
-        interval = asdict(found.interval()) | {"count": len(seeds)}
+        test = mean_over_texts if len(single) == 2 else crossed_mean
+        found = test(values, least_error=self.least_error)
+        interval = self._of_difference(found, len(seeds))
         comparison = Comparison(
             **interval,
             arm=arm,
@@ -294,9 +310,10 @@ class ScoreTable:
                 continue
             place = (row.arm, row.labels)
             other = {labels: self._matrix(name, labels, seeds, rows_of=place)[0] for labels, name in curve.items()}
-            worth = replace(label_worth(self._matrix(*place, seeds)[0], other, labels=row.labels), count=len(seeds))
+            ours = self._matrix(*place, seeds)[0]
+            worth = label_worth(ours, other, labels=row.labels, least_error=self.least_error)
             reference = SCRATCH if row.other == SCRATCH else BEST_BASELINE
-            found.append(LabelWorth(**asdict(worth), arm=row.arm, other=reference))
+            found.append(LabelWorth(**asdict(worth) | {"count": len(seeds)}, arm=row.arm, other=reference))
         return found
 
     def catch_up(self, comparisons: Sequence[Comparison]) -> list[CatchUp]:
@@ -316,7 +333,7 @@ class ScoreTable:
                 {labels: self._matrix(name, labels, seeds, rows_of=(arm, labels))[0] for labels in self.budgets}
                 for name in (arm, SCRATCH)
             )
-            if (point := catch_up(ours, theirs)) is not None:
+            if (point := catch_up(ours, theirs, least_error=self.least_error)) is not None:
                 found.append(CatchUp(**asdict(point), arm=arm))
         return found
 

@@ -32,6 +32,8 @@ QUARTILE = 0.25
 LOOK_DRAWS = 20_000
 CONSTANT = 1e-12
 """Variance below which values count as equal, relative to their mean square."""
+TINY = 1e-300
+"""Instead of a standard error of zero."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,8 @@ class CrossedMean:
     """Degrees of freedom of the mean square of the texts."""
     is_over_texts: bool = False
     """Whether only the texts are a sample: there is one answer per text, and no seed."""
+    least_error: float = 0.0
+    """The standard error is at least this: what one example can change, since few values can be equal by chance."""
 
     @property
     def of_texts(self) -> float:
@@ -77,9 +81,9 @@ class CrossedMean:
 
     @property
     def standard_error(self) -> float:
-        """Of the mean, over seeds and texts; at least one test text, since few values can be equal by chance."""
+        """Of the mean, over seeds and texts."""
         variance = (self.seeds + self.of_texts) / (self.num_seeds * self.num_texts)
-        return max(math.sqrt(variance), 1 / self.num_texts)
+        return max(math.sqrt(variance), self.least_error, TINY)
 
     @property
     def degrees_of_freedom(self) -> float:
@@ -120,14 +124,17 @@ class CrossedMean:
         return replace(self, num_seeds=num_seeds, texts=texts)
 
 
-def crossed_mean(values: np.ndarray) -> CrossedMean:
-    """Analyse a matrix of seeds x texts."""
-    return crossed_line(values, np.zeros_like(values), [0.0])[0]
+def crossed_mean(values: np.ndarray, *, least_error: float | None = None) -> CrossedMean:
+    """Analyse a matrix of seeds x texts; `least_error` is 1 / texts by default."""
+    return crossed_line(values, np.zeros_like(values), [0.0], least_error=least_error)[0]
 
 
-def crossed_line(start: np.ndarray, slope: np.ndarray, weights: Sequence[float]) -> list[CrossedMean]:
+def crossed_line(
+    start: np.ndarray, slope: np.ndarray, weights: Sequence[float], *, least_error: float | None = None
+) -> list[CrossedMean]:
     """Analyse the matrices `start + weight * slope`; the sums of squares are quadratic in the weight."""
     num_seeds, num_texts = start.shape
+    least = 1 / num_texts if least_error is None else least_error
     degrees = np.array([num_seeds - 1, num_texts - 1, (num_seeds - 1) * (num_texts - 1)]).clip(1)
     ends, mixed = (_products(start, start), _products(slope, slope)), _products(start, slope)
     by_text = start.mean(axis=0), slope.mean(axis=0)
@@ -139,7 +146,7 @@ def crossed_line(start: np.ndarray, slope: np.ndarray, weights: Sequence[float])
             seeds = max(seeds, residual * _lower_quartile(num_seeds - 1))
         mean = float(start.mean() + weight * slope.mean())
         of_texts = _text_degrees(by_text[0] + weight * by_text[1])
-        found.append(CrossedMean(mean, num_seeds, num_texts, seeds, texts, residual, of_texts))
+        found.append(CrossedMean(mean, num_seeds, num_texts, seeds, texts, residual, of_texts, least_error=least))
     return found
 
 
@@ -161,14 +168,14 @@ def _products(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     return np.array([seeds, texts, float(np.vdot(left, right)) - seeds - texts])
 
 
-def mean_over_texts(values: np.ndarray) -> CrossedMean:
+def mean_over_texts(values: np.ndarray, *, least_error: float | None = None) -> CrossedMean:
     """Analyse the means per text of a matrix of seeds x texts; its seeds are no sample, so claims are about texts."""
-    return replace(crossed_mean(values.mean(axis=0, keepdims=True)), is_over_texts=True)
+    return replace(crossed_mean(values.mean(axis=0, keepdims=True), least_error=least_error), is_over_texts=True)
 
 
-def texts_only(values: np.ndarray) -> Interval:
+def texts_only(values: np.ndarray, *, least_error: float | None = None) -> Interval:
     """The mean with its 95 % interval over texts alone, for fewer seeds than a claim about seeds needs."""
-    return replace(mean_over_texts(values).interval(), count=len(values))
+    return replace(mean_over_texts(values, least_error=least_error).interval(), count=len(values))
 
 
 @cache

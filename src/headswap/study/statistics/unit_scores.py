@@ -129,6 +129,13 @@ def bounds_of(metric: str) -> tuple[float, float]:
     return BOUNDS.get(metric, (0.0, 1.0))
 
 
+def least_error(predictions: AnyPredictions, num_examples: int | None = None) -> float:
+    """The least standard error of a score: what one example can change; 0 if the values per example are continuous."""
+    if predictions.kind == "values":
+        return 0.0
+    return 1 / (len(predictions.text_ids) if num_examples is None else num_examples)
+
+
 def unit_scores(predictions: AnyPredictions, metric: str, *, groups: np.ndarray | None = None) -> np.ndarray:
     """One value per test text, or per group of texts (`groups` has the group number of each text)."""
     values = UNIT_SCORES[predictions.kind][metric](predictions)
