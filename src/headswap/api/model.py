@@ -65,7 +65,8 @@ class Model:
         """One prediction per input, by task: a label, labels, a value, the tags of its words, or the answer's text.
 
         An input is a text; a pair of texts where the model reads pairs; a text or a list of words for a tagger; a pair
-        (question, context) for a question answerer. A classifier returns None for a text whose highest probability is
+        (question, context) for a question answerer. Labels are strings, as in `labels`, also if those of the training
+        set were integers or booleans ("1", "true"). A classifier returns None for a text whose highest probability is
         below `abstain_below`.
         """
         return [prediction.short for prediction in self.predictions(texts, abstain_below=abstain_below)]
