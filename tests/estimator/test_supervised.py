@@ -229,3 +229,10 @@ def test_the_names_are_exposed_without_importing_anything_early() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
     assert {"TextClassifier", "TextRegressor", "TextEmbedder"} <= set(dir(hs))
+
+
+def test_a_folder_that_is_not_empty_is_refused_in_the_words_of_the_estimator(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("x")
+    with pytest.raises(ValueError, match=r"which exists and is not empty\. Give a new folder") as caught:
+        make("classifier", out=str(tmp_path)).fit(X, LABELS)
+    assert "--" not in str(caught.value)

@@ -1,7 +1,7 @@
 """The single texts of pairs and questions that are also in test or validation are found."""
 
 from headswap.data.records import Example, SpanExample
-from headswap.study.setup.unlabelled_texts import overlap_of_single_texts, single_texts
+from headswap.study.setup.unlabelled_texts import may_read_unlabelled, overlap_of_single_texts, single_texts
 
 
 def pair(first: str, second: str) -> Example:
@@ -35,3 +35,11 @@ def test_a_question_that_test_asks_too_is_found() -> None:
 def test_rows_of_one_text_are_left_to_the_overlap_check() -> None:
     rows = [Example("a text", "x", "file", 1)]
     assert overlap_of_single_texts(["a text"], {"train": rows, "test": rows}) == []
+
+
+def test_only_some_arms_read_training_texts_without_labels() -> None:
+    assert may_read_unlabelled(None), "the default arms have adapted"
+    assert may_read_unlabelled(["majority", "adapted:box:reviews-en"])
+    assert may_read_unlabelled(["consistency:pretrained"])
+    assert may_read_unlabelled(["recipes/own.toml"])
+    assert not may_read_unlabelled(["majority", "scratch", "box"])
