@@ -67,7 +67,7 @@ def test_optimizer_learning_rate_weight_decay_and_dropout_of_pretraining() -> No
     assert "for more than 8 epochs" in stated("pretrain", "optimizer")
     assert stated("pretrain", "learning_rate").startswith("0.001 x sqrt(256 / width); twice that if Muon")
     assert stated("pretrain", "weight_decay").startswith("0.05; 2 if Muon")
-    assert "0.1 above 4 epochs and 0.2 above 10 epochs (0.1 if Muon" in stated("pretrain", "dropout")
+    assert "0.1 above 4 epochs and 0.2 above 10 (0.1 if Muon" in stated("pretrain", "dropout")
     assert resolved(epochs=8.1) == ("muon", 0.002, 2.0, 0.1)
     assert resolved(epochs=8.1, optimizer="muon") == ("muon", 0.002, 2.0, 0.1)
     assert resolved(epochs=12, optimizer="adamw") == ("adamw", 0.001, 0.05, 0.2)
