@@ -1,6 +1,7 @@
 """Where the inputs of `predict`, `embed`, `generate` and `fill` come from: arguments, a file, or standard input."""
 
 import logging
+import os
 import shutil
 import sys
 import tempfile
@@ -19,8 +20,6 @@ from headswap.tasks.choose import named_task
 from headswap.tasks.inputs import InputColumns, InputForm
 
 log = logging.getLogger("headswap")
-LONGEST_PATH = 255
-"""Longer texts are not tried as names of files."""
 
 
 def inputs_to_read(
@@ -76,7 +75,7 @@ def stream_to_read(given: Sequence[str], file: str | None, text_column: str | No
         raise SettingError("--text-column is for a file with columns. Pass --file F, or leave it out.")
     if given:
         for text in given:
-            if len(text) <= LONGEST_PATH and Path(text).is_file():
+            if os.path.isfile(text):  # False for texts that cannot be a path
                 log.warning("%s is a file, but was read as a text. Pass --file %s to read its texts.", text, text)
         return list(given)
     if file is None and sys.stdin.isatty():

@@ -116,6 +116,11 @@ def _row_problem(tokens: Any, tags: Any = None) -> str | None:
     return f"tag {wrong} is {tags[wrong - 1]!r}, not a name" if wrong else None
 
 
+def _is_hash_with_tag(fields: Sequence[str], width: int | None) -> bool:
+    """Whether a line that begins like a comment has the columns of a word and an entity tag."""
+    return len(fields) in (width, 2) and ENTITY_TAG.fullmatch(fields[-1]) is not None
+
+
 def _conll(path: Path, columns: ColumnSettings, problems: Problems, *, needs_tags: bool) -> Iterator[TaggedExample]:
     tokens: list[str] = []
     tags: list[str] = []
@@ -128,11 +133,7 @@ def _conll(path: Path, columns: ColumnSettings, problems: Problems, *, needs_tag
                 yield TaggedExample(tuple(tokens), tuple(tags), str(path), begin)
             tokens, tags = [], []
             continue
-        if (
-            not tokens
-            and text.startswith("# ")
-            and not (len(fields) in (width, 2) and ENTITY_TAG.fullmatch(fields[-1]))
-        ):
+        if not tokens and text.startswith("# ") and not _is_hash_with_tag(fields, width):
             num_comments += 1
             continue
         problems.pass_row()

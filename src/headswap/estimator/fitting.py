@@ -82,11 +82,7 @@ class BundleEstimator(BaseEstimator):
     ) -> dict[str, Any]:
         """Train with the parameters and the settings for the file of the rows; return what `result.json` has."""
         self._forget()
-        if (
-            self.out is not None
-            and Path(self.out).exists()
-            and (Path(self.out).is_file() or any(Path(self.out).iterdir()))
-        ):
+        if self.out is not None and _is_taken(Path(self.out)):
             raise ParameterError(
                 f"out is {str(self.out)!r}, which exists and is not empty. Give a new folder, or None."
             )
@@ -104,6 +100,11 @@ class BundleEstimator(BaseEstimator):
         """Remove what an earlier fit left, so that a fit that fails leaves no fitted estimator."""
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             delattr(self, name)
+
+
+def _is_taken(path: Path) -> bool:
+    """Whether a path is a file, or a folder with files."""
+    return path.is_file() or (path.is_dir() and any(path.iterdir()))
 
 
 def given_settings(estimator: BundleEstimator) -> dict[str, Any]:

@@ -31,6 +31,7 @@ def embed_texts(
     pooling: Pooling = "mean",
     normalize: bool = False,
     max_length: int | None = None,
+    warns_of_truncation: bool = True,
 ) -> np.ndarray:
     """One float32 vector per text, in input order; a vector does not depend on the other texts of its batch."""
     limit = bundle.max_length if max_length is None else max_length
@@ -43,7 +44,8 @@ def embed_texts(
         raise InputError(f"Text {blank[0]} of {len(texts)} is blank, so there is nothing to embed.")
     model = bundle.model.eval()
     sequences = make_sequences(texts, bundle.tokenizer, max_length=limit)
-    sequences.warn_of_truncation(limit)
+    if warns_of_truncation:
+        sequences.warn_of_truncation(limit)
     width = model.shape.base.hidden_size * len(pooling.split("+"))
     vectors = np.empty((len(texts), width), dtype=np.float32)
     order = sorted(range(len(texts)), key=lambda index: len(sequences.ids[index]))

@@ -55,7 +55,8 @@ def suggest_texts(bundle: Bundle, texts: Iterable[str], count: int) -> list[Sugg
     held = _most_uncertain(_scored(bundle, texts), max(FEWEST_HELD, HELD_PER_CHOSEN * count))
     if len(held) <= 1:
         return held[:count]
-    vectors = embed_texts(bundle, [one.text for one in held]).astype(np.float64)
+    texts_held = [one.text for one in held]  # the predictions have warned of truncation
+    vectors = embed_texts(bundle, texts_held, warns_of_truncation=False).astype(np.float64)
     vectors -= vectors.mean(axis=0)
     vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), TINY)
     return [held[place] for place in spread(vectors, np.array([one.uncertainty for one in held]), count)]

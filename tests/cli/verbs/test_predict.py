@@ -88,3 +88,4 @@ def test_a_file_that_is_given_as_a_text_is_noticed(
     file.write_text("text\na film\n")
     assert run(["predict", str(shared / "classifier"), str(file)]) == 0
     assert f"{file} is a file, but was read as a text. Pass --file {file}" in capsys.readouterr().err
+    assert run(["predict", str(shared / "classifier"), "日本" * 120]) == 0, "too long for the name of a file"
