@@ -5,6 +5,7 @@
     python benchmarks/choose.py run DATA OUT --round 3 ...              # R-Drop, adversarial, cosine head, distillation
     python benchmarks/choose.py run DATA OUT --round 4 ...              # TF-IDF on the same rows, replaced tokens
     python benchmarks/choose.py run DATA OUT --round 5 ...              # first weights, similarity and norm of heads
+    python benchmarks/choose.py run DATA OUT --round 6 ...              # terms of the loss, directions, distillation
     python benchmarks/choose.py table OUT                               # prints the table again
 
 DATA contains NAME/train.csv.gz (or .csv) with the columns text and label for each set. 1,500 rows of train are scored;
@@ -82,6 +83,8 @@ class Setting:
     """Settings of consistency training with the unlabelled texts of the set."""
     num_teachers: int = 0
     """Distillation: so many models of other seeds are trained on the same labels first."""
+    directions: tuple[str, ...] = ()
+    """Attention directions of the teachers, where they differ."""
 
 
 def scratch(name: str, *, both: bool = False, rate: float = 1.0, holds_out: bool = True, **others: Any) -> Setting:
@@ -116,6 +119,11 @@ def lever(name: str, *, is_adapted: bool = True, **others: Any) -> Setting:
     others["adaptation"] = {"head_init": None, **others.get("adaptation", {})}
     others["head"] = {"head_similarity": None, **others.get("head", {})}
     return from_adapted(name, **others) if is_adapted else Setting(name, base="box", **others)
+
+
+def term(name: str, **others: Any) -> Setting:
+    """Fine-tuning the box, which is not adapted, on sets of 2, 6 and 77 classes, with the default head."""
+    return lever(name, is_adapted=False, labels=VECTOR_SCALES, **others)
 
 
 FEW = {"subj": (100,), "trec": (100,)}
@@ -228,6 +236,16 @@ ROUNDS: dict[int, list[Setting]] = {
             lever(f"box norm {norm}", is_adapted=False, labels=VECTOR_SCALES, head={"head_norm": norm})
             for norm in ("none", "layer")
         ),
+    ],
+    6: [
+        term("box"),
+        term("box R-Drop 1", training={"rdrop_alpha": 1.0}),
+        term("box adversarial .05", training={"adversarial_epsilon": 0.05}),
+        term("box bidirectional", model={"direction": "bidirectional"}),
+        term("box two directions distilled", num_teachers=2, directions=("causal", "bidirectional")),
+        term("box two seeds distilled", num_teachers=2),
+        term("box R-Drop 4", training={"rdrop_alpha": 4.0}),
+        term("box adversarial .2", training={"adversarial_epsilon": 0.2}),
     ],
 }  # fmt: skip
 
@@ -575,7 +593,10 @@ def distil_and_score(job: Job, max_steps: int | None) -> Result:
         teachers, scores = [], []
         for number in range(job.setting.num_teachers):
             training = {**sections["training"], "seed": 100 * job.seed + number}
-            scores.append(trained(folder / f"teacher-{number}", {**sections, "training": training}))
+            model = dict(sections["model"])
+            if job.setting.directions:
+                model["direction"] = job.setting.directions[number]
+            scores.append(trained(folder / f"teacher-{number}", {**sections, "model": model, "training": training}))
             teachers.append(str(folder / f"teacher-{number}"))
         bundles = [Bundle.load(teacher) for teacher in teachers]
         averaged = score_task(
