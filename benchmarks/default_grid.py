@@ -2,11 +2,12 @@
 
     python benchmarks/default_grid.py run OUT --jobs 2      # runs what is missing, prints the table
     python benchmarks/default_grid.py table OUT             # prints the table again
+    python benchmarks/default_grid.py run OUT --train IMDB_FOLDER/train.jsonl.gz --max-length 512   # other texts
 
 A user who searches has a fifth of the labels as a validation part, so each run holds out the same fifth. The grid has
 four learning rates (half to four times the default) and three numbers of epochs; every run of it keeps its best epoch
 by validation, as the defaults do. For each seed, the run with the best validation score is taken. Texts: 4,000 training
-sentences of Rotten Tomatoes for the labels, 2,000 others are scored; the test part is not read.
+sentences of Rotten Tomatoes, or rows of `--train`, for the labels; 2,000 others are scored. No test part is read.
 """
 
 import json
@@ -32,10 +33,19 @@ RATE_FACTORS, EPOCHS = (0.5, 1, 2, 4), (5, 10, 20)
 
 
 @app.command
-def run(out: Path, /, *, budget: int = 400, seeds: int = 5, jobs: int = 2) -> None:
+def run(
+    out: Path,
+    /,
+    *,
+    train: str = "movies:rotten-tomatoes",
+    max_length: int = 128,
+    budget: int = 400,
+    seeds: int = 5,
+    jobs: int = 2,
+) -> None:
     """Run one study with the defaults and the grid as arms; finished jobs are not run again."""
     out.mkdir(parents=True, exist_ok=True)
-    rows = labelled_rows("movies:rotten-tomatoes")
+    rows = labelled_rows(train)
     random.Random(0).shuffle(rows)
     write_all(out / "pool.jsonl.gz", rows[:NUM_POOL])
     write_all(out / "scored.jsonl.gz", rows[NUM_POOL : NUM_POOL + NUM_SCORED])
@@ -51,7 +61,7 @@ def run(out: Path, /, *, budget: int = 400, seeds: int = 5, jobs: int = 2) -> No
         out / "scored.jsonl.gz",
     ]
     command += ["--arms", ",".join([DEFAULT, *arms]), "--primary-arm", DEFAULT, "--budgets", budget, "--seeds", seeds]
-    command += ["--max-length", 128, "--jobs", jobs, "--threads", 1, "--keep", "results", "--out", out / "study"]
+    command += ["--max-length", max_length, "--jobs", jobs, "--threads", 1, "--keep", "results", "--out", out / "study"]
     subprocess.run([str(part) for part in command], check=True)
     table(out)
 

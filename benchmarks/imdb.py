@@ -65,6 +65,7 @@ def prepare(imdb: Path, data: Path, /) -> None:
     data.mkdir(parents=True, exist_ok=True)
     names = {1: "pos", 0: "neg"}
     test = [{"text": row["text"], "label": names[row["label"]]} for row in read(imdb / "test.jsonl.gz")]
+    write(data / "test-all.jsonl.gz", test)
     in_test = {key_of(row["text"]) for row in test}
     chosen = numpy_stream(0, "imdb test").permutation(len(test))[:NUM_TEST]
     write(data / "test.jsonl.gz", [test[index] for index in chosen])
