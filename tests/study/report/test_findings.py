@@ -18,6 +18,7 @@ from headswap.study.report.findings import (
 )
 from headswap.study.report.what_next import what_next
 from headswap.study.statistics.analysis import analyse
+from headswap.study.statistics.runs import StudyRuns
 from study_fixture import (
     synthetic_study,
 )
@@ -245,6 +246,37 @@ def test_the_primary_arm_is_compared_with_a_public_checkpoint() -> None:
     _, sentence = headline(found)
     assert sentence.startswith("Exploratory: pre-training loses 4.7 points (")
     assert sentence.endswith(") at 100 labels, compared with the public checkpoint hf:bert.")
+
+
+def with_bases_in_folders(cells: dict[tuple[str, int], list[float]], **more: str) -> StudyRuns:
+    runs = synthetic_study(cells, **more)
+    for run in runs.runs:
+        if run.arm != "tfidf":
+            run.result["base"] = run.arm.removesuffix("-slow")
+    return runs
+
+
+def test_the_primary_arm_is_compared_with_a_base_in_a_folder() -> None:
+    cells = {
+        ("tfidf", 100): [0.70, 0.72, 0.68], ("scratch", 100): [0.60, 0.61, 0.58], ("new", 100): [0.75, 0.77, 0.74],
+        ("old", 100): [0.801, 0.819, 0.78], ("old-slow", 100): [0.73, 0.74, 0.73],
+    }  # fmt: skip
+    runs = with_bases_in_folders(cells)
+    found = analyse(runs)
+    assert found.given_bases == ["new", "old"], "old-slow is a recipe of a fine-tuning from old"
+    assert {(row.arm, row.family) for row in found.comparisons if row.other == "old"} == {("new", "exploratory")}
+    sentence = headline(found)[-1]
+    assert sentence.startswith("Exploratory: the arm 'new' loses 4.7 points (")
+    assert sentence.endswith(") at 100 labels, compared with old.")
+
+
+def test_with_a_reference_every_arm_has_its_own_sentence() -> None:
+    cells = {("old", 100): [0.70, 0.72, 0.68], ("new", 100): [0.75, 0.77, 0.74], ("newest", 100): [0.81, 0.82, 0.78]}
+    found = analyse(with_bases_in_folders(cells, primary="new", reference="old"))
+    assert found.given_bases == []
+    assert [sentence.partition(" points")[0] for sentence in headline(found)] == [
+        "Exploratory: new is 5.3", "Exploratory: newest is 10.3"
+    ]  # fmt: skip
 
 
 def test_without_scratch_and_baselines_a_public_checkpoint_is_compared_once() -> None:

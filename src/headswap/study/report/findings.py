@@ -43,10 +43,11 @@ INTERVAL = "95 % interval "
 
 
 def headline(results: StudyResults) -> list[str]:
-    """The planned tests of the primary arm and its tests against public checkpoints; then those of installed bases.
+    """The planned tests of the primary arm, its tests against given bases, and the tests of installed bases.
 
-    All but the planned ones are exploratory.
+    Given bases are public checkpoints and bases in folders. All but the planned tests are exploratory.
     """
+    given = {*results.public, *results.given_bases}
     overall = results.overall
     sentences = [overall_sentence(overall, results.words)] if overall and overall.p is not None else []
     arms = [results.primary, *(arm for arm in results.arms if is_from_box(arm))]
@@ -55,7 +56,7 @@ def headline(results: StudyResults) -> list[str]:
         references = {
             row.other: BEST_BASELINE if row.other in BASELINES else row.other
             for row in rows
-            if row.labels != NO_BUDGET and (row.other in (SCRATCH, *BASELINES) or row.other in results.public)
+            if row.labels != NO_BUDGET and (row.other in (SCRATCH, *BASELINES) or row.other in given)
         }
         for reference in dict.fromkeys(references.values()):
             of_reference = [row for row in rows if references.get(row.other) == reference]
@@ -103,7 +104,7 @@ def _mark(arm: str, row: Comparison | OverallDifference) -> str:
 
 
 def _reference_sentence(arm: str, rows: Sequence[Comparison], words: BudgetWords) -> str:
-    """An arm against scratch, the best baseline or a public checkpoint, at all budgets."""
+    """An arm against scratch, the best baseline or a given base, at all budgets."""
     if all(row.verdict == "no claim" for row in rows):
         count = max(row.count for row in rows)
         if count >= FEWEST_SEEDS_FOR_A_CLAIM:

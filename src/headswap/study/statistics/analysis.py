@@ -68,6 +68,7 @@ def analyse(study: StudyRuns, *, with_texts: bool = True) -> StudyResults:
         last_step=table.last_step(),
         parameters=_parameters(study),
         public=_public(study),
+        given_bases=study.given_bases,
         installed=_installed(study),
         cells=table.cells(),
         comparisons=comparisons,

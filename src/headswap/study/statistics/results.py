@@ -243,6 +243,8 @@ class StudyResults:
     """Parameters of the model, per arm that has one."""
     public: Mapping[str, str]
     """The public checkpoint of an arm that starts from one."""
+    given_bases: Sequence[str]
+    """The arms that fine-tune a base from a folder."""
     installed: Mapping[str, str]
     """The installed base of an arm that starts from one, from the recipes of its runs or of their adaptation."""
     cells: Sequence[Cell]

@@ -23,6 +23,8 @@ from headswap.finetuning.prediction_file import AnyPredictions, Predictions, loa
 from headswap.study.jobs.damage_records import missing_sentence, record_file, rerun_sentence
 from headswap.study.jobs.job_outputs import damage, has_finished
 from headswap.study.setup.answer_file import VERB
+from headswap.study.setup.arm_bases import is_existing_base
+from headswap.study.setup.arms import SCRATCH
 from headswap.study.setup.config import StudyRecipe
 from headswap.study.setup.folder import PLAN, RECIPE
 from headswap.study.statistics.arm_names import arm_names, with_shared_files, with_study_names
@@ -119,6 +121,14 @@ class StudyRuns:
         """Labels of the largest budget among those with the most arms, at which arms are shown next to each other."""
         arms = {budget.labels: {run.arm for run in self.runs if run.labels == budget.labels} for budget in self.budgets}
         return max(arms, key=lambda labels: (len(arms[labels]), labels))
+
+    @property
+    def given_bases(self) -> list[str]:
+        """The arms that fine-tune a base from a folder, and have its name; none if all arms have one reference."""
+        if self.reference is not None:
+            return []
+        named = {run.arm for run in self.runs if run.arm != SCRATCH and run.result.get("base") == run.arm}
+        return [arm for arm in self.arms if arm in named and not is_existing_base(arm)]
 
     def by_seed(self, arm: str, labels: int) -> dict[int, ScoredRun]:
         """The runs of an arm at a budget, per seed; a system with one answer per text has one run, of seed `SINGLE`."""

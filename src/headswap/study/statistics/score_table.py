@@ -233,15 +233,16 @@ class ScoreTable:
     def comparisons(self) -> list[Comparison]:
         """Every arm against scratch and the best baseline, per budget; the primary arm also against existing bases.
 
-        These are installed and adapted bases and public checkpoints. With a reference every arm is compared with it,
-        and without scratch and baselines with the first arm.
+        These are installed and adapted bases, public checkpoints and bases in folders. With a reference every arm is
+        compared with it, and without scratch and baselines with the first arm.
         """
         found: list[tuple[Comparison, CrossedMean]] = []
         for labels in self.budgets:
             others = [SCRATCH] if SCRATCH in self.study.arms else []
             others += [self.baselines[labels]] if labels in self.baselines else []
             others = [self.study.reference] if self.study.reference is not None else others or self.study.arms[:1]
-            bases = [arm for arm in self.study.arms if is_existing_base(arm) and arm not in others]
+            bases = [arm for arm in self.study.arms if is_existing_base(arm) or arm in self.study.given_bases]
+            bases = [arm for arm in bases if arm not in others]
             for arm in self.study.arms:
                 is_primary = arm == self.study.primary and self.study.reference is None
                 for other in [*others, *(bases if is_primary else [])]:
