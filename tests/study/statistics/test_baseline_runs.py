@@ -21,9 +21,11 @@ from study_fixture import (
 )
 
 
-def test_a_comparison_has_the_results_of_the_study(finished_study: Path) -> None:
+def test_a_comparison_has_the_results_of_the_study(finished_study: Path, caplog: pytest.LogCaptureFixture) -> None:
     names = [f"{arm}-220-seed{seed}-" for arm in ("scratch", "pretrained") for seed in (1, 2, 3)]
-    ours = analyse(add_baselines(read_runs(runs_of(finished_study, *names)))).as_json()
+    with caplog.at_level("INFO", logger="headswap"):
+        ours = analyse(add_baselines(read_runs(runs_of(finished_study, *names)))).as_json()
+    assert "Fitting the baselines (majority, tfidf) to 3 sets of 220 labels." in caplog.text
     theirs = analyse(read_study(finished_study)).as_json()
     assert ours["arms"] == ["majority", "tfidf", "scratch", "pretrained"]
     for row in theirs["cells"]:

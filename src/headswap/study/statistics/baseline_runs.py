@@ -7,12 +7,13 @@ to the labels that most arms have there, and only these arms are compared with i
 import hashlib
 import logging
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from headswap.baselines.tfidf import TooManyClassesError
-from headswap.core.errors import HeadswapError
+from headswap.core.errors import HeadswapError, counted
 from headswap.core.files import read_json
 from headswap.core.local_paths import local_path
 from headswap.core.settings import load_recipe
@@ -49,6 +50,7 @@ def add_baselines(study: StudyRuns) -> StudyRuns:
     chosen = _most_common_labels(study.runs)
     notes += _other_labels_sentences(study, chosen)
     fitted = _Fitted(study)
+    _announce(fitted.names, [known.splits for run in chosen.values() if (known := read[run.folder]) is not None])
     found: list[ScoredRun] = []
     for run in chosen.values():
         if (known := read[run.folder]) is not None:
@@ -57,6 +59,14 @@ def add_baselines(study: StudyRuns) -> StudyRuns:
     study.runs += found
     study.arms = [*(name for name in fitted.names if any(run.arm == name for run in found)), *study.arms]
     return study
+
+
+def _announce(names: Sequence[str], sets: Sequence[LabelledSplits]) -> None:
+    """Log what is fitted: with thousands of long texts it takes minutes."""
+    sizes = sorted(len(splits.train) + len(splits.validation) for splits in sets)
+    if sizes:
+        labels = f"{sizes[0]:,}" if sizes[0] == sizes[-1] else f"{sizes[0]:,} to {sizes[-1]:,}"
+        log.info("Fitting the baselines (%s) to %s of %s labels.", ", ".join(names), counted(len(sets), "set"), labels)
 
 
 class _Fitted:
