@@ -64,12 +64,12 @@ def resolved(*, epochs: float, preset: str = "modern", **training: Any) -> tuple
 
 def test_optimizer_learning_rate_weight_decay_and_dropout_of_pretraining() -> None:
     assert stated("pretrain", "optimizer").startswith("muon with --preset modern and --objective causal on a GPU")
-    assert "for more than 8 epochs" in stated("pretrain", "optimizer")
+    assert "for more than 5 epochs" in stated("pretrain", "optimizer")
     assert stated("pretrain", "learning_rate").startswith("0.001 x sqrt(256 / width); twice that if Muon")
     assert stated("pretrain", "weight_decay").startswith("0.05; 2 if Muon")
     assert "0.1 above 4 epochs and 0.2 above 10 (0.1 if Muon" in stated("pretrain", "dropout")
-    assert resolved(epochs=8.1) == ("muon", 0.002, 2.0, 0.1)
-    assert resolved(epochs=8.1, optimizer="muon") == ("muon", 0.002, 2.0, 0.1)
+    assert resolved(epochs=5.1) == ("muon", 0.002, 2.0, 0.1)
+    assert resolved(epochs=5.1, optimizer="muon") == ("muon", 0.002, 2.0, 0.1)
     assert resolved(epochs=12, optimizer="adamw") == ("adamw", 0.001, 0.05, 0.2)
     assert resolved(epochs=12, optimizer="muon", weight_decay=0.1) == ("muon", 0.001, 0.1, 0.2)
     assert resolved(epochs=12, preset="small") == ("adamw", 0.001, 0.05, 0.2)

@@ -22,9 +22,9 @@ ADAPT_EPOCHS = (1.0, 30.0)
 ADAPT_RATE_FACTOR = 0.5
 """Peak learning rate of an adaptation, relative to that of a new base."""
 PRETRAIN_WEIGHT_DECAY = 0.05
-REPEATED_FROM_EPOCHS = 8.0
+REPEATED_FROM_EPOCHS = 5.0
 """A new causal base of `REPEATED_PRESETS` that reads its corpus more often than that on a GPU is trained with Muon and
-the three values below; measured at 10.3 epochs (docs/log.md)."""
+the three values below; measured at 5.3 and at 10.3 epochs (docs/results.md)."""
 REPEATED_PRESETS = frozenset({"modern"})
 REPEATED_RATE_FACTOR = 2.0
 REPEATED_WEIGHT_DECAY = 2.0

@@ -107,7 +107,7 @@ class OptimizerSettings(TrainingSettings):
 
     optimizer: Literal["adamw", "muon"] | None = None
     """adamw, or muon: Muon for the matrices of the layers and AdamW for embeddings, norms, biases and the head.
-    Default: muon with --preset modern and --objective causal on a GPU, for more than 8 epochs, if neither
+    Default: muon with --preset modern and --objective causal on a GPU, for more than 5 epochs, if neither
     --learning-rate nor --weight-decay is given; otherwise adamw."""
     muon_lr_factor: Positive | None = None
     """With --optimizer muon: learning rate of the matrices of the layers, divided by --learning-rate. Default: 14."""
