@@ -16,6 +16,7 @@ from headswap.data.records import Example, unit_of, whole_text
 from headswap.finetuning.prediction_file import Predictions, text_ids
 from headswap.study.jobs.answer_runs import result_of, target_rows
 from headswap.study.setup.answer_file import SCORE, Answers, TargetRows, read_answers
+from headswap.study.setup.arms import BASELINES, SCRATCH
 from headswap.study.statistics.design import default_primary
 from headswap.study.statistics.results import NO_BUDGET, Budget
 from headswap.study.statistics.runs import SEPARATOR, ScoredRun, StudyRuns, compared_metric
@@ -102,13 +103,18 @@ def of_answers(
 
 
 def with_reference(study: StudyRuns, reference: str | None) -> StudyRuns:
-    """The comparison with the arm that all others are compared with."""
+    """The comparison with the arm that all others are compared with; None: scratch and the best baseline."""
     if reference is not None and reference not in study.arms:
         raise SettingError(
             f"reference is '{reference}', which is not an arm.{did_you_mean(reference, study.arms)} Arms are "
             f"{listed(study.arms)}."
         )
     study.reference = reference
+    if reference is None and study.primary is not None and not {SCRATCH, *BASELINES}.isdisjoint(study.arms):
+        study.prepared.setdefault("notes", []).append(
+            f"The runs were scored before this comparison. The tests of {study.primary} count as planned only if it "
+            "was named before that."
+        )
     return study
 
 
