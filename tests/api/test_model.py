@@ -57,6 +57,17 @@ def test_a_causal_base_generates_and_a_masked_one_fills(bases: dict[str, hs.Run]
     assert causal.evaluate(Path(as_text_file(bases["causal"].path.parent)))["loss"] > 0
 
 
+def test_settings_of_an_evaluation_without_effect_are_refused(classifier: hs.Run, bases: dict[str, hs.Run]) -> None:
+    text = as_text_file(bases["causal"].path.parent)
+    causal = hs.load(bases["causal"], device="cpu")
+    with pytest.raises(SettingError, match="abstain_below and label_column and label_file cannot be used"):
+        causal.evaluate(text, label_file="labels.txt", abstain_below=0.9, label_column="nonsense")
+    assert causal.evaluate(text, documents="file")["num_documents"] == 1
+    assert causal.evaluate(text, documents="line")["num_documents"] == 10
+    with pytest.raises(SettingError, match="documents cannot be used"):
+        hs.load(classifier.path, device="cpu").evaluate(classifier.path.parent / "again.jsonl", documents="line")
+
+
 def as_text_file(folder: Path) -> str:
     (folder / "more.txt").write_text("".join(f"{text}\n" for text, _ in sentences(10, seed=5)), encoding="utf-8")
     return str(folder / "more.txt")

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headswap.core.errors import MissingExtraError
+from headswap.data.columns import Problems, read_rows
 from headswap.data.records import Document
 from reading import CHARACTERS, SAME_FOLDER, problem, read, texts
 
@@ -101,6 +102,15 @@ def test_csv_rows_have_the_line_on_which_they_begin(tmp_path: Path) -> None:
     file = tmp_path / "a.csv"
     file.write_text('text,id\n"a\nb\nc",1\n\nd,2\n')
     assert [document.line for document in read(file)] == [2, 6]
+
+
+def test_a_blank_line_is_an_empty_text_only_in_a_file_of_one_column(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("text\none\n\n\ntwo\n\n\n")
+    rows = list(read_rows(file, {"text": "text"}, Problems()))
+    assert rows == [(2, ["one"]), (3, [""]), (4, [""]), (5, ["two"])], "blank lines at the end are no texts"
+    file.write_text("text,id\none,1\n\ntwo,2\n\n")
+    assert list(read_rows(file, {"text": "text"}, Problems())) == [(2, ["one"]), (4, ["two"])]
 
 
 def test_a_csv_field_may_have_ten_megabytes(tmp_path: Path) -> None:

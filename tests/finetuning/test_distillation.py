@@ -87,6 +87,10 @@ def test_settings_and_teachers_that_cannot_be_used_are_errors(tiny_classifier: h
         hs.finetune(**{**given, "unlabelled": ()}, out=tmp_path / "a")
     with pytest.raises(SettingError, match="consistency_weight: only used in consistency training"):
         hs.finetune(**given, consistency_weight=2.0, out=tmp_path / "b")
+    pairs = [{"text": text, "text_pair": text, "label": label} for text, label in sentences(24, seed=3)]
+    of_pairs = hs.finetune(**SCRATCH, train=pairs, text_pair_column="text_pair", max_steps=1, out=tmp_path / "pairs")
+    with pytest.raises(InputError, match="reads pairs of texts, and the unlabelled texts are single ones"):
+        hs.finetune(**{**given, "teachers": (str(of_pairs.path),)}, out=tmp_path / "d")
     others = [(text, label.upper()) for text, label in sentences(24, seed=2)]
     with pytest.raises(InputError, match="do not have the same labels: only one of them has 'NEG'"):
         hs.finetune(**{**given, "train": others}, out=tmp_path / "c")

@@ -54,6 +54,12 @@ def test_predict_and_evaluate_average_models(
     (tmp_path / "test.csv").write_text(rows, encoding="utf-8")
     given = ("evaluate", tmp_path / "a", tmp_path / "test.csv")
     assert call_json(capsys, *given, "--average-with", tmp_path / "b")["accuracy"] == 1.0
+    short = [
+        call_json(capsys, "evaluate", tmp_path / one, tmp_path / "test.csv", "--average-with", tmp_path / other,
+                  "--max-length", 3)["loss"]
+        for one, other in ("ab", "ba")
+    ]  # fmt: skip
+    assert short[0] == pytest.approx(short[1], abs=1e-6), "the limit is that of every model"
     make_bundle(tokenizer, "tag").save(tmp_path / "tagger")
     assert "not a classifier" in call_wrong(capsys, *given, "--average-with", tmp_path / "tagger")
 

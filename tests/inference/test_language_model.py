@@ -60,3 +60,15 @@ def test_documents_that_fit_have_all_their_bytes(tiny_runs: Path, tokenizer: Tok
     for layout in ("packed", "documents"):
         rows = CausalObjective(tokenizer, MaskingSettings()).rows(store, everything, max_length=1000, layout=layout)  # type: ignore[arg-type]
         assert scored_bytes(rows, tokenizer) == store.num_bytes
+
+
+def test_a_text_of_unknown_words_is_not_scored_in_silence(
+    tiny_runs: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An unknown token is easy to predict, and the bytes of its word count: both numbers look far too good."""
+    run = hs.pretrain(tiny_runs / "corpus.txt", out=tmp_path / "run", kind="word", max_steps=2, **PRETRAIN)
+    for name, word in (("known", "film"), ("unknown", "xqzw")):
+        (tmp_path / f"{name}.txt").write_text(f"the film was {word} .\n" * 4)
+        caplog.clear()
+        run.model.evaluate(tmp_path / f"{name}.txt")
+        assert ("20.0 % of the tokens are unknown to the tokenizer" in caplog.text) == (name == "unknown")

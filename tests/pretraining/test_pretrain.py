@@ -81,6 +81,11 @@ def test_an_adaptation_keeps_the_last_weights_or_those_with_the_lowest_held_out_
     assert lowest < 12, "the test shows something"
     assert best.result["loss"] == losses[lowest]
     assert "are kept: their held-out loss is lowest" in caplog.text
+    caplog.clear()
+    once = {**settings, "eval_steps": 12, "load_best_model_at_end": True}
+    worse = hs.adapt(tiny_base, tiny_runs / "corpus.txt", out=tmp_path / "worse", **once)
+    assert worse.result["loss"] > worse.result["before"]["loss"], "the test shows something"
+    assert "no evaluation was better than the base" in caplog.text
     last = hs.adapt(tiny_base, tiny_runs / "corpus.txt", out=tmp_path / "last", **settings)
     assert last.result["loss"] == losses[12]
     weights = [load_file(run.path / "bundle" / "model.safetensors") for run in (best, last)]

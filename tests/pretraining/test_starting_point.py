@@ -78,6 +78,15 @@ def test_a_base_is_adapted_to_another_objective_and_keeps_its_weights(
     assert again.model.bundle.objective == new, "the new objective is the default of the next adaptation"
 
 
+def test_losses_of_two_objectives_are_not_compared(grammar: Path, tmp_path: Path) -> None:
+    settings = {"objective": "masked", "max_steps": 1, "out": tmp_path / "run", **ONE_THREAD}
+    with pytest.raises(SettingError, match="objective is changed from causal to masked: losses of two objectives"):
+        hs.adapt(grammar / "causal", grammar / "corpus.txt", reference=str(grammar / "corpus.txt"), **settings)
+    assert hs.adapt(grammar / "causal", grammar / "corpus.txt", **settings).result["former_objective"] == "causal"
+    same = hs.adapt(grammar / "causal", grammar / "corpus.txt", **{**settings, "objective": "causal"}, overwrite=True)
+    assert "former_objective" not in same.result
+
+
 def test_a_missing_mask_token_is_added_to_the_vocabulary(
     grammar: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

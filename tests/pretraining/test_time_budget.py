@@ -25,16 +25,17 @@ def test_minutes_are_converted_to_steps_once_and_not_again_on_resume(
         return 6
 
     monkeypatch.setattr(time_budget, "probed_steps", probe)
-    given = {"out": tmp_path / "run", "max_minutes": 3.0, "save_steps": 1, "logging_steps": 2, **PRETRAIN}
+    assert int(6 * 0.35 / 0.35) == 5, "rounding to binary numbers must not lose a step"
+    given = {"out": tmp_path / "run", "max_minutes": 0.35, "save_steps": 1, "logging_steps": 2, **PRETRAIN}
     with pytest.raises(MemoryError, match="by the test"):
         hs.pretrain(tiny_runs / "corpus.txt", observer=Crash(4), **given)
     assert load_recipe(PretrainRecipe, tmp_path / "run" / "recipe.toml").training.max_steps == 6
     run = hs.pretrain(tiny_runs / "corpus.txt", resume=True, **given)
     assert run.result["steps"] == 6
-    assert probes == [3.0]
+    assert probes == [0.35]
     again = hs.pretrain(config=run.path / "recipe.toml", out=tmp_path / "again")
     assert again.result["steps"] == 6
-    assert probes == [3.0], "a saved recipe has its number of steps"
+    assert probes == [0.35], "a saved recipe has its number of steps"
 
 
 def test_the_speed_test_changes_no_weight(tiny_runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

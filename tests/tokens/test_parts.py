@@ -67,6 +67,7 @@ def test_a_text_that_cannot_be_cut_is_refused_where_it_is_too_long(monkeypatch: 
         ({"pre_tokenizer": {"type": "ByteLevel", "use_regex": False}}, None),
         ({"pre_tokenizer": {"type": "Metaspace", "split": False}}, None),
         ({"pre_tokenizer": {"type": "Metaspace"}}, BLANK),
+        ({"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": True}}, BLANK),
         ({"pre_tokenizer": {"type": "Sequence", "pretokenizers": "damaged"}}, None),
         ({"added_tokens": [{"content": "a film", "special": False}]}, None),
     ],

@@ -10,9 +10,9 @@ import numpy as np
 from headswap.api.inputs import PathName, Rows, as_inputs, as_labelled
 from headswap.bundle.bundle import Bundle
 from headswap.bundle.rename_labels import renamed_labels
-from headswap.core.errors import InputError
+from headswap.core.errors import InputError, SettingError
 from headswap.core.settings import validate
-from headswap.data.config import ColumnSettings
+from headswap.data.config import ColumnSettings, DocumentUnit
 from headswap.inference.embed import embed_texts
 from headswap.inference.evaluate import score_language_model, score_task
 from headswap.inference.generate.config import SamplingSettings
@@ -127,20 +127,29 @@ class Model:
         label_file: str | None = None,
         max_length: int | None = None,
         abstain_below: float | None = None,
+        documents: DocumentUnit | None = None,
         **columns: Any,
     ) -> dict[str, Any]:
         """Every metric on a labelled set (a file or rows in memory), or the loss of a language model on a corpus.
 
         Column names are those of `headswap evaluate`: text_column, label_column, ... With `abstain_below` the entry
-        `abstention` has the coverage and the accuracy of the texts that a classifier then answers.
+        `abstention` has the coverage and the accuracy of the texts that a classifier then answers. `documents` (file,
+        line, ...) says what a document of a corpus is.
         """
         machine = Machine(MachineSettings(device="cpu" if self.bundle.model.device.type == "cpu" else "cuda"))
         names = validate(ColumnSettings, columns)
         if self.bundle.model.shape.head == "lm":
+            given = names.model_fields_set - {"text_column"}
+            given |= {"label_file"} if label_file is not None else set()
+            given |= {"abstain_below"} if abstain_below is not None else set()
+            if given:
+                raise SettingError(f"{' and '.join(sorted(given))} cannot be used: the model is a language model.")
             return score_language_model(
-                self.bundle, as_labelled(data), text_column=names.text_column, documents="auto", max_length=max_length,
-                autocast=machine.scoring(),
+                self.bundle, as_labelled(data), text_column=names.text_column, documents=documents or "auto",
+                max_length=max_length, autocast=machine.scoring(),
             )  # fmt: skip
+        if documents is not None:
+            raise SettingError("documents cannot be used: the model is no language model.")
         return score_task(
             self.bundle, as_labelled(data), columns=names, label_file=label_file, max_length=max_length,
             autocast=machine.scoring(), abstain_below=abstain_below,

@@ -188,7 +188,8 @@ def _csv_rows(path: Path, wanted: Wanted, problems: Problems, *, delimiter: str)
 
 
 def _numbered(reader: Any, path: Path) -> Iterator[tuple[int, list[str]]]:
-    """The rows that are not blank, with the line on which each begins."""
+    """The rows with the line on which each begins; a blank line is a row only where the file has one column."""
+    num_columns, blanks = 0, list[int]()
     while True:
         line = reader.line_num + 1
         try:
@@ -207,7 +208,12 @@ def _numbered(reader: Any, path: Path) -> Iterator[tuple[int, list[str]]]:
                 "with one, and quotes inside it must be doubled."
             ) from None
         if fields:
+            num_columns = num_columns or len(fields)
+            yield from ((blank, [""]) for blank in blanks)
+            blanks.clear()
             yield line, fields
+        elif num_columns == 1:
+            blanks.append(line)  # an empty field, unless it is at the end of the file
 
 
 def _repeated_columns(path: Path, wanted: Wanted, names: Sequence[str]) -> list[str]:

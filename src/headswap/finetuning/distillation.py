@@ -65,6 +65,11 @@ def distilled_rows(
     """
     loaded = [Bundle.load(teacher, device=device) for teacher in teachers]
     check_can_be_averaged(loaded)
+    if loaded[0].task.reads_pairs:
+        raise InputError(
+            f"The teacher {teachers[0]} reads pairs of texts, and the unlabelled texts are single ones. Use teachers "
+            "that were trained on single texts."
+        )
     if other := sorted(set(loaded[0].labels) ^ set(student.labels)):
         raise InputError(
             f"The teacher {teachers[0]} and the training set do not have the same labels: only one of them has "

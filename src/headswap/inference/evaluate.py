@@ -10,6 +10,7 @@ import numpy as np
 from headswap.bundle.bundle import Bundle
 from headswap.core.errors import SettingError
 from headswap.data.config import ColumnSettings, DocumentUnit, ReadSettings
+from headswap.data.doctor import LARGE_UNKNOWN
 from headswap.inference.abstain import abstention_metrics, check_limit
 from headswap.inference.average import averaged
 from headswap.inference.language_model import held_out_metrics, scored_bytes
@@ -18,6 +19,7 @@ from headswap.objectives.objective import make_objective
 from headswap.tasks.choose import task_of
 from headswap.tasks.task import with_state
 from headswap.tokens.cache import cached_store
+from headswap.tokens.store import num_tokens_equal
 
 log = logging.getLogger("headswap")
 
@@ -50,7 +52,7 @@ def score_task(
     examples = task.read(data, columns, label_file)
     task.check(examples, bundle.labels, role="test")
     if max_length is not None:
-        bundle = with_state(bundle, max_length=checked_length(bundle, max_length))
+        bundle, *others = [with_state(one, max_length=checked_length(one, max_length)) for one in (bundle, *others)]
     if others:
         together = averaged([bundle, *others], examples, autocast=autocast)
         outputs, encoded, bundle = together.outputs, together.encoded, together.bundle
@@ -81,6 +83,13 @@ def score_language_model(
     settings = ReadSettings(documents=documents, text_column=text_column)
     objective = make_objective(bundle.objective, bundle.tokenizer, bundle.masking)
     store = cached_store([data], settings, bundle.tokenizer, side=objective.sides)
+    unknown = num_tokens_equal(store, bundle.tokenizer.unk_id)
+    if unknown >= LARGE_UNKNOWN * store.num_tokens:
+        log.warning(
+            "%.1f %% of the tokens are unknown to the tokenizer. Each is scored as one easy token, so the loss and the "
+            "bits per byte are too low and cannot be compared with those of another text or tokenizer.",
+            100 * unknown / max(1, store.num_tokens),
+        )
     rows = objective.rows(store, np.arange(store.num_documents), max_length=length, layout="packed")
     num_bytes = scored_bytes(rows, bundle.tokenizer)
     metrics = held_out_metrics(bundle.model, objective, rows, num_bytes=num_bytes, autocast=autocast)

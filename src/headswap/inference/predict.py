@@ -49,7 +49,7 @@ def predict_texts(
     if isinstance(texts, str):
         raise InputError("predict takes a list of texts, not one string. Put it in a list: [text].")
     if max_length is not None:
-        bundle = with_state(bundle, max_length=max_length)
+        bundle, *others = [with_state(one, max_length=max_length) for one in (bundle, *others)]
     return list(_predictions(bundle, task.inputs(texts, bundle), precision, abstain_below, others))
 
 

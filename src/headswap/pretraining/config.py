@@ -123,8 +123,8 @@ class AdaptTraining(PretrainTraining):
     """Weight decay: each step multiplies the weights by 1 - learning rate x this value. Biases and norms are not
     decayed. Default: 0.05."""
     load_best_model_at_end: bool = False
-    """Keep the weights with the lowest held-out loss (see eval_steps); otherwise the last weights. Without held-out
-    text the last weights are kept."""
+    """Keep the weights with the lowest held-out loss of all evaluations during the adaptation (see eval_steps);
+    otherwise the last weights. Without held-out text the last weights are kept."""
     seed: Seed = 42
     """Seed of data order, masking and dropout."""
 

@@ -212,6 +212,11 @@ class _Pretraining:
                 "The weights of epoch %.3g of %.3g are kept: their held-out loss is lowest (%.3f; at the end %.3f).",
                 best["epoch"], last["epoch"], best["eval_loss"], last["eval_loss"],
             )  # fmt: skip
+        if self.start.former_objective is None and best["eval_loss"] > (first := progress.history[0]["eval_loss"]):
+            log.warning(
+                "The adaptation raised the held-out loss from %.3f to %.3f: no evaluation was better than the base. "
+                "Use a lower learning rate or fewer epochs.", first, best["eval_loss"],
+            )  # fmt: skip
         return best
 
     def _finish(self, progress: Progress, reference_before: float | None) -> None:
@@ -221,6 +226,8 @@ class _Pretraining:
         before: dict[str, Any] = {}
         if isinstance(self.recipe, AdaptRecipe):
             before = {"before": _held_out(progress.history[0]), "best_epoch": kept["epoch"]}
+            if self.start.former_objective is not None:
+                before["former_objective"] = self.start.former_objective
             if reference_before is not None:
                 before["reference"] = {"loss_before": reference_before, "loss_after": self._reference_loss()}
         self.run.write("result.json", {

@@ -37,6 +37,8 @@ class StartingPoint:
     """The base that is adapted; None for a new base."""
     tokens_trained: int | None = 0
     """Tokens that it was trained on before; None where its card does not record it."""
+    former_objective: str | None = None
+    """The objective of the base that is adapted, if the adaptation has another one."""
 
     def checksums(self) -> dict[str, str]:
         """Checksums of the corpus, the tokenizer and the base that is adapted."""
@@ -112,8 +114,14 @@ def existing_base(recipe: AdaptRecipe, sources: Sequence[str]) -> StartingPoint:
             "%s has no language modelling head; a new one is trained, which shares its weights with the embedding.",
             base,
         )
-    wanted = recipe.training.objective
+    wanted, former = recipe.training.objective, None
     if wanted is not None and wanted != objective_name:
+        if recipe.model.reference is not None:
+            raise SettingError(
+                "--reference shows how much the base forgets, but the objective is changed from "
+                f"{objective_name} to {wanted}: losses of two objectives cannot be compared. Leave --reference out."
+            )
+        former = objective_name
         bundle, objective_name = _for_objective(bundle, wanted, seed=recipe.training.seed), wanted
     if OBJECTIVES.load(objective_name).masks_tokens and bundle.tokenizer.mask_id is None:
         raise InputError(f"The tokenizer of {base} has no mask token, which its objective {objective_name} needs.")
@@ -130,7 +138,7 @@ def existing_base(recipe: AdaptRecipe, sources: Sequence[str]) -> StartingPoint:
     preset = str(bundle.card.get("preset", "not recorded"))
     return StartingPoint(
         bundle.tokenizer, store, objective_name, objective, masking, bundle.model, preset, source=base,
-        tokens_trained=bundle.tokens_trained,
+        tokens_trained=bundle.tokens_trained, former_objective=former,
     )  # fmt: skip
 
 

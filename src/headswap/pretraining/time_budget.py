@@ -106,7 +106,7 @@ def _saved_steps(recipe: PretrainRecipe | AdaptRecipe, minutes: float, run: RunF
     saved = load_recipe(type(recipe), file).training
     if saved.max_steps is None or saved.max_minutes is None:
         return saved.max_steps
-    return int(saved.max_steps * minutes / saved.max_minutes)
+    return round(saved.max_steps * (minutes / saved.max_minutes))
 
 
 def probed_steps(

@@ -9,14 +9,13 @@ import numpy as np
 from headswap.core.errors import counted
 from headswap.data.checks import Issue
 from headswap.data.doctor import FEW_TOKENS_PER_PARAMETER, LARGE_UNKNOWN
-from headswap.tokens.store import TokenStore
+from headswap.tokens.store import TokenStore, num_tokens_equal
 from headswap.tokens.tokenizer import Tokenizer
 
 log = logging.getLogger("headswap")
 MOST_DOCUMENTS = 200_000
 """Duplicates are searched in this many documents, which takes about a second."""
 MANY_REPEATED = 0.1
-PIECE = 1 << 24
 NATS = 0.15
 """A held-out loss above (unigram entropy - NATS) is a plateau: the model has learnt little but token frequencies."""
 FROM_SHARE, FROM_STEP = 0.3, 20
@@ -32,9 +31,7 @@ def corpus_issues(store: TokenStore, tokenizer: Tokenizer, *, num_parameters: in
             f"{repeated:,} of {counted(looked_at, 'document')} repeat an earlier one, token for token. "
             "The model may memorise repeated text.",
         )  # fmt: skip
-    unknown = sum(
-        int((store.ids[start : start + PIECE] == tokenizer.unk_id).sum()) for start in range(0, store.num_tokens, PIECE)
-    )
+    unknown = num_tokens_equal(store, tokenizer.unk_id)
     if unknown >= LARGE_UNKNOWN * store.num_tokens:
         yield Issue(
             "warning", "unknown tokens", "corpus",

@@ -45,7 +45,7 @@ def cut_pattern(content: Mapping[str, Any]) -> re.Pattern[str] | None:
         return None
     first, rest = steps[0], steps[1:]
     if first.get("type") == "ByteLevel" and first.get("use_regex", True) is True and not rest:
-        return BLANK_OR_LINE_END
+        return BLANK if first.get("add_prefix_space") else BLANK_OR_LINE_END  # a part gets a space unless it has one
     if first.get("type") in WHITE_SPACE_SPLITS and all(step.get("type") in SPLITS_OF_WORDS for step in rest):
         return BLANK_OR_LINE_END
     if first.get("type") == "Metaspace" and first.get("split", True) is True and all(map(_is_plain_split, rest)):

@@ -41,7 +41,7 @@ OWN_FILES = OwnFiles(
     files=tuple(map(re.escape, (META_FILE, "tokenizer.json", MODEL_FILE, *map(file_name, (*ARRAYS, *SIDE_ARRAYS))))),
     is_ours=lambda folder: has_entry(folder / META_FILE, "headswap_store"),
 )
-PIECE = 1 << 22  # entries that are hashed at a time
+PIECE = 1 << 22  # entries that are read at a time
 SHARD = r"shard-[0-9]{5,}"
 NEEDED_COUNTS = ("vocab_size", "num_documents", "num_tokens", "num_bytes")
 NEEDED_META = (*NEEDED_COUNTS, "fingerprint", "arrays")
@@ -225,6 +225,14 @@ class TokenStore:
         sides_fit = all(len(side) == self.num_tokens for side in self.sides.values())
         if counts != expected or not sides_fit or self.offsets[0] != 0 or self.offsets[-1] != self.num_tokens:
             raise _damaged(self.folder, f"its arrays do not match {META_FILE}")
+
+
+def num_tokens_equal(store: TokenStore, token: int | None) -> int:
+    """How often a token occurs in a store; 0 for a token that the tokenizer does not have."""
+    if token is None:
+        return 0
+    starts = range(0, store.num_tokens, PIECE)
+    return sum(int((store.ids[start : start + PIECE] == token).sum()) for start in starts)
 
 
 def sha256_of_array(array: Any) -> str:

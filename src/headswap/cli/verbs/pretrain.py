@@ -81,7 +81,9 @@ def report_base(run: "RunFolder | None", console: "Console", flags: TrainingFlag
         print_json({"run": str(run.path), **result})
     elif not flags.quiet:
         if result["loss"] is not None and "before" in result:
-            console.print(f"Before adaptation: held-out loss {result['before']['loss']:.3f}. After adaptation:")
+            former = result.get("former_objective")
+            of = f" of {result['objective']}, while the base was trained by {former}" if former else ""
+            console.print(f"Before adaptation: held-out loss {result['before']['loss']:.3f}{of}. After adaptation:")
         _print_held_out(console, result)
         if old := result.get("reference"):
             before, after = old["loss_before"], old["loss_after"]
