@@ -84,7 +84,7 @@ def score_language_model(
     objective = make_objective(bundle.objective, bundle.tokenizer, bundle.masking)
     store = cached_store([data], settings, bundle.tokenizer, side=objective.sides)
     unknown = num_tokens_equal(store, bundle.tokenizer.unk_id)
-    if unknown >= LARGE_UNKNOWN * store.num_tokens:
+    if unknown >= max(1, LARGE_UNKNOWN * store.num_tokens):
         log.warning(
             "%.1f %% of the tokens are unknown to the tokenizer. Each is scored as one easy token, so the loss and the "
             "bits per byte are too low and cannot be compared with those of another text or tokenizer.",
