@@ -98,10 +98,8 @@ def write_checkpoint(
         **family.config_entries(shape),
         **ids,
     }
-    if with_head and shape.head in ("classify", "tag"):
-        config |= label_entries(bundle.labels)
-        if bundle.problem_type:
-            config["problem_type"] = bundle.problem_type
+    if with_head:
+        config |= head_entries(bundle)
     write_json(folder / CONFIG, config)
     if with_head and shape.head == "lm" and shape.direction == "causal":
         # As headswap generate: these tokens are never generated.
@@ -114,6 +112,14 @@ def write_checkpoint(
     if broken := [name for name, tensor in rounded.items() if not tensor.isfinite().all()]:
         raise InputError(f"{broken[0]} has values beyond the range of {settings.weights}. Use --weights float32.")
     save_file(rounded, folder / WEIGHTS, metadata={"format": "pt"})
+
+
+def head_entries(bundle: Bundle) -> dict[str, Any]:
+    """The entries of config.json by which transformers turns the scores of a head into answers."""
+    if bundle.model.shape.head not in ("classify", "tag"):
+        return {}
+    problem = {"problem_type": bundle.problem_type} if bundle.problem_type else {}
+    return {**label_entries(bundle.labels), **problem}
 
 
 def their_tensors(bundle: Bundle, family: Family, *, with_head: bool = True) -> dict[str, Tensor]:
