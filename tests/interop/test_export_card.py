@@ -50,6 +50,17 @@ def test_adapters_have_a_card(classifier: Bundle, tmp_path: Path) -> None:
     assert 'transformers.AutoModelForSequenceClassification.from_pretrained("base")' in card.content
 
 
+def test_the_card_of_several_labels_names_their_thresholds(classifier: Bundle, tmp_path: Path) -> None:
+    state = classifier.task.changed(task="multilabel", thresholds=(0.2,) * 3)
+    for name, bundle in (("without", classifier), ("with", replace(classifier, task=state))):
+        EXPORTS.load("hf")().export(bundle, tmp_path / name, ExportSettings())
+    without, with_them = ((tmp_path / name / "README.md").read_text(encoding="utf-8") for name in ("without", "with"))
+    assert "if its probability is at least its threshold" in with_them
+    assert "threshold" not in without
+    EXPORTS.load("sentence-transformers")().export(replace(classifier, task=state), tmp_path / "st", ExportSettings())
+    assert "threshold" not in (tmp_path / "st" / "README.md").read_text(encoding="utf-8"), "it has no labels"
+
+
 def test_the_card_of_a_language_model_names_its_limits(tokenizer: Tokenizer, tmp_path: Path) -> None:
     EXPORTS.load("hf")().export(make_bundle(tokenizer, "lm", "gpt2-small"), tmp_path / "hf", ExportSettings())
     card = hub.ModelCard.load(tmp_path / "hf" / "README.md")

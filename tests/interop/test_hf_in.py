@@ -97,6 +97,22 @@ def test_one_output_without_a_problem_is_a_value(
         assert values[0] != values[1], "the scores of the head, which were probabilities of 1"
 
 
+def test_thresholds_are_exported_and_read_back(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    bundle = make_bundle(tokenizer, "classify", "llama", classifier=LAST)
+    state = bundle.task.changed(task="multilabel", thresholds=(0.1, 0.5, 0.9))
+    bundle = replace(bundle, task=state, problem_type="multi_label_classification")
+    HuggingFace().export(bundle, tmp_path / "hf", ExportSettings())
+    config = json.loads((tmp_path / "hf" / "config.json").read_text(encoding="utf-8"))
+    assert config["thresholds"] == [0.1, 0.5, 0.9]
+    found = Bundle.load(f"hf:{tmp_path / 'hf'}")
+    assert found.task.thresholds == (0.1, 0.5, 0.9)
+    texts = ["the film was warm .", "a"]
+    assert [one.labels for one in predict_texts(found, texts)] == [one.labels for one in predict_texts(bundle, texts)]
+    for other in ([0.5], "half", [None] * 3, None):
+        edit(tmp_path / "hf", thresholds=other)
+        assert Bundle.load(f"hf:{tmp_path / 'hf'}").task.thresholds == (), "not ours"
+
+
 def test_what_cannot_be_read_is_named(tmp_path: Path, tokenizer: Tokenizer) -> None:
     folder = tmp_path / "hf"
     exported(folder, tokenizer, "llama")

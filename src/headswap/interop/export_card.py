@@ -9,6 +9,10 @@ from headswap.bundle.card import MEMORISED, result_lines
 from headswap.bundle.card_data import card_data, front_matter
 from headswap.bundle.untrusted import CARD
 
+THRESHOLDS = (
+    "A label is predicted if its probability is at least its threshold. `thresholds` of the model's `config.json` has "
+    "them in the order of the labels; a program that uses this folder must apply them itself."
+)
 PIPELINES = {
     "feature-extraction": '"your text"',
     "text-classification": '"your text"',
@@ -35,6 +39,8 @@ def write_card(
     data: dict[str, Any] = card_data(bundle, library=library, pipeline_tag=pipeline_tag, tags=tags, with_head=with_head)
     what = bundle.what.partition(" ")[2] if with_head else "text embedder"
     lines = [*front_matter(data), f"# A {what} for {library}", "", "Exported with headswap.", "", use]
+    if with_head and bundle.task.thresholds:
+        lines += ["", THRESHOLDS]
     figures = result_lines(bundle) if with_head else []
     if figures:
         lines += [*figures, "", f"The figures were measured {measured}."]

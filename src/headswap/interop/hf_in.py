@@ -169,7 +169,16 @@ def _labels(config: CheckpointConfig, shape: ModelShape) -> tuple[str, ...]:
 def _task(config: CheckpointConfig, shape: ModelShape) -> TaskState:
     if shape.head == "lm":
         return TaskState()
-    return TaskState(task=PROBLEMS.get(_problem_type(config, shape) or "", TASKS[shape.head]))
+    task = PROBLEMS.get(_problem_type(config, shape) or "", TASKS[shape.head])
+    return TaskState(task=task, thresholds=_thresholds(config, shape) if task == "multilabel" else ())
+
+
+def _thresholds(config: CheckpointConfig, shape: ModelShape) -> tuple[float, ...]:
+    """The thresholds of an exported model. Another program may mean something else by this name."""
+    values = config.get("thresholds")
+    if not isinstance(values, list) or not all(isinstance(value, float) for value in values):
+        return ()
+    return tuple(values) if len(values) == shape.num_labels else ()
 
 
 def _problem_type(config: CheckpointConfig, shape: ModelShape) -> str | None:

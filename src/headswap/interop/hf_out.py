@@ -115,11 +115,12 @@ def write_checkpoint(
 
 
 def head_entries(bundle: Bundle) -> dict[str, Any]:
-    """The entries of config.json by which transformers turns the scores of a head into answers."""
+    """The entries of config.json by which scores of a head become answers; transformers does not use thresholds."""
     if bundle.model.shape.head not in ("classify", "tag"):
         return {}
     problem = {"problem_type": bundle.problem_type} if bundle.problem_type else {}
-    return {**label_entries(bundle.labels), **problem}
+    thresholds = {"thresholds": list(bundle.task.thresholds)} if bundle.task.thresholds else {}
+    return {**label_entries(bundle.labels), **problem, **thresholds}
 
 
 def their_tensors(bundle: Bundle, family: Family, *, with_head: bool = True) -> dict[str, Tensor]:
