@@ -18,7 +18,7 @@ from headswap.bundle.config_json import label_entries
 from headswap.core.errors import InputError, counted
 from headswap.core.files import write_json
 from headswap.interop.config import ExportSettings
-from headswap.interop.export_card import use_with_transformers, write_card
+from headswap.interop.export_card import use_with_transformers, warn_of_long_texts, write_card
 from headswap.interop.families.choose import FAMILIES
 from headswap.interop.families.family import CheckpointConfig, Family
 from headswap.interop.hf_in import NO_OBJECTIVE
@@ -60,6 +60,7 @@ class HuggingFace(ExportTarget):
             )
         with_head = has_head(bundle)
         family = stock_family(bundle.model.shape, with_head=with_head)
+        warn_of_long_texts(bundle)
         write_checkpoint(bundle, family, folder, settings, with_head=with_head)
         kind = auto_class(bundle.model.shape) if with_head else "AutoModel"
         task = bundle.uses[0].pipeline_tag if with_head else "feature-extraction"

@@ -16,7 +16,7 @@ from headswap.bundle.bundle import Bundle
 from headswap.core.errors import InputError
 from headswap.core.files import read_json, write_json
 from headswap.interop.config import ExportSettings
-from headswap.interop.export_card import python_block, write_card
+from headswap.interop.export_card import python_block, warn_of_long_texts, write_card
 from headswap.interop.families.family import Family
 from headswap.interop.hf_out import auto_class, head_entries, stock_family, write_checkpoint
 from headswap.interop.stock_head import scores_folded_in
@@ -48,6 +48,7 @@ class Peft(ExportTarget):
             )
         plain = replace(bundle, model=without_adapters(bundle.model))
         family = stock_family(plain.model.shape)
+        warn_of_long_texts(bundle)
         (folder / "base").mkdir()
         write_checkpoint(plain, family, folder / "base", settings, with_head=False)
         config = folder / "base" / "config.json"
