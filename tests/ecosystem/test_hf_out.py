@@ -140,6 +140,8 @@ def test_several_labels_are_scored_one_by_one(tmp_path: Path, tokenizer: Tokeniz
     for theirs, one in zip(answers, ours, strict=True):
         found = {answer["label"]: answer["score"] for answer in theirs}
         assert found == pytest.approx({label: one.scores[label] for label in bundle.labels}, abs=1e-5)
+    config = transformers.AutoConfig.from_pretrained(tmp_path / "labels")
+    assert config.thresholds == [0.5] * 3, "a key of ours that transformers keeps"
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Exported graphs in onnxruntime: the same answers as headswap, without torch and headswap."""
 
+import json
 import re
 import subprocess
 import sys
@@ -15,7 +16,9 @@ from headswap.core.errors import RunError
 from headswap.interop.config import ExportSettings
 from headswap.interop.onnx_out import Onnx
 from headswap.model.shape import HeadShape
+from headswap.tasks.task import with_state
 from headswap.tokens.tokenizer import Tokenizer
+from tiny import sentences
 
 for package in ("onnx", "onnxscript", "onnxruntime"):
     pytest.importorskip(package, reason=f"needs {package}: make test-ecosystem")
@@ -67,6 +70,47 @@ def test_the_example_of_the_document_gives_our_probabilities_without_torch_and_h
     theirs = eval(done.stdout)
     assert [label for label, _ in theirs] == model.predict(texts)
     np.testing.assert_allclose([row for _, row in theirs], model.predict_proba(texts), atol=1e-4)
+
+
+def accuracy_of_folder(folder: Path, rows: list[dict[str, str]]) -> float:
+    """The accuracy by the recipe of docs/onnx.md."""
+    from onnxruntime import InferenceSession
+    from tokenizers import Tokenizer as TheirTokenizer
+
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    tokenizer = TheirTokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.encode_special_tokens = True
+    tokenizer.enable_truncation(config["max_length"])
+    tokenizer.enable_padding(pad_id=config["pad_token_id"])
+    encoded = tokenizer.encode_batch([row["text"] for row in rows])
+    given = {
+        "input_ids": np.array([one.ids for one in encoded]),
+        "attention_mask": np.array([one.attention_mask for one in encoded]),
+    }
+    best = InferenceSession(folder / "model.onnx").run(["logits"], given)[0].argmax(1)
+    return float(np.mean([config["labels"][number] == row["label"] for number, row in zip(best, rows, strict=True)]))
+
+
+@pytest.mark.parametrize(("long", "stride"), [("head+tail", None), ("windows", 2)])
+def test_the_score_of_an_export_is_that_of_its_tokenizer(
+    long: str, stride: int | None, tmp_path: Path, tiny_classifier: hs.Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    bundle = hs.load(tiny_classifier, device="cpu").bundle
+    bundle = with_state(bundle, long=long, doc_stride=stride, max_length=24)
+    rows = [{"text": "and the film " * 8 + 6 * text, "label": label} for text, label in sentences(60, seed=7)]
+    test = tmp_path / "long.jsonl"
+    test.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    found = Onnx().export(bundle, tmp_path / "onnx", ExportSettings(test=str(test), max_drop=100))
+    assert found.facts["exported"] == pytest.approx(accuracy_of_folder(tmp_path / "onnx", rows))
+    assert found.facts["ours"] > found.facts["exported"] + 0.2, found.facts
+    config = json.loads((tmp_path / "onnx" / "config.json").read_text(encoding="utf-8"))
+    assert (config["long"], config["doc_stride"]) == (long, stride)
+    card = (tmp_path / "onnx" / "README.md").read_text(encoding="utf-8")
+    assert "keeps only their beginning" in card
+    assert f"value: {found.facts['exported']}" in card
+    assert "keeps only their beginning" in caplog.text
+    with pytest.raises(RunError, match=r"falls by .* points.*Nothing was written"):
+        Onnx().export(bundle, tmp_path / "refused", ExportSettings(test=str(test)))
 
 
 def test_a_quantized_model_is_smaller_and_a_large_drop_is_an_error_that_writes_nothing(

@@ -1,5 +1,6 @@
 """Exported adapters load in PEFT onto the exported base and compute the same."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,15 @@ peft = pytest.importorskip("peft", reason="pip install -c constraints.txt peft")
 
 from bundles import make_bundle
 from headswap.batches.batch import flat_batch
+from headswap.bundle.task_state import TaskState
 from headswap.core.errors import InputError
+from headswap.inference.predict import predict_texts
 from headswap.interop.config import ExportSettings
 from headswap.interop.hf_out import auto_class
 from headswap.interop.peft import Peft
 from headswap.model.shape import HeadShape, LoraShape
 from headswap.model.text_model import build_model
+from headswap.tasks.choose import named_task
 from headswap.tokens.tokenizer import Tokenizer
 from tiny import random_sequences
 
@@ -56,6 +60,28 @@ def test_adapters_and_head_compute_the_same_in_peft(name: str, head: str, tmp_pa
     assert "library_name: peft" in (tmp_path / "peft" / "README.md").read_text(encoding="utf-8")
     if head != "span":
         assert [base.config.id2label[number] for number in range(3)] == list(bundle.labels)
+
+
+@pytest.mark.parametrize("task", ["multilabel", "regress"])
+def test_a_pipeline_answers_as_the_task_needs(task: str, tmp_path: Path, tokenizer: Tokenizer) -> None:
+    """Not with a softmax over several labels, and not with the sigmoid of a value."""
+    single = make_bundle(tokenizer, "classify", "llama", classifier=LAST)
+    labels = single.labels if task == "multilabel" else ("value",)
+    shape = single.model.shape.changed(num_labels=len(labels), lora=LoraShape(rank=2, alpha=4, targets=("qkv",)))
+    bundle = replace(
+        single, model=build_model(shape, seed=2), labels=labels, task=TaskState(task=task),
+        problem_type=named_task(task).problem_type,
+    )  # fmt: skip
+    Peft().export(bundle, tmp_path / "peft", ExportSettings())
+    folder = tmp_path / "peft" / "base"
+    base = transformers.AutoModelForSequenceClassification.from_pretrained(folder)
+    model = peft.PeftModel.from_pretrained(base, str(tmp_path / "peft")).eval()
+    words = transformers.AutoTokenizer.from_pretrained(folder)
+    pipe = transformers.pipeline("text-classification", model=model, tokenizer=words, device="cpu", top_k=None)
+    (ours,) = predict_texts(bundle, ["the film was warm ."])
+    found = {answer["label"]: answer["score"] for answer in pipe(["the film was warm ."])[0]}
+    expected = {"value": ours.short} if task == "regress" else {label: ours.scores[label] for label in labels}
+    assert found == pytest.approx(expected, abs=1e-5)
 
 
 def test_a_model_without_adapters_is_refused(tmp_path: Path, tokenizer: Tokenizer) -> None:

@@ -4,6 +4,7 @@ The comparison with transformers is in tests/ecosystem.
 """
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,11 @@ from bundles import make_bundle
 from headswap.batches.batch import flat_batch
 from headswap.bundle.bundle import Bundle
 from headswap.core.errors import InputError
+from headswap.inference.predict import predict_texts
 from headswap.interop.config import ExportSettings
 from headswap.interop.hf_out import HuggingFace
 from headswap.model.shape import HeadShape
+from headswap.model.text_model import build_model
 from headswap.tokens.tokenizer import Tokenizer
 from tiny import random_sequences
 
@@ -68,6 +71,46 @@ def test_an_exported_model_is_read_back_equal(name: str, head: str, tmp_path: Pa
 def edit(folder: Path, **changes: object) -> None:
     config = json.loads((folder / "config.json").read_text(encoding="utf-8")) | changes
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("labels", "problem", "task"),
+    [
+        (("LABEL_0",), None, "regress"),
+        (("LABEL_0",), "single_label_classification", "classify"),
+        (("bad", "good"), None, "classify"),
+        (("bad", "good"), "multi_label_classification", "multilabel"),
+    ],
+)
+def test_one_output_without_a_problem_is_a_value(
+    labels: tuple[str, ...], problem: str | None, task: str, tmp_path: Path, tokenizer: Tokenizer
+) -> None:
+    bundle = make_bundle(tokenizer, "classify", "llama", classifier=LAST)
+    model = build_model(bundle.model.shape.changed(num_labels=len(labels)), seed=2)
+    changed = replace(bundle, model=model, labels=labels, problem_type=problem)
+    HuggingFace().export(changed, tmp_path / "hf", ExportSettings())
+    found = Bundle.load(f"hf:{tmp_path / 'hf'}")
+    assert found.task.task == task
+    assert found.problem_type == ("regression" if task == "regress" else problem)
+    if task == "regress":
+        values = [one.short for one in predict_texts(found, ["the film was warm .", "a"])]
+        assert values[0] != values[1], "the scores of the head, which were probabilities of 1"
+
+
+def test_thresholds_are_exported_and_read_back(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    bundle = make_bundle(tokenizer, "classify", "llama", classifier=LAST)
+    state = bundle.task.changed(task="multilabel", thresholds=(0.1, 0.5, 0.9))
+    bundle = replace(bundle, task=state, problem_type="multi_label_classification")
+    HuggingFace().export(bundle, tmp_path / "hf", ExportSettings())
+    config = json.loads((tmp_path / "hf" / "config.json").read_text(encoding="utf-8"))
+    assert config["thresholds"] == [0.1, 0.5, 0.9]
+    found = Bundle.load(f"hf:{tmp_path / 'hf'}")
+    assert found.task.thresholds == (0.1, 0.5, 0.9)
+    texts = ["the film was warm .", "a"]
+    assert [one.labels for one in predict_texts(found, texts)] == [one.labels for one in predict_texts(bundle, texts)]
+    for other in ([0.5], "half", [None] * 3, None):
+        edit(tmp_path / "hf", thresholds=other)
+        assert Bundle.load(f"hf:{tmp_path / 'hf'}").task.thresholds == (), "not ours"
 
 
 def test_what_cannot_be_read_is_named(tmp_path: Path, tokenizer: Tokenizer) -> None:

@@ -1,5 +1,6 @@
 """`--to hf`: which shapes are written as a stock checkpoint, and what prevents the others."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,11 @@ from safetensors.torch import load_file
 from bundles import make_bundle
 from cli_calls import call_json, call_wrong
 from headswap.core.files import read_json
-from headswap.model.shape import HeadShape
+from headswap.interop.config import ExportSettings
+from headswap.interop.hf_out import HuggingFace
+from headswap.interop.peft import Peft
+from headswap.model.shape import HeadShape, LoraShape
+from headswap.model.text_model import build_model
 from headswap.tokens.tokenizer import Tokenizer
 
 
@@ -95,3 +100,16 @@ def test_a_head_that_compares_two_texts_is_no_stock_class(
     assert "--pair-encoding joined" in call_wrong(
         capsys, "export", tmp_path / "bundle", "--to", "hf", "--out", tmp_path / "hf"
     )
+
+
+def test_every_export_with_labels_states_the_kind_of_the_problem(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    head = HeadShape(pooling="last", head_bias=False)
+    bundle = replace(
+        make_bundle(tokenizer, "classify", "gpt2-small", classifier=head), problem_type="multi_label_classification"
+    )
+    HuggingFace().export(bundle, tmp_path / "hf", ExportSettings())
+    shape = bundle.model.shape.changed(lora=LoraShape(rank=2, alpha=4, targets=("qkv",)))
+    Peft().export(replace(bundle, model=build_model(shape, seed=1)), tmp_path / "peft", ExportSettings())
+    for config in (tmp_path / "hf" / "config.json", tmp_path / "peft" / "base" / "config.json"):
+        assert read_json(config)["problem_type"] == "multi_label_classification"
+        assert list(read_json(config)["id2label"].values()) == list(bundle.labels)

@@ -1,5 +1,6 @@
 """README.md of an exported folder: metadata for the Hugging Face Hub, the test figures, and how the model is loaded."""
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,14 @@ from headswap.bundle.card import MEMORISED, result_lines
 from headswap.bundle.card_data import card_data, front_matter
 from headswap.bundle.untrusted import CARD
 
+log = logging.getLogger("headswap")
+
+LONG = {"head+tail": "their beginning and their end", "windows": "all of them, in windows"}
+"""What headswap reads of long texts, where it is not their beginning."""
+THRESHOLDS = (
+    "A label is predicted if its probability is at least its threshold. `thresholds` of the model's `config.json` has "
+    "them in the order of the labels; a program that uses this folder must apply them itself."
+)
 PIPELINES = {
     "feature-extraction": '"your text"',
     "text-classification": '"your text"',
@@ -35,12 +44,34 @@ def write_card(
     data: dict[str, Any] = card_data(bundle, library=library, pipeline_tag=pipeline_tag, tags=tags, with_head=with_head)
     what = bundle.what.partition(" ")[2] if with_head else "text embedder"
     lines = [*front_matter(data), f"# A {what} for {library}", "", "Exported with headswap.", "", use]
+    sentences = (long_texts(bundle), THRESHOLDS if bundle.task.thresholds else None)
+    lines += [line for sentence in sentences if sentence and with_head for line in ("", sentence)]
     figures = result_lines(bundle) if with_head else []
     if figures:
         lines += [*figures, "", f"The figures were measured {measured}."]
     if bundle.model.shape.head == "lm" and with_head:
         lines += ["", "## Limits", "", MEMORISED]
     (folder / CARD).write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def long_texts(bundle: Bundle) -> str | None:
+    """How long texts of a classifier are read otherwise than by headswap; None if they are not.
+
+    Tokens and spans are always read in windows, which no format has (docs/onnx.md).
+    """
+    state = bundle.task
+    if bundle.model.shape.head != "classify" or state.long == "truncate":
+        return None
+    return (
+        f"Texts of more than {state.max_length or bundle.max_length:,} tokens get other answers than in headswap: the "
+        f"exported tokenizer keeps only their beginning, and headswap reads {LONG[state.long]} (--long {state.long})."
+    )
+
+
+def warn_of_long_texts(bundle: Bundle) -> None:
+    """Log a warning if long texts are read otherwise than by headswap."""
+    if sentence := long_texts(bundle):
+        log.warning("%s", sentence)
 
 
 def python_block(*lines: str) -> str:

@@ -69,7 +69,7 @@ def load_checkpoint(name: str, *, device: torch.device | str = "cpu", allow_down
         card={"preset": f"{family.name} checkpoint", "public checkpoint": shared_name(str(name))},
         path=folder,
         task=_task(config, shape),
-        problem_type=config.get("problem_type") if shape.head == "classify" else None,
+        problem_type=_problem_type(config, shape),
     )
 
 
@@ -169,8 +169,23 @@ def _labels(config: CheckpointConfig, shape: ModelShape) -> tuple[str, ...]:
 def _task(config: CheckpointConfig, shape: ModelShape) -> TaskState:
     if shape.head == "lm":
         return TaskState()
-    problem = config.get("problem_type")
-    return TaskState(task=PROBLEMS.get(problem, TASKS[shape.head]) if shape.head == "classify" else TASKS[shape.head])
+    task = PROBLEMS.get(_problem_type(config, shape) or "", TASKS[shape.head])
+    return TaskState(task=task, thresholds=_thresholds(config, shape) if task == "multilabel" else ())
+
+
+def _thresholds(config: CheckpointConfig, shape: ModelShape) -> tuple[float, ...]:
+    """The thresholds of an exported model. Another program may mean something else by this name."""
+    values = config.get("thresholds")
+    if not isinstance(values, list) or not all(isinstance(value, float) for value in values):
+        return ()
+    return tuple(values) if len(values) == shape.num_labels else ()
+
+
+def _problem_type(config: CheckpointConfig, shape: ModelShape) -> str | None:
+    """The problem of a classifier. As in transformers, one output without a problem is a value, not a class."""
+    if shape.head != "classify":
+        return None
+    return config.get("problem_type") or ("regression" if shape.num_labels == 1 else None)
 
 
 def _named(tensors: dict[str, Tensor], family: Family) -> dict[str, Tensor]:

@@ -18,7 +18,7 @@ from headswap.bundle.config_json import label_entries
 from headswap.core.errors import InputError, counted
 from headswap.core.files import write_json
 from headswap.interop.config import ExportSettings
-from headswap.interop.export_card import use_with_transformers, write_card
+from headswap.interop.export_card import use_with_transformers, warn_of_long_texts, write_card
 from headswap.interop.families.choose import FAMILIES
 from headswap.interop.families.family import CheckpointConfig, Family
 from headswap.interop.hf_in import NO_OBJECTIVE
@@ -60,6 +60,7 @@ class HuggingFace(ExportTarget):
             )
         with_head = has_head(bundle)
         family = stock_family(bundle.model.shape, with_head=with_head)
+        warn_of_long_texts(bundle)
         write_checkpoint(bundle, family, folder, settings, with_head=with_head)
         kind = auto_class(bundle.model.shape) if with_head else "AutoModel"
         task = bundle.uses[0].pipeline_tag if with_head else "feature-extraction"
@@ -98,10 +99,8 @@ def write_checkpoint(
         **family.config_entries(shape),
         **ids,
     }
-    if with_head and shape.head in ("classify", "tag"):
-        config |= label_entries(bundle.labels)
-        if bundle.problem_type:
-            config["problem_type"] = bundle.problem_type
+    if with_head:
+        config |= head_entries(bundle)
     write_json(folder / CONFIG, config)
     if with_head and shape.head == "lm" and shape.direction == "causal":
         # As headswap generate: these tokens are never generated.
@@ -114,6 +113,15 @@ def write_checkpoint(
     if broken := [name for name, tensor in rounded.items() if not tensor.isfinite().all()]:
         raise InputError(f"{broken[0]} has values beyond the range of {settings.weights}. Use --weights float32.")
     save_file(rounded, folder / WEIGHTS, metadata={"format": "pt"})
+
+
+def head_entries(bundle: Bundle) -> dict[str, Any]:
+    """The entries of config.json by which scores of a head become answers; transformers does not use thresholds."""
+    if bundle.model.shape.head not in ("classify", "tag"):
+        return {}
+    problem = {"problem_type": bundle.problem_type} if bundle.problem_type else {}
+    thresholds = {"thresholds": list(bundle.task.thresholds)} if bundle.task.thresholds else {}
+    return {**label_entries(bundle.labels), **problem, **thresholds}
 
 
 def their_tensors(bundle: Bundle, family: Family, *, with_head: bool = True) -> dict[str, Tensor]:

@@ -21,14 +21,21 @@ from headswap.core.errors import MissingExtraError, RunError, SettingError
 from headswap.core.files import write_json
 from headswap.core.local_paths import shared_name
 from headswap.interop.config import ExportSettings
-from headswap.interop.export_card import write_card
-from headswap.interop.onnx_score import largest_difference, metric_of, metrics_with, rows_of_test
+from headswap.interop.export_card import warn_of_long_texts, write_card
+from headswap.interop.onnx_score import (
+    examples_of_test,
+    largest_difference,
+    metric_of,
+    metrics_with,
+    rows_of_folder,
+)
 from headswap.interop.padded_model import PaddedModel
 from headswap.interop.stock_head import scores_folded_in
 from headswap.interop.target import Exported, ExportTarget
 from headswap.interop.tokenizer_files import input_names, write_tokenizer
 from headswap.model.heads import TaskHead
 from headswap.model.text_model import TextModel, merged
+from headswap.tasks.choose import task_of
 
 MODEL = "model.onnx"
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
@@ -46,6 +53,7 @@ class Onnx(ExportTarget):
     def write(self, bundle: Bundle, folder: Path, settings: ExportSettings) -> Exported:
         """Write the graph, compare its outputs with those of the model, and score the test set with both."""
         _check(bundle, settings)
+        warn_of_long_texts(bundle)
         ids = write_tokenizer(bundle, folder)
         model = exported_model(bundle)
         names = [name for name in INPUTS if name in input_names(bundle)]
@@ -131,12 +139,13 @@ def _scores(
 ) -> tuple[Bundle, dict[str, Any]]:
     """The metric of model and graph on the test set, and the bundle with the figures of the graph.
 
-    A larger drop than allowed is an error.
+    The model reads long texts as it was fine-tuned, and the graph gets them as the exported tokenizer cuts them. A
+    larger drop than allowed is an error.
     """
-    encoded = rows_of_test(bundle, str(settings.test))
+    examples = examples_of_test(bundle, str(settings.test))
     metric = metric_of(bundle)
-    ours = metrics_with(bundle, encoded, model=model)[metric]
-    figures = metrics_with(bundle, encoded, file=folder / MODEL, names=names)
+    ours = metrics_with(bundle, task_of(bundle).encode(examples, bundle), model=model)[metric]
+    figures = metrics_with(bundle, rows_of_folder(bundle, examples), file=folder / MODEL, names=names)
     exported = figures[metric]
     drop = 100 * (ours - exported)
     if drop > settings.max_drop:
@@ -144,7 +153,7 @@ def _scores(
             f"The exported model is worse: {metric} on {settings.test} falls by {drop:.2f} points, from {ours:.4f} to "
             f"{exported:.4f}; at most {settings.max_drop:g} are allowed (--max-drop). Nothing was written."
         )
-    scored = with_figures(bundle, figures, data=shared_name(str(settings.test)), examples=len(encoded))
+    scored = with_figures(bundle, figures, data=shared_name(str(settings.test)), examples=len(examples))
     return scored, {"metric": metric, "ours": ours, "exported": exported, "drop_in_points": drop}
 
 
@@ -155,6 +164,8 @@ def _config(bundle: Bundle) -> dict[str, Any]:
         "task": state.task if bundle.model.shape.head != "lm" else "lm",
         "labels": list(bundle.labels),
         "max_length": state.max_length or bundle.max_length,
+        "long": state.long,
+        "doc_stride": state.doc_stride,
         "thresholds": list(state.thresholds),
         **({"pair_encoding": "separate"} if bundle.model.sequences_per_target == 2 else {}),
     }

@@ -12,6 +12,7 @@ from headswap.batches.labelled_rows import EncodedSet, Row, batch_of
 from headswap.bundle.bundle import Bundle
 from headswap.core.errors import SettingError
 from headswap.data.config import ColumnSettings
+from headswap.interop.export_card import long_texts
 from headswap.model.heads import TaskHead
 from headswap.model.text_model import TextModel
 from headswap.tasks.choose import task_of
@@ -41,14 +42,20 @@ def _segments(length: int, names: list[str]) -> np.ndarray | None:
     return (np.arange(length) >= length // 2).astype(np.int64) if "token_type_ids" in names else None
 
 
-def rows_of_test(bundle: Bundle, source: str) -> EncodedSet:
-    """The rows of a labelled file with the columns `text` and `label`, as the task reads it."""
+def examples_of_test(bundle: Bundle, source: str) -> list[Any]:
+    """The examples of a labelled file with the columns `text` and `label`."""
     if bundle.task.reads_pairs:
         raise SettingError("test cannot be scored here for a model that reads pairs of texts. Leave it out.")
     task = task_of(bundle)
     examples = task.read(source, ColumnSettings())
     task.check(examples, bundle.labels, role="test")
-    return task.encode(examples, bundle)
+    return examples
+
+
+def rows_of_folder(bundle: Bundle, examples: Sequence[Any]) -> EncodedSet:
+    """The rows as a program reads them with the exported tokenizer: of a long text its beginning (docs/onnx.md)."""
+    is_cut = long_texts(bundle) is not None
+    return task_of(bundle).encode(examples, with_state(bundle, long="truncate") if is_cut else bundle)
 
 
 def metric_of(bundle: Bundle) -> str:

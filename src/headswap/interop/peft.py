@@ -13,13 +13,12 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from headswap.bundle.bundle import Bundle
-from headswap.bundle.config_json import label_entries
 from headswap.core.errors import InputError
 from headswap.core.files import read_json, write_json
 from headswap.interop.config import ExportSettings
-from headswap.interop.export_card import python_block, write_card
+from headswap.interop.export_card import python_block, warn_of_long_texts, write_card
 from headswap.interop.families.family import Family
-from headswap.interop.hf_out import auto_class, stock_family, write_checkpoint
+from headswap.interop.hf_out import auto_class, head_entries, stock_family, write_checkpoint
 from headswap.interop.stock_head import scores_folded_in
 from headswap.interop.target import Exported, ExportTarget
 from headswap.interop.tokenizer_files import write_tokenizer
@@ -49,11 +48,11 @@ class Peft(ExportTarget):
             )
         plain = replace(bundle, model=without_adapters(bundle.model))
         family = stock_family(plain.model.shape)
+        warn_of_long_texts(bundle)
         (folder / "base").mkdir()
         write_checkpoint(plain, family, folder / "base", settings, with_head=False)
-        if shape.head in ("classify", "tag"):
-            config = read_json(folder / "base" / "config.json") | label_entries(bundle.labels)
-            write_json(folder / "base" / "config.json", config)
+        config = folder / "base" / "config.json"
+        write_json(config, read_json(config) | head_entries(bundle))
         adapters = dict(adapter_tensors(bundle, family))
         head = head_tensors(plain, family)
         tensors = {f"{MODEL}{name}": tensor.contiguous() for name, tensor in (adapters | head).items()}
