@@ -16,6 +16,7 @@ from headswap.tokens.tokenizer import Tokenizer
 
 log = logging.getLogger("headswap")
 MOST_HELD_OUT_TOKENS = 50_000
+LARGE_SHARE = 0.75  # of the tokens; held-out documents with more than that are warned of
 COUNTED_AT_ONCE = 1 << 20  # tokens; counting converts them to 8 bytes each
 
 
@@ -51,10 +52,22 @@ class CorpusParts:
         self.held_out = self.rows_of(held_out) if len(held_out) else None
         if not self.held_out:
             log.warning("There is no held-out loss: the corpus has too few documents, or held_out_fraction is 0.")
+        self._warn_of_large_part(held_out)
         if num := num_seen_in_training(store, documents, held_out):
             log.warning(
                 "%d of the %d held-out documents are also in the training part (the corpus has duplicates), so the "
                 "held-out loss is too low.", num, len(held_out),
+            )  # fmt: skip
+
+    def _warn_of_large_part(self, held_out: np.ndarray) -> None:
+        """Warn of a held-out part that is larger than the settings promise, or that leaves little to train on."""
+        lengths, all_tokens = np.diff(np.asarray(self.store.offsets, dtype=np.int64)), self.store.num_tokens
+        num_tokens = int(lengths[held_out].sum())
+        if num_tokens > min(MOST_HELD_OUT_TOKENS, LARGE_SHARE * all_tokens):
+            log.warning(
+                "%s of the %s tokens of the corpus are held out and not trained on, because whole documents are held "
+                "out and these are long. Divide the corpus into shorter documents (--documents), or set "
+                "--held-out-fraction 0.", f"{num_tokens:,}", f"{all_tokens:,}",
             )  # fmt: skip
 
     @property
@@ -78,15 +91,21 @@ class CorpusParts:
 
 
 def split_documents(store: TokenStore, fraction: float) -> tuple[np.ndarray, np.ndarray]:
-    """(training, held-out) documents. The split does not depend on the seed, so that runs can be compared."""
+    """(training, held-out) documents. The split does not depend on the seed, so that runs can be compared.
+
+    The held-out documents are the first of a shuffled order, from the first one that has at most
+    `MOST_HELD_OUT_TOKENS`; if all have more, the shortest one is held out.
+    """
     size = store.num_documents
     wanted = min(size // 2, math.ceil(size * fraction)) if fraction else 0
-    order = shuffled(np.arange(size), size, 0, "held-out")
-    offsets = np.asarray(store.offsets, dtype=np.int64)
-    tokens = np.cumsum((offsets[1:] - offsets[:-1])[order[:wanted]])
-    chosen = order[: max(min(wanted, 1), int(np.searchsorted(tokens, MOST_HELD_OUT_TOKENS)))] if wanted else order[:0]
     is_held_out = np.zeros(size, dtype=bool)
-    is_held_out[chosen] = True
+    if wanted:
+        order = shuffled(np.arange(size), size, 0, "held-out")
+        lengths = np.diff(np.asarray(store.offsets, dtype=np.int64))[order]
+        fitting = lengths <= MOST_HELD_OUT_TOKENS
+        begin = int(fitting.argmax() if fitting.any() else lengths.argmin())
+        tokens = np.cumsum(lengths[begin : begin + wanted])
+        is_held_out[order[begin : begin + max(1, int(np.searchsorted(tokens, MOST_HELD_OUT_TOKENS)))]] = True
     return np.flatnonzero(~is_held_out), np.flatnonzero(is_held_out)
 
 
