@@ -2,12 +2,14 @@
 
 import logging
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 
 from headswap.batches.batch import Batch
 from headswap.batches.order import rows_of_step, shuffled, steps_per_epoch
+from headswap.batches.sentence_pairs import NoPairsError
 from headswap.core.random_streams import Draws
 from headswap.objectives.objective import PretrainingObjective, RowSource
 from headswap.pretraining.config import PretrainTraining
@@ -48,12 +50,26 @@ class CorpusParts:
     ) -> None:
         self.store, self.objective, self.settings, self.max_length = store, objective, settings, max_length
         documents, held_out = split_documents(store, settings.held_out_fraction)
-        self.rows = self.rows_of(documents)
-        self.held_out = self.rows_of(held_out) if len(held_out) else None
-        if not self.held_out:
+        if not len(held_out):
             log.warning("There is no held-out loss: the corpus has too few documents, or held_out_fraction is 0.")
-        self._warn_of_large_part(held_out)
-        if num := num_seen_in_training(store, documents, held_out):
+        try:
+            self.rows = self.rows_of(documents)
+            self.held_out = self.rows_of(held_out) if len(held_out) else None
+        except NoPairsError:
+            if not len(held_out):
+                raise
+            self.rows, self.held_out = self.rows_of(np.arange(store.num_documents)), None
+            log.warning(
+                "There is no held-out loss, and all documents are trained on: of the documents to hold out (%d), or "
+                "of the others, too few have pairs of sentences. Use more documents, or a larger --held-out-fraction.",
+                len(held_out),
+            )
+        if self.held_out:
+            self._warn_of_large_part(held_out)
+            self._warn_of_duplicates(documents, held_out)
+
+    def _warn_of_duplicates(self, documents: np.ndarray, held_out: np.ndarray) -> None:
+        if num := num_seen_in_training(self.store, documents, held_out):
             log.warning(
                 "%d of the %d held-out documents are also in the training part (the corpus has duplicates), so the "
                 "held-out loss is too low.", num, len(held_out),
@@ -83,6 +99,14 @@ class CorpusParts:
     def batches(self, total_steps: int | None = None) -> RowBatches:
         """The batches of training rows."""
         return RowBatches(self.rows, self.objective, self.batch_size, self.settings.seed, total_steps)
+
+    def reference_rows(self, store: TokenStore) -> RowSource:
+        """Rows of another token store to be scored: of a held-out part of it, or of all documents if that has none."""
+        _, chosen = split_documents(store, 0.5)  # the limit of held-out tokens applies here too
+        if len(chosen):
+            with suppress(NoPairsError):
+                return self.rows_of(chosen, store)
+        return self.rows_of(np.arange(store.num_documents), store)
 
     def rows_of(self, documents: np.ndarray, store: TokenStore | None = None) -> RowSource:
         """Rows of some documents of this corpus, or of another token store."""
