@@ -11,6 +11,7 @@ from headswap.batches.batch import Batch
 from headswap.batches.order import rows_of_step, shuffled, steps_per_epoch
 from headswap.batches.sentence_pairs import NoPairsError
 from headswap.core.random_streams import Draws
+from headswap.inference.language_model import scored_parts
 from headswap.objectives.objective import PretrainingObjective, RowSource
 from headswap.pretraining.config import PretrainTraining
 from headswap.tokens.store import TokenStore
@@ -64,9 +65,24 @@ class CorpusParts:
                 "of the others, too few have pairs of sentences. Use more documents, or a larger --held-out-fraction.",
                 len(held_out),
             )
+        self._check_targets()
         if self.held_out:
             self._warn_of_large_part(held_out)
             self._warn_of_duplicates(documents, held_out)
+
+    def _check_targets(self) -> None:
+        """Warn if no token of the held-out rows is masked; drop the rows if they then have no target at all."""
+        if not self.held_out:
+            return
+        scored = scored_parts(self.objective, self.held_out)
+        if len(scored) == len(self.objective.held_out_parts()):
+            return
+        log.warning(
+            "%s: none of the %d held-out tokens is masked. Use a larger --held-out-fraction, or more documents.",
+            "The held-out loss is causal only" if scored else "There is no held-out loss", self.held_out.num_tokens,
+        )  # fmt: skip
+        if not scored:
+            self.held_out = None
 
     def _warn_of_duplicates(self, documents: np.ndarray, held_out: np.ndarray) -> None:
         if num := num_seen_in_training(self.store, documents, held_out):

@@ -262,7 +262,10 @@ class _Pretraining:
         rows = self.parts.reference_rows(store)
         num_bytes = scored_bytes(rows, self.tokenizer)
         autocast = self.machine.scoring()
-        return held_out_metrics(model, self.objective, rows, num_bytes=num_bytes, autocast=autocast)["loss"]
+        metrics = held_out_metrics(model, self.objective, rows, num_bytes=num_bytes, autocast=autocast)
+        if not metrics:
+            log.warning("There is no loss on the reference text: none of its %d tokens is masked.", rows.num_tokens)
+        return metrics.get("loss")
 
     def _held_out_size(self) -> dict[str, int]:
         """Size of the held-out text."""
