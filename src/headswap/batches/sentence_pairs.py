@@ -25,6 +25,10 @@ ATTEMPTS = 8
 """Draws until a segment of another document is found; more are needed only if one document has most of the text."""
 
 
+class NoPairsError(InputError):
+    """Some documents form no sentence pairs, or no negative ones."""
+
+
 @dataclass(frozen=True, slots=True)
 class Segment:
     """Consecutive tokens of one document."""
@@ -102,16 +106,16 @@ class PairRows:
         self._first_of_length = np.concatenate(([0], np.cumsum(per_length)))
 
     def _check(self) -> None:
-        """Raise if the corpus has no pairs, or no negative ones."""
+        """Raise if the documents have no pairs, or no negative ones."""
         where = self.store.folder or "the corpus"
         if not len(self):
-            raise InputError(
+            raise NoPairsError(
                 f"No document of {where} has two sentences that fit into {self.max_length} tokens, so there are no "
                 "sentence pairs. Give documents of several sentences (blank lines between documents and "
                 "--documents paragraph, or one document per line), or use --objective masked."
             )
         if self.kind == "next" and self._document[0] == self._document[-1]:
-            raise InputError(
+            raise NoPairsError(
                 f"Only one document of {where} has pairs of sentences, so there is no other document to draw a "
                 "wrong next segment from. Separate the documents (--documents), or use --objective masked+sop."
             )

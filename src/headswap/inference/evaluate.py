@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from headswap.bundle.bundle import Bundle
-from headswap.core.errors import SettingError
+from headswap.core.errors import InputError, SettingError
 from headswap.data.config import ColumnSettings, DocumentUnit, ReadSettings
 from headswap.data.doctor import LARGE_UNKNOWN
 from headswap.inference.abstain import abstention_metrics, check_limit
 from headswap.inference.average import averaged
-from headswap.inference.language_model import held_out_metrics, scored_bytes
+from headswap.inference.language_model import held_out_metrics, scored_bytes, scored_parts
 from headswap.inference.outputs import outputs_of
 from headswap.objectives.objective import make_objective
 from headswap.tasks.choose import task_of
@@ -91,6 +91,10 @@ def score_language_model(
             100 * unknown / max(1, store.num_tokens),
         )
     rows = objective.rows(store, np.arange(store.num_documents), max_length=length, layout="packed")
+    if not (scored := scored_parts(objective, rows)):
+        raise InputError(f"There is no loss on {data}: none of its {rows.num_tokens} tokens is masked. Give more text.")
+    if len(scored) < len(objective.held_out_parts()):
+        log.warning("The loss on %s is causal only: none of its %d tokens is masked.", data, rows.num_tokens)
     num_bytes = scored_bytes(rows, bundle.tokenizer)
     metrics = held_out_metrics(bundle.model, objective, rows, num_bytes=num_bytes, autocast=autocast)
     return {**metrics, "num_tokens": rows.num_tokens, "num_documents": store.num_documents, "num_bytes": num_bytes}

@@ -10,8 +10,10 @@ import torch
 from headswap.core.random_streams import Draws
 from headswap.inference.outputs import TOKENS_PER_BATCH, Spread, in_this_process
 from headswap.model.text_model import TextModel
-from headswap.objectives.objective import PretrainingObjective, RowSource, ScoreSums
+from headswap.objectives.objective import Part, PretrainingObjective, RowSource, ScoreSums
 from headswap.tokens.tokenizer import Tokenizer
+
+HELD_OUT_MASKS = "held-out masks"
 
 
 @torch.no_grad()
@@ -28,12 +30,15 @@ def held_out_metrics(
 
     Bits per byte are computed only if every token is predicted, which is not the case with a masked objective;
     `num_bytes` is what `scored_bytes` counts. If an objective has several parts, each is scored, and the loss is the
-    weighted mean of their losses.
+    weighted mean of their losses. Parts without a target are left out; there are no metrics if all are.
     """
+    parts = scored_parts(objective, rows)
+    if not parts:
+        return {}
     was_training = model.training
     model.eval()
     metrics: dict[str, float] = {"loss": 0.0}
-    for prefix, (part, weight) in objective.held_out_parts().items():
+    for prefix, (part, weight) in parts.items():
         found = _mean_scores(model, part, rows, num_bytes, autocast or nullcontext(), spread)
         mean = metrics["loss"] + weight * found["loss"]
         metrics |= {name if name == "bits_per_byte" else prefix + name: value for name, value in found.items()}
@@ -41,6 +46,25 @@ def held_out_metrics(
     model.train(was_training)
     metrics["perplexity"] = math.exp(min(metrics["loss"], 700))
     return metrics
+
+
+def scored_parts(objective: PretrainingObjective, rows: RowSource) -> dict[str, Part]:
+    """The parts of an objective that have a target in the rows, with weights that add up to 1.
+
+    A masked part has none if no token of the rows is masked, as in a few short texts. Rows are read until one has a
+    target, usually the first one.
+    """
+    parts = objective.held_out_parts()
+    found = {prefix: part for prefix, part in parts.items() if _has_target(part.objective, rows)}
+    total = sum(part.weight for part in found.values())
+    return {prefix: Part(part, weight / total) for prefix, (part, weight) in found.items()}
+
+
+def _has_target(objective: PretrainingObjective, rows: RowSource) -> bool:
+    if objective.is_likelihood:  # every token is a target
+        return True
+    draws = Draws(0, HELD_OUT_MASKS)
+    return any(objective.make_batch(rows.pieces_of([row], draws), draws).num_targets for row in range(len(rows)))
 
 
 def _mean_scores(
@@ -55,7 +79,7 @@ def _mean_scores(
     per_batch = max(1, TOKENS_PER_BATCH[model.device.type] // rows.max_length)
     totals: Counter[str] = Counter()
     counts: Counter[str] = Counter()
-    draws = Draws(0, "held-out masks")
+    draws = Draws(0, HELD_OUT_MASKS)
 
     def scored(start: int) -> Mapping[str, ScoreSums]:
         pieces = rows.pieces_of(range(start, min(start + per_batch, len(rows))), draws)
@@ -67,7 +91,7 @@ def _mean_scores(
         for name, part in sums.items():
             totals[name] += part.total  # type: ignore[assignment]
             counts[name] += part.count
-    metrics = {name: total / max(1, counts[name]) for name, total in totals.items()}
+    metrics = {name: total / counts[name] for name, total in totals.items()}
     for name in [name for name in metrics if name.endswith("_accuracy")]:
         metrics[name.replace("_accuracy", "_pairs")] = counts[name]
     if objective.is_likelihood:

@@ -49,7 +49,8 @@ class PretrainTraining(OptimizerSettings):
     adam_beta2: Share = 0.98
     """beta2 of AdamW: decay rate of the running mean of the squared gradient."""
     held_out_fraction: Annotated[float, Field(ge=0, le=0.5)] = 0.01
-    """Fraction of the documents that is kept for the held-out loss and not trained on (at most about 50,000 tokens)."""
+    """Fraction of the documents that is kept for the held-out loss and not trained on (at most about 50,000 tokens, or
+    the shortest document if all are longer)."""
     eval_steps: Steps | None = None
     """Compute the held-out loss every N steps; a base that can generate text also generates a short sample. Default:
     ten times per run, or fewer (at least twice) if that would take more than about a tenth of the training time."""

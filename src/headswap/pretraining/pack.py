@@ -47,6 +47,8 @@ MOST_LOST = 0.01
 MOST_DIFFERENT = 0.05
 """Largest difference between the held-out loss in result.json (bf16 on a GPU) and that of the bundle (fp32)."""
 
+NO_LOSS = "{run} has no held-out loss for the card. Pre-train with a larger --held-out-fraction."
+
 
 @dataclass(frozen=True)
 class Packed:
@@ -137,7 +139,7 @@ def _checked(run: Path) -> tuple[PretrainRecipe, dict[str, Any]]:
         raise InputError(f"{run} is damaged: {' '.join(unsound)}")
     result = RunFolder(run).result
     if result["loss"] is None:
-        raise InputError(f"{run} has no held-out loss for the card. Pre-train with --held-out-fraction above 0.")
+        raise InputError(NO_LOSS.format(run=run))
     return load_recipe(PretrainRecipe, run / "recipe.toml"), result
 
 
@@ -163,7 +165,10 @@ def _held_out(run: Path, bundle: Bundle, recipe: PretrainRecipe) -> dict[str, fl
     _, documents = split_documents(store, recipe.training.held_out_fraction)
     length = recipe.training.max_length or bundle.max_length
     rows = objective.rows(store, documents, max_length=length, layout=recipe.training.layout)
-    return held_out_metrics(bundle.model, objective, rows, num_bytes=scored_bytes(rows, bundle.tokenizer))
+    metrics = held_out_metrics(bundle.model, objective, rows, num_bytes=scored_bytes(rows, bundle.tokenizer))
+    if not metrics:  # a run of an earlier version, which recorded a loss of 0
+        raise InputError(NO_LOSS.format(run=run))
+    return metrics
 
 
 def _card(

@@ -11,8 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
-import numpy as np
-
 from headswap.batches.sentence_pairs import PairRows
 from headswap.bundle.bundle import TOKENS_TRAINED, Bundle
 from headswap.core.errors import SettingError, counted
@@ -27,7 +25,7 @@ from headswap.inference.generate.generator import Generator
 from headswap.inference.language_model import held_out_metrics, scored_bytes
 from headswap.model.parameter_count import num_parameters
 from headswap.pretraining.config import AdaptRecipe, AdaptTraining, PretrainRecipe
-from headswap.pretraining.corpus import CorpusParts, split_documents, unigram_entropy
+from headswap.pretraining.corpus import CorpusParts, unigram_entropy
 from headswap.pretraining.show_inputs import shown_inputs
 from headswap.pretraining.starting_point import StartingPoint, existing_base, new_base, with_dropout
 from headswap.pretraining.time_budget import num_evaluations, num_steps
@@ -268,11 +266,13 @@ class _Pretraining:
         if store is None:
             return None
         model = self.bundle.model.to(self.machine.device)
-        _, chosen = split_documents(store, 0.5)  # the limit of held-out tokens applies here too
-        rows = self.parts.rows_of(chosen if len(chosen) else np.arange(store.num_documents), store)
+        rows = self.parts.reference_rows(store)
         num_bytes = scored_bytes(rows, self.tokenizer)
         autocast = self.machine.scoring()
-        return held_out_metrics(model, self.objective, rows, num_bytes=num_bytes, autocast=autocast)["loss"]
+        metrics = held_out_metrics(model, self.objective, rows, num_bytes=num_bytes, autocast=autocast)
+        if not metrics:
+            log.warning("There is no loss on the reference text: none of its %d tokens is masked.", rows.num_tokens)
+        return metrics.get("loss")
 
     def _held_out_size(self) -> dict[str, int]:
         """Size of the held-out text."""

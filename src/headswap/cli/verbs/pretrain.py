@@ -106,7 +106,7 @@ def _print_held_out(console: "Console", result: dict[str, Any]) -> None:
         f"Held-out loss {result['loss']:.3f}{size} (perplexity {result['perplexity']:.1f}{more}). For comparison: "
         f"token frequencies alone have a loss of {unigram:.3f}, a uniform distribution {uniform:.3f}."
     )
-    if "causal_loss" in result:
+    if "masked_loss" in result:  # else no held-out token is masked, or the objective has one part
         console.print(
             f"The loss is the mean of {result['causal_loss']:.3f} for next tokens (bits per byte are of this part) and "
             f"{result['masked_loss']:.3f} for masked tokens, weighted by the shares of causal and masked steps."
