@@ -241,7 +241,6 @@ ROUNDS: dict[int, list[Setting]] = {
         term("box"),
         term("box R-Drop 1", training={"rdrop_alpha": 1.0}),
         term("box adversarial .05", training={"adversarial_epsilon": 0.05}),
-        term("box bidirectional", model={"direction": "bidirectional"}),
         term("box two directions distilled", num_teachers=2, directions=("causal", "bidirectional")),
         term("box two seeds distilled", num_teachers=2),
         term("box R-Drop 4", training={"rdrop_alpha": 4.0}),
