@@ -9,7 +9,7 @@ import pytest
 from answers import OTHER, answers_of, write_csv
 from headswap.cli.exit_codes import run
 from headswap.finetuning.prediction_file import row_ids, text_ids
-from headswap.study.statistics.compare_answers import add_answers, rows_of_runs, split_arguments
+from headswap.study.statistics.compare_answers import add_answers, rows_of_runs, split_arguments, with_reference
 from headswap.study.statistics.score_table import ScoreTable
 from study_fixture import synthetic_study, write_unique
 
@@ -124,3 +124,12 @@ def test_a_folder_whose_name_has_an_equals_sign_is_a_folder(tmp_path: Path) -> N
     folder = tmp_path / "lr=0.1"
     folder.mkdir()
     assert split_arguments([str(folder), "llm=x.csv"]) == ([folder], {"llm": "x.csv"})
+
+
+def test_a_comparison_states_that_its_runs_were_scored_before_it() -> None:
+    cells = {("tfidf", 100): [0.7, 0.71, 0.69], ("new", 100): [0.8, 0.81, 0.79], ("old", 100): [0.75, 0.76, 0.74]}
+    (note,) = with_reference(synthetic_study(cells), None).prepared["notes"]
+    assert note.endswith("The tests of new count as planned only if it was named before that.")
+    assert "notes" not in with_reference(synthetic_study(cells), "old").prepared, "all its tests are exploratory"
+    del cells["tfidf", 100]
+    assert "notes" not in with_reference(synthetic_study(cells), None).prepared, "nothing counts as planned"
