@@ -47,7 +47,8 @@ SETTINGS: dict[str, list[object]] = {
 def prepare(data: Path, /) -> None:
     """Split the unlabelled reviews into held-out documents and the others, the same for every seed.
 
-    Reviews that are nearly equal to a review of test are dropped; `imdb.py prepare` dropped the equal ones.
+    Reviews that are nearly equal to a review of test or to an earlier one are dropped; `imdb.py prepare` dropped the
+    equal ones.
     """
     test = [row["text"] for row in read(data / "test-all.jsonl.gz")]
     texts, _ = without_overlap([row["text"] for row in read(data / "unsup.jsonl.gz")], {"test": test})
